@@ -1,6 +1,9 @@
 """The real RocketMQ 5.3.3, started on a store that Sprocket wrote, serves all of it."""
 
 import random
+import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -56,17 +59,52 @@ def test_rocketmq_serves_a_store_of_ours(
     if engine == "rocksdb":
         pytest.importorskip("rocksdict")
     store = tmp_path / "store"
+    ledger = written(store, engine, end)
+    serve_by_rocketmq(store, engine, jars, java, ledger)
+
+
+@pytest.mark.spark
+def test_rocketmq_serves_queues_and_index_made_on_spark(
+    jars: Path, java: JavaClient, tmp_path: Path
+) -> None:
+    """Of a store that has lost both, the jobs make what the check of a store calls right."""
+    if shutil.which("java") is None:
+        pytest.skip("no Java on the PATH")
+    store = tmp_path / "store"
+    ledger = written(store, "files", "stopped")
+    for folder in ("consumequeue", "index"):
+        shutil.rmtree(store / folder)
+    for words in (
+        ("pipe", "rebuild-queues", str(store), "--partition-bytes", str(SEGMENT_BYTES)),
+        ("pipe", "rebuild-index", str(store), "--partition-bytes", str(SEGMENT_BYTES)),
+        ("store", "check", str(store)),
+    ):
+        command = [sys.executable, "-m", "sprocket.cli.main", *words]
+        ended = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert ended.returncode == 0, (words, ended.stdout, ended.stderr)
+    serve_by_rocketmq(store, "files", jars, java, ledger)
+
+
+def written(store: Path, engine: str, end: str) -> killing.Ledger:
+    """Have our broker write a store under load, until it is stopped or killed."""
     ledger = killing.Ledger()
     settings = (*OURS, f"queue.engine={engine}")
     options = [part for setting in settings for part in ("--set", setting)]
-    with peers.Sprocket(tmp_path / "ours", store, options) as ours:
+    with peers.Sprocket(store.parent / "ours", store, options) as ours:
         killing.prepare(ours.address)
         load = killing.Load(ours.address, ledger, PLAN, random.Random(4))
         load.run(ours.stop if end == "stopped" else ours.kill)
     assert len(ledger.acknowledged) >= MESSAGES
+    return ledger
 
+
+def serve_by_rocketmq(
+    store: Path, engine: str, jars: Path, java: JavaClient, ledger: killing.Ledger
+) -> None:
+    """Start the real broker on a store, and assert that it serves all messages."""
     wanted = {**THEIRS, "storeType": STORE_TYPES[engine]}
-    theirs = peers.RocketMQ(jars=jars, folder=tmp_path / "theirs", store=store, settings=wanted)
+    folder = store.parent / "theirs"
+    theirs = peers.RocketMQ(jars=jars, folder=folder, store=store, settings=wanted)
     try:
         theirs.start()
         check_served(theirs, java, ledger)
