@@ -27,6 +27,7 @@ from bench.spark_resent import ResentSource
 
 from bench import spark_samples
 from sprocket.base.errors import StoreError
+from sprocket.spark.jobs import rebuild_index, rebuild_queues
 
 ROUNDS = 5
 RESULTS = Path("build/bench-spark.json")
@@ -94,6 +95,23 @@ def _parquet(bench: Bench, body_bytes: int) -> None:
     frame.mode("overwrite").parquet(target)
 
 
+def _queues(bench: Bench, body_bytes: int) -> None:
+    _made_again(bench, body_bytes, rebuild_queues, "consumequeue")
+
+
+def _index(bench: Bench, body_bytes: int) -> None:
+    _made_again(bench, body_bytes, rebuild_index, "index")
+
+
+def _made_again(bench: Bench, body_bytes: int, job: Callable[..., Any], folder: str) -> None:
+    """Run a job that makes a folder of the store, and remove it: other rows have a log alone."""
+    store = bench.stores[body_bytes]
+    report = job(bench.spark, store=store.folder)
+    if report.records != store.count:
+        raise BenchError(f"{report.records} records, there are {store.count}")
+    shutil.rmtree(f"{store.folder}/{folder}")
+
+
 ROWS = (
     Row("all columns", 1024, _all_columns, 0.6),
     Row("all columns", 100, _all_columns, 0.5),
@@ -101,6 +119,10 @@ ROWS = (
     Row("metadata", 100, _metadata),
     Row("Parquet by Spark's writer", 1024, _parquet),
     Row("Parquet by Spark's writer", 100, _parquet),
+    Row("queues made again", 1024, _queues, 0.79),
+    Row("queues made again", 100, _queues, 0.47),
+    Row("index made again", 1024, _index),
+    Row("index made again", 100, _index),
 )
 
 
