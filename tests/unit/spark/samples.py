@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from pyspark.sql import types
 from tests.recorded import unpack_archive
 
-from sprocket.base.errors import WireError
+from sprocket.base.errors import ClientError, WireError
 from sprocket.rocketmq.client.network import PullResult, PullStatus
 from sprocket.rocketmq.codec.columns import Records, records, walk
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.message import COMPRESSED, NewRecord, StoredMessage
 from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.runtime.blocking import ThreadFuture
 from sprocket.spark.rocketmq.options import Options, read_directory
 from sprocket.spark.rocketmq.rows.batches import schema_of
 from sprocket.spark.rocketmq.rows.columns import COLUMNS, FULL, RecordRows
@@ -250,8 +251,8 @@ class FakeCluster:
     ) -> None:
         self.records = queues
         self.lowest = lowest or {}
-        self.failures: list[Exception] = []
-        """Raised by the next questions, one each."""
+        self.failures: list[Exception | None] = []
+        """Raised by the next questions, one each; None lets one pass."""
         self.clock = FakeClock()
         self.asked: list[str] = []
         self.committed: dict[MessageQueue, int] = {}
@@ -259,8 +260,9 @@ class FakeCluster:
 
     def _enter(self, question: str) -> None:
         self.asked.append(question)
-        if self.failures:
-            raise self.failures.pop(0)
+        failure = self.failures.pop(0) if self.failures else None
+        if failure is not None:
+            raise failure
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """Return the queues of a topic."""
@@ -316,6 +318,35 @@ class FakeCluster:
         if not chosen:
             return _result(PullStatus.NO_NEW_MESSAGE, offset, low, high)
         return _result(PullStatus.FOUND, offset + len(chosen), low, high, b"".join(chosen))
+
+    def pull_range_soon(
+        self,
+        queue: MessageQueue,
+        start: int,
+        end: int,
+        *,
+        bytes_max: int,
+        count_max: int,
+        tags: str,
+    ) -> ThreadFuture[list[PullResult]]:
+        """Return what is done already: answers up to a size, as a puller's `pull_range` gives."""
+        begun: ThreadFuture[list[PullResult]] = ThreadFuture()
+        results: list[PullResult] = []
+        at = start
+        try:
+            while at < end and sum(len(result.body) for result in results) < bytes_max:
+                result = self.pull(queue, at, min(count_max, end - at), tags=tags)
+                if result.status is PullStatus.FOUND or not results:
+                    results.append(result)
+                if result.status is not PullStatus.FOUND:
+                    break
+                at = result.next_offset
+        except ClientError as error:
+            if not results:
+                begun.set_exception(error)
+                return begun
+        begun.set_result(results)
+        return begun
 
     def close(self) -> None:
         """Forget nothing: the same lists are found again."""

@@ -1,7 +1,8 @@
 """How a blocking client runs: an awaited one, in a loop that has a thread of its own.
 
-A `Twin` stands for one awaited object. Its methods are made of the awaited ones by `calling` and
-`doing`, which keep their names, arguments, types and docstrings, so that nothing is said twice:
+A `Twin` stands for one awaited object. Its methods are made of the awaited ones by `calling`,
+`beginning` and `doing`, which keep their names, arguments, types and docstrings, so that nothing is
+said twice:
 
     class BlockingPuller(OpenedTwin[Puller]):
         pull = calling(Puller.pull)
@@ -19,7 +20,7 @@ from sprocket.rocketmq.client.network import Client
 from sprocket.rocketmq.client.network import Where as AwaitedWhere
 from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.rocketmq.remoting import Connect
-from sprocket.runtime.blocking import Portal, ThreadLock
+from sprocket.runtime.blocking import Portal, ThreadFuture, ThreadLock
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -269,6 +270,22 @@ def calling(
         return run(bound, *args, **kwargs)
 
     return call
+
+
+def beginning(
+    method: Callable[Concatenate[C, P], Coroutine[object, None, T]],
+) -> Callable[Concatenate[Twin[C], P], ThreadFuture[T]]:
+    """Return the twin of an async method that does not wait: it gives a future of the result.
+
+    What is begun when the client is closed is cancelled.
+    """
+
+    @wraps(method)
+    def begin(self: Twin[C], /, *args: P.args, **kwargs: P.kwargs) -> ThreadFuture[T]:
+        bound: Callable[P, Coroutine[object, None, T]] = getattr(self._awaited, method.__name__)
+        return self._run.portal.begin(bound, *args, **kwargs)
+
+    return begin
 
 
 def doing(method: Callable[Concatenate[C, P], T]) -> Callable[Concatenate[Twin[C], P], T]:

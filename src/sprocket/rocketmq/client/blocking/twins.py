@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Unpack
 
 from sprocket.rocketmq.client.blocking.listener_threads import Listener, ListenerThreads
-from sprocket.rocketmq.client.blocking.portal import OpenedTwin, Where, calling, doing
+from sprocket.rocketmq.client.blocking.portal import OpenedTwin, Where, beginning, calling, doing
 from sprocket.rocketmq.client.consumer import (
     ConsumerOptions,
     LitePullConsumer,
@@ -260,3 +260,5 @@ class BlockingPuller(OpenedTwin[Puller]):
     offsets_by_time = calling(Puller.offsets_by_time)
     commit = calling(Puller.commit)
     pull = calling(Puller.pull)
+    pull_range = calling(Puller.pull_range)
+    pull_range_soon = beginning(Puller.pull_range)

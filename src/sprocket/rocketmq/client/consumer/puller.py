@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Self, TypeVar, Unpack
 
-from sprocket.base.errors import NotConnected, RequestTimeout
+from sprocket.base.errors import ClientError, NotConnected, RequestTimeout
 from sprocket.rocketmq.client.consumer.subscriptions import check_tags
 from sprocket.rocketmq.client.network import (
     Backoff,
@@ -16,6 +16,7 @@ from sprocket.rocketmq.client.network import (
     Lease,
     Pull,
     PullResult,
+    PullStatus,
     Where,
     read,
 )
@@ -191,6 +192,51 @@ class Puller:
             hold_ms=hold_ms,
         )
         return await self._patiently(queue.topic, lambda: brokers.pull(pull))
+
+    async def pull_range(
+        self,
+        queue: MessageQueue,
+        start: int,
+        end: int,
+        *,
+        bytes_max: int,
+        count_max: int = PULL_MESSAGES,
+        tags: str = "*",
+    ) -> list[PullResult]:
+        """Pull one answer after another, each from where the one before ended.
+
+        Args:
+            queue: Where to read.
+            start: The first message wanted.
+            end: The offset behind the last one wanted.
+            bytes_max: Ask for no more when answers have so many bytes together.
+            count_max: Most messages of one answer; brokers may give fewer.
+            tags: As for `pull`.
+
+        Returns:
+            At least one answer if `start` is before `end`. The first may say anything; those
+            behind it lead on. What did not, or failed, is told to whoever asks for the rest.
+
+        Raises:
+            InvalidMessage: The tags are none, or read like SQL.
+            ClientError: The first pull failed.
+        """
+        results: list[PullResult] = []
+        at, size = start, 0
+        while at < end and size < bytes_max:
+            try:
+                result = await self.pull(queue, at, min(count_max, end - at), tags=tags)
+            except ClientError:
+                if not results:
+                    raise
+                break
+            leads_on = result.status is not PullStatus.OFFSET_MOVED and result.next_offset > at
+            if leads_on or not results:
+                results.append(result)
+            if not leads_on:
+                break
+            at, size = result.next_offset, size + len(result.body)
+        return results
 
     async def _each(
         self, queues: Collection[MessageQueue], ask: Callable[[MessageQueue], Awaitable[T]]

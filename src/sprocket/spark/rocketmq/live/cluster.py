@@ -19,7 +19,7 @@ from sprocket.rocketmq.client.network import PullResult, PullStatus
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.columns import Stop, records, walk
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
-from sprocket.runtime.blocking import Portal
+from sprocket.runtime.blocking import Portal, ThreadFuture
 from sprocket.spark.rocketmq.live.offsets import QueueSlice, name
 from sprocket.spark.rocketmq.options import Options
 from sprocket.spark.rocketmq.rows.batches import Batches
@@ -30,8 +30,8 @@ T = TypeVar("T")
 GROUP = "sprocket-spark"
 """Under which name brokers see the pulls, if no other is given; no group is joined."""
 _CONNECT_MS_MAX = 3_000
-DECODED_BYTES = 4 * MIB
-"""Answers are put together up to this size before they are decoded."""
+DECODED_BYTES = 2 * MIB
+"""Answers are gathered up to this size before they are decoded together."""
 
 _PASSING = frozenset(
     {
@@ -112,6 +112,16 @@ class Live:
             self._cluster = self._connect()
         return question(self._cluster)
 
+    def begin(self, question: Callable[[Puller], T]) -> T | None:
+        """Return what a question gives that waits for nothing, or None if nobody is connected.
+
+        What it begins ends when the connections are closed.
+        """
+        try:
+            return None if self._cluster is None else question(self._cluster)
+        except NotConnected:
+            return None
+
     def close(self) -> None:
         """Close the connections; another question opens them again."""
         cluster, self._cluster = self._cluster, None
@@ -186,37 +196,67 @@ def read_range(
         CorruptRecord: An answer holds something else than records, and the mode is FAILFAST.
         ClientError: The cluster did not answer in time.
     """
-    answers: list[bytes] = []
-    at, size = wanted.start, 0
+    pulls = _Pulls(live, wanted, count_max, tags)
+    at = wanted.start
     while at < wanted.end:
-        result = _pull(live, wanted, at, count_max, tags)
-        if result is None or result.status is PullStatus.OFFSET_MOVED:
-            at = _after_loss(wanted, at, result, fail_on_data_loss)
+        results = pulls.take(at)
+        if not results or results[0].status is PullStatus.OFFSET_MOVED:
+            at = _after_loss(wanted, at, results[0] if results else None, fail_on_data_loss)
             continue
-        if result.status is PullStatus.FOUND:
-            answers.append(result.body)
-            size += len(result.body)
-        at = result.next_offset
-        if size >= DECODED_BYTES:
-            yield from _decoded(answers, wanted, batches)
-            answers, size = [], 0
-    yield from _decoded(answers, wanted, batches)
+        at = results[-1].next_offset
+        pulls.begin(at)
+        bodies = [result.body for result in results if result.status is PullStatus.FOUND]
+        del results
+        yield from _decoded(bodies, wanted, batches)
 
 
-def _pull(live: Live, wanted: QueueSlice, at: int, count_max: int, tags: str) -> PullResult | None:
-    """Return an answer that leads on, or None if the broker has lost the end of the queue."""
+class _Pulls:
+    """The answers of a range: while some are decoded, the next come in.
 
-    def question(cluster: Puller) -> PullResult:
-        result = cluster.pull(wanted.queue, at, min(count_max, wanted.end - at), tags=tags)
-        moves_on = result.next_offset > at
-        if not moves_on:
-            raise _NotYet(f"{name(wanted.queue)} ends at {result.max_offset}, wanted is {at}")
-        return result
+    So that the broker, this worker and the JVM behind it need not wait for each other. What is held
+    is twice `DECODED_BYTES`, and an answer more each time.
+    """
 
-    try:
-        return live.ask(question)
-    except _NotYet:
-        return None
+    def __init__(self, live: Live, wanted: QueueSlice, count_max: int, tags: str) -> None:
+        self._live = live
+        self._wanted = wanted
+        self._count_max = count_max
+        self._tags = tags
+        self._begun: ThreadFuture[list[PullResult]] | None = None
+
+    def begin(self, at: int) -> None:
+        """Ask for what the next `take` wants, unless nobody is connected."""
+        self._begun = self._live.begin(lambda cluster: self._ask(cluster, at))
+
+    def take(self, at: int) -> list[PullResult]:
+        """Return answers that lead on, or that messages are gone; none if the end is lost.
+
+        Raises:
+            ClientError: The cluster did not answer in time.
+        """
+
+        def question(cluster: Puller) -> list[PullResult]:
+            begun, self._begun = self._begun, None
+            results = (begun or self._ask(cluster, at)).result()
+            if results[0].next_offset <= at:
+                end = results[0].max_offset
+                raise _NotYet(f"{name(self._wanted.queue)} ends at {end}, wanted is {at}")
+            return results
+
+        try:
+            return self._live.ask(question)
+        except _NotYet:
+            return []
+
+    def _ask(self, cluster: Puller, at: int) -> ThreadFuture[list[PullResult]]:
+        return cluster.pull_range_soon(
+            self._wanted.queue,
+            at,
+            self._wanted.end,
+            bytes_max=DECODED_BYTES,
+            count_max=self._count_max,
+            tags=self._tags,
+        )
 
 
 def _after_loss(

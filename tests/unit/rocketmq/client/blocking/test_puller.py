@@ -1,9 +1,14 @@
 """The blocking puller has every method of the awaited one."""
 
+from concurrent.futures import CancelledError
 from typing import Any
 
+import pytest
+
+from sprocket.base.errors import NotConnected
 from sprocket.rocketmq.client.blocking import Producer, Puller
 from sprocket.rocketmq.client.network import PullStatus
+from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.model.message import Message
 
 
@@ -24,3 +29,15 @@ def test_every_method_has_its_twin(world: Any, names: str) -> None:
         reading.commit(queue, 1)
         pulled = reading.pull(queue, 0)
         assert (pulled.status, pulled.next_offset) == (PullStatus.FOUND, 1)
+        assert reading.pull_range(queue, 0, 1, bytes_max=1) == [pulled]
+        assert reading.pull_range_soon(queue, 0, 1, bytes_max=1).result() == [pulled]
+
+
+def test_what_is_begun_ends_with_the_client(world: Any, names: str) -> None:
+    """Nobody waits for an answer that cannot come any more."""
+    world.cluster.topics["t"] = 1
+    world.cluster.on[RequestCode.PULL_MESSAGE] = lambda *_: None
+    with Puller(names) as reading:
+        begun = reading.pull_range_soon(world.queue(0), 0, 1, bytes_max=1)
+    with pytest.raises((NotConnected, CancelledError)):
+        begun.result()

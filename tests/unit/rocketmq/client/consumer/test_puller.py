@@ -9,6 +9,7 @@ from sprocket.base.errors import BrokerRefused, ClientError, NotConnected
 from sprocket.rocketmq.client.consumer import Puller
 from sprocket.rocketmq.client.network import PullStatus
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.headers import PullMessage
 from sprocket.rocketmq.errors import NoRoute
 
 
@@ -37,6 +38,60 @@ def test_records_come_as_the_broker_has_them(world: Any) -> None:
             assert await reading.offset_by_time(world.queue(0), 0) == 0
         assert world.cluster.committed == {}
         assert RequestCode.HEART_BEAT not in world.cluster.seen
+
+    world.run(main)
+
+
+def test_a_range_is_pulled_answer_by_answer(world: Any) -> None:
+    """Up to its end or a size; the first answer may say anything, others lead on."""
+
+    async def main() -> None:
+        for number in range(7):
+            world.cluster.store("t", 0, b"%d" % number)
+        queue = world.queue(0)
+        one = len(world.cluster.log["t", 0][0])
+        async with puller(world) as reading:
+
+            async def offsets(start: int, end: int, size: int) -> list[int]:
+                found = await reading.pull_range(queue, start, end, bytes_max=size, count_max=2)
+                return [result.next_offset for result in found]
+
+            assert await offsets(0, 5, 1 << 20) == [2, 4, 5]
+            assert await offsets(0, 5, 2 * one + 1) == [2, 4]
+            assert await offsets(0, 5, 2 * one) == [2]
+            assert await offsets(4, 99, 1 << 20) == [6, 7]
+            assert await offsets(5, 5, 1 << 20) == []
+            (nothing,) = await reading.pull_range(queue, 7, 9, bytes_max=1)
+            assert nothing.status is PullStatus.NO_NEW_MESSAGE
+            (moved,) = await reading.pull_range(queue, 9, 12, bytes_max=1)
+            assert (moved.status, moved.next_offset) == (PullStatus.OFFSET_MOVED, 7)
+
+    world.run(main)
+
+
+def test_a_range_ends_before_a_failure(world: Any) -> None:
+    """What was answered is given; who asks for the rest is told, and so is who gets nothing."""
+
+    async def main() -> None:
+        for number in range(4):
+            world.cluster.store("t", 0, b"%d" % number)
+        queue = world.queue(0)
+        async with puller(world) as reading:
+            await reading.queues("t")
+
+            def refuse_at_two(peer: Any, command: Any) -> None:
+                if command.header(PullMessage).queue_offset == 2:
+                    world.cluster.refuse(peer, command, ResponseCode.NO_PERMISSION, "not you")
+                    return
+                del world.cluster.on[RequestCode.PULL_MESSAGE]
+                world.cluster.handle(peer, command)
+                world.cluster.on[RequestCode.PULL_MESSAGE] = refuse_at_two
+
+            world.cluster.on[RequestCode.PULL_MESSAGE] = refuse_at_two
+            found = await reading.pull_range(queue, 0, 4, bytes_max=1 << 20, count_max=1)
+            assert [result.next_offset for result in found] == [1, 2]
+            with pytest.raises(BrokerRefused, match="not you"):
+                await reading.pull_range(queue, 2, 4, bytes_max=1 << 20, count_max=1)
 
     world.run(main)
 

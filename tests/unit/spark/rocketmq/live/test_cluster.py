@@ -76,6 +76,54 @@ def test_answers_are_decoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
         assert read(cluster(), 0, 10, count=1)[0] == list(range(10))
 
 
+def test_the_next_answers_come_while_some_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One lot is asked for ahead, and no more: what is held has a bound."""
+    fake = cluster()
+    one = len(fake.records[QUEUE][0])
+    monkeypatch.setattr(module, "DECODED_BYTES", 2 * one)
+    options = directory(columns="queueOffset")
+    door = FakeDoor(fake)
+    live = Live(door.connect, retries_max=4, retry_wait_ms=1, wait=door.wait)
+    wanted = QueueSlice(QUEUE, 0, 7)
+    made = read_range(
+        live, wanted, Batches(schema(options), options), count_max=1, fail_on_data_loss=True
+    )
+    seen = [(len(next(made)), list(fake.asked)) for _ in range(4)]
+    pulls = [f"pull {offset}" for offset in range(7)]
+    assert seen == [(2, pulls[:4]), (2, pulls[:6]), (2, pulls), (1, pulls)]
+    assert list(made) == []
+    assert fake.asked == pulls
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+def test_a_failure_of_what_was_asked_for_ahead(
+    monkeypatch: pytest.MonkeyPatch, retries: int
+) -> None:
+    """It is met when its answers are wanted, and is then as any other: waited out, or the end."""
+    fake = cluster(3)
+    monkeypatch.setattr(module, "DECODED_BYTES", 1)
+    fake.failures = [None, NotConnected("gone")]
+    options = directory(columns="queueOffset")
+    door = FakeDoor(fake)
+    live = Live(door.connect, retries_max=retries, retry_wait_ms=1, wait=door.wait)
+    made: Any = read_range(
+        live,
+        QueueSlice(QUEUE, 0, 3),
+        Batches(schema(options), options),
+        count_max=1,
+        fail_on_data_loss=True,
+    )
+    found = plain_rows([next(made)])
+    assert fake.asked == ["pull 0", "pull 1"]
+    if retries:
+        found += plain_rows(list(made))
+    else:
+        with pytest.raises(NotConnected, match="gone"):
+            next(made)
+    assert [row["queueOffset"] for row in found] == list(range(3 if retries else 1))
+    assert fake.asked[2:] == ["close", "pull 1", "pull 2"][: 3 if retries else 1]
+
+
 def test_tags_are_the_brokers_to_compare_first() -> None:
     """The expression goes with each pull; all tags where none is given."""
     fake = cluster()
