@@ -21,6 +21,29 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
 
 
+def family_cpu_seconds(pid: int) -> float:
+    """Return the same for a process, its children, theirs and so on, those that ended included.
+
+    One that ended counts as soon as its parent has taken note of that.
+    """
+    parents: dict[int, int] = {}
+    seconds: dict[int, float] = {}
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            text = (folder / "stat").read_text()
+        except OSError:
+            continue  # it ended meanwhile
+        fields = text.rpartition(")")[2].split()
+        parents[int(folder.name)] = int(fields[1])
+        seconds[int(folder.name)] = sum(map(int, fields[11:15])) / TICKS_PER_SECOND
+    family = {pid}
+    while found := {one for one, parent in parents.items() if parent in family} - family:
+        family |= found
+    return sum(seconds.get(one, 0.0) for one in family)
+
+
 def memory(pid: int) -> Mapping[str, float]:
     """Return MiB: the peak of what was resident, and of what is now the part not of files."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()

@@ -29,11 +29,13 @@ from sprocket.base.errors import ClientError
 from sprocket.rocketmq.client.blocking import Admin
 
 ROUNDS = 3
-WRITTEN, READ = 400_000, 1_000_000
+WRITTEN, READ = 400_000, 2_000_000
 """Messages of a run: some seconds, so that what a query costs at its start counts little."""
 BODY_BYTES = 1024
 QUEUES = 4
 WRITE_RATE_MIN, READ_RATE_MIN = 60_000.0, 150_000.0
+BODY = f"rpad(concat('message ', id), {BODY_BYTES}, 'x')"
+KEY = "lpad(cast(id AS string), 10, '0')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +63,35 @@ class Wire:
 
     def messages(self, count: int) -> Any:
         """Return the DataFrame to write."""
-        body = f"rpad(concat('message ', id), {BODY_BYTES}, 'x') AS body"
-        key = "lpad(cast(id AS string), 10, '0') AS keys"
-        return self.spark.range(count).selectExpr(body, key, "'bench' AS tags")
+        columns = f"{BODY} AS body", f"{KEY} AS keys", "'bench' AS tags"
+        return self.spark.range(count).selectExpr(*columns)
 
     def write(self, flush: str, topic: str, count: int) -> None:
         """Write it."""
         server = self.brokers[flush].nameserver
         writer = self.messages(count).write.format("rocketmq").mode("append")
         writer.options(nameServer=server, topic=topic).save()
+
+    def read(self, flush: str, topic: str, count: int, **options: str) -> None:
+        """Read a topic that has so many messages as a stream that then ends."""
+        server = self.brokers[flush].nameserver
+        reader = self.spark.readStream.format("rocketmq").options(**options)
+        drain(reader.options(nameServer=server, subscribe=topic).load(), self.folder, count)
+
+
+def drain(frame: Any, folder: Path, count: int) -> None:
+    """Run a stream that must have `count` rows into `noop`, with a checkpoint below `folder`.
+
+    Raises:
+        ClientError: It has another number of rows.
+    """
+    writer = frame.writeStream.format("noop").trigger(availableNow=True)
+    checkpoint = str(folder / f"read-{time.monotonic_ns()}")
+    query = writer.option("checkpointLocation", checkpoint).start()
+    query.awaitTermination()
+    read = sum(one["numInputRows"] for one in query.recentProgress)
+    if read != count:
+        raise ClientError(f"{read} rows were read, {count} messages are there")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,26 +126,10 @@ def _filled(wire: Wire, flush: str, count: int) -> str:
     return wire.filled[flush]
 
 
-def _read(wire: Wire, flush: str, topic: str, count: int) -> None:
-    query = (
-        wire.spark.readStream.format("rocketmq")
-        .options(nameServer=wire.brokers[flush].nameserver, subscribe=topic)
-        .load()
-        .writeStream.format("noop")
-        .option("checkpointLocation", str(wire.folder / f"read-{time.monotonic_ns()}"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    read = sum(one["numInputRows"] for one in query.recentProgress)
-    if read != count:
-        raise ClientError(f"{read} rows were read, {count} messages are there")
-
-
 ROWS = (
     Row("DataFrame to topic, async flush", ASYNC, WRITTEN, WRITE_RATE_MIN, _new, Wire.write),
     Row("DataFrame to topic, sync flush", SYNC, WRITTEN, WRITE_RATE_MIN, _new, Wire.write),
-    Row("topic to noop", ASYNC, READ, READ_RATE_MIN, _filled, _read),
+    Row("topic to noop", ASYNC, READ, READ_RATE_MIN, _filled, Wire.read),
 )
 
 
@@ -183,22 +189,16 @@ def _rate(wire: Wire, row: Row) -> float:
     """Return the messages per second of one run, and print where the CPU went."""
     topic = row.prepare(wire, row.flush, row.count)
     pid = wire.brokers[row.flush].pid
-    broker_cpu, all_cpu, began = processes.cpu_seconds(pid), _busy_seconds(), time.perf_counter()
+    broker_cpu, all_cpu = processes.cpu_seconds(pid), processes.family_cpu_seconds(os.getpid())
+    began = time.perf_counter()
     row.run(wire, row.flush, topic, row.count)
     took = time.perf_counter() - began
-    busy = 1e6 * (_busy_seconds() - all_cpu) / row.count
+    busy = 1e6 * (processes.family_cpu_seconds(os.getpid()) - all_cpu) / row.count
     broker = 1e6 * (processes.cpu_seconds(pid) - broker_cpu) / row.count
     rate = row.count / took
     text = f"{rate:9,.0f} messages/s; CPU {busy:.1f} µs a message, broker {broker:.1f}"
     print(f"  {row.name:34} {text}", flush=True)
     return rate
-
-
-def _busy_seconds() -> float:
-    """Return the CPU time that all processes of the machine have had."""
-    fields = Path("/proc/stat").read_text().splitlines()[0].split()[1:]
-    user, nice, system = (int(one) for one in fields[:3])
-    return (user + nice + system) / processes.TICKS_PER_SECOND
 
 
 if __name__ == "__main__":

@@ -10,10 +10,14 @@ GO_PEER := .peers/go/peer
 # If these variables say where the jars are, or the program with the Go client, nothing is fetched.
 PEERS := $(if $(SPROCKET_ROCKETMQ_LIB),,$(ROCKETMQ_JAR)) $(if $(SPROCKET_ROCKETMQ_4_LIB),,$(CLIENT_4_JAR))
 PEERS_GO := $(if $(SPROCKET_GO_PEER),,$(GO_PEER))
+KAFKA := .peers/kafka-4.3.1
+KAFKA_JAR := $(KAFKA)/lib/kafka_2.13-4.3.1.jar
+SPARK_KAFKA := .peers/spark-kafka-4.2.0
+SPARK_KAFKA_JAR := $(SPARK_KAFKA)/lib/spark-sql-kafka-0-10_2.13-4.2.0.jar
 NEEDS_MAVEN = command -v mvn >/dev/null || { echo "peers: needs Maven (mvn) and a JDK 17; on Debian: apt-get install maven openjdk-17-jdk-headless" >&2; exit 1; }
 COPY_JARS = mvn --batch-mode --quiet dependency:copy-dependencies -DincludeScope=runtime
 
-.PHONY: peers peers-go interop-java interop-client interop-go bench-rocketmq torture
+.PHONY: peers peers-go peers-kafka interop-java interop-client interop-go bench-rocketmq torture
 
 peers: $(ROCKETMQ_JAR) $(CLIENT_4_JAR) ## fetch the real RocketMQ 5.3.3, and its Java clients 5.3.3 and 4.9.8, once
 
@@ -27,6 +31,20 @@ $(CLIENT_4_JAR): tests/interop/java/pom-4.xml
 	@$(NEEDS_MAVEN)
 	@echo "peers: RocketMQ's Java client 4.9.8 into $(CLIENT_4), about 14 MB"
 	@$(COPY_JARS) --file tests/interop/java/pom-4.xml -DoutputDirectory=$(CURDIR)/$(CLIENT_4)/lib
+	@touch $@
+
+peers-kafka: $(KAFKA_JAR) $(SPARK_KAFKA_JAR) ## fetch Kafka's broker 4.3.1 and Spark's connector to it, once
+
+$(KAFKA_JAR): bench/java/pom-kafka.xml
+	@$(NEEDS_MAVEN)
+	@echo "peers-kafka: Kafka 4.3.1 into $(KAFKA), about 45 MB"
+	@$(COPY_JARS) --file $< -DoutputDirectory=$(CURDIR)/$(KAFKA)/lib
+	@touch $@
+
+$(SPARK_KAFKA_JAR): bench/java/pom-spark-kafka.xml
+	@$(NEEDS_MAVEN)
+	@echo "peers-kafka: Spark's connector 4.2.0 into $(SPARK_KAFKA), about 10 MB"
+	@$(COPY_JARS) --file $< -DoutputDirectory=$(CURDIR)/$(SPARK_KAFKA)/lib
 	@touch $@
 
 peers-go: $(GO_PEER) ## build the program that uses RocketMQ's Go client, once
