@@ -1,8 +1,16 @@
-"""Strategies for typed values and tables of them."""
+"""Typed values and tables of them: from Python's own values, and drawn."""
+
+from collections.abc import Mapping
 
 from hypothesis import strategies as st
 
-from sprocket.rabbitmq.model.fields import Field, FieldKind, FieldTable, ScaledInteger
+from sprocket.rabbitmq.model.fields import (
+    Field,
+    FieldKind,
+    FieldTable,
+    FieldValue,
+    ScaledInteger,
+)
 
 _RANGES = {
     FieldKind.BYTE: (-(1 << 7), (1 << 7) - 1),
@@ -72,3 +80,33 @@ def flat_tables() -> st.SearchStrategy[FieldTable]:
     """Draw a table of simple values, no name twice."""
     entries = st.dictionaries(names, _simple_fields, max_size=5)
     return entries.map(lambda found: FieldTable(tuple(found.items())))
+
+
+def table(members: Mapping[str, object] | None) -> FieldTable:
+    """Return a table with the types that pika gives to Python's values."""
+    return FieldTable(tuple((name, field(value)) for name, value in (members or {}).items()))
+
+
+def field(value: object) -> Field:
+    """Return a value with the type that pika gives it."""
+    kind: FieldKind
+    given: FieldValue
+    match value:
+        case None:
+            kind, given = FieldKind.VOID, None
+        case bool():
+            kind, given = FieldKind.BOOL, value
+        case int():
+            is_long = not -(1 << 31) <= value < 1 << 31
+            kind, given = FieldKind.LONG if is_long else FieldKind.SIGNED_INT, value
+        case float():
+            kind, given = FieldKind.DOUBLE, value
+        case str():
+            kind, given = FieldKind.LONG_STRING, value.encode()
+        case list():
+            kind, given = FieldKind.ARRAY, tuple(field(one) for one in value)
+        case dict():
+            kind, given = FieldKind.TABLE, table(value)
+        case _:
+            raise AssertionError(f"{value!r} has no type")
+    return Field(kind, given)
