@@ -1,0 +1,1 @@
+"""What clients ask for, by values: no bytes, no sockets."""
