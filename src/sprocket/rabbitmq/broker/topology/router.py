@@ -1,0 +1,179 @@
+"""Where a message goes: from the exchange that it was published to, over bindings, to queues.
+
+Invariants
+
+1. Each exchange on the way is looked at once, so that circles of bindings end.
+2. An exchange whose bindings lead nowhere passes the message on to its alternate exchange, if it
+   has one; an exchange as a destination is somewhere, wherever that one leads.
+3. What is remembered of earlier messages is forgotten with any change.
+
+Source: `rabbit_exchange:route`; the plugin `rabbitmq_delayed_message_exchange`.
+"""
+
+from collections.abc import Container, Sequence
+
+from msgspec import Struct
+
+from sprocket.rabbitmq.broker.topology.matching import Headers, Matcher, matcher
+from sprocket.rabbitmq.model.binding import Binding, Destination
+from sprocket.rabbitmq.model.exchange import DEFAULT_EXCHANGE, DELAYED, Exchange
+from sprocket.rabbitmq.model.fields import INTEGERS, NO_FIELDS, FieldTable
+from sprocket.rabbitmq.model.resource import ResourceKind
+
+DELAY = "x-delay"
+"""The header that says for how many milliseconds a message is kept."""
+DELAY_MS_MAX = (1 << 32) - 1
+REMEMBERED_MAX = 16_384
+"""Pairs of exchange and key whose queues are remembered; then it begins anew. A client that never
+uses a key twice costs 5 MB."""
+
+
+class Routed(Struct, frozen=True):
+    """Where one message goes."""
+
+    queues: tuple[str, ...] = ()
+    """Names of queues, sorted; each once."""
+    held_by: tuple[str, ...] = ()
+    """Exchanges that keep it for `delay_ms` and then have it routed on by `release`."""
+    delay_ms: int = 0
+
+
+class _Source:
+    """An exchange as the beginning of bindings."""
+
+    __slots__ = ("alternate", "delays", "matcher")
+
+    def __init__(self, exchange: Exchange, alternate: str | None) -> None:
+        self.matcher: Matcher = matcher(exchange.routing_type)
+        self.alternate = alternate
+        self.delays = exchange.type == DELAYED
+
+
+class Router:
+    """See the head of the module.
+
+    Args:
+        queues: The names of those that are there: the default exchange leads to them.
+    """
+
+    def __init__(self, queues: Container[str]) -> None:
+        self._queues = queues
+        self._sources: dict[str, _Source] = {}
+        self._remembered: dict[tuple[str, str], Routed] = {}
+
+    def route(self, exchange: str, keys: Sequence[str], headers: Headers) -> Routed:
+        """Return where a message goes that is published.
+
+        Args:
+            exchange: Where to; it is there.
+            keys: What with, then those of the headers `CC` and `BCC`.
+            headers: Gives its headers; called only if somebody asks for them.
+        """
+        if len(keys) != 1:
+            return self._look(exchange, keys, headers)
+        known = self._remembered.get((exchange, keys[0]))
+        if known is not None:
+            return known
+        is_asked = False
+
+        def look() -> FieldTable:
+            nonlocal is_asked
+            is_asked = True
+            return headers()
+
+        found = self._look(exchange, keys, look)
+        if not is_asked:
+            if len(self._remembered) >= REMEMBERED_MAX:
+                self._remembered.clear()
+            self._remembered[exchange, keys[0]] = found
+        return found
+
+    def release(self, exchange: str, keys: Sequence[str], headers: Headers) -> Routed:
+        """Return where a message goes that an exchange has kept for long enough."""
+        return self._look(exchange, keys, headers, released=exchange)
+
+    def forget(self) -> None:
+        """Note that queues have come or gone."""
+        self._remembered.clear()
+
+    def add_exchange(self, exchange: Exchange, alternate: str | None) -> None:
+        """Take in an exchange without bindings, and where what it has no binding for goes."""
+        self._sources[exchange.name] = _Source(exchange, alternate)
+        self._remembered.clear()
+
+    def remove_exchange(self, name: str) -> None:
+        """Give up an exchange, with what is bound to it."""
+        del self._sources[name]
+        self._remembered.clear()
+
+    def change_alternate(self, name: str, alternate: str | None) -> None:
+        """Change where what an exchange has no binding for goes."""
+        self._sources[name].alternate = alternate
+        self._remembered.clear()
+
+    def add(self, binding: Binding) -> None:
+        """Take in a binding that is not there."""
+        self._sources[binding.source].matcher.add(binding)
+        self._remembered.clear()
+
+    def remove(self, binding: Binding) -> None:
+        """Give up one that is."""
+        self._sources[binding.source].matcher.remove(binding)
+        self._remembered.clear()
+
+    def _look(
+        self, start: str, keys: Sequence[str], headers: Headers, released: str | None = None
+    ) -> Routed:
+        if start == DEFAULT_EXCHANGE:
+            return Routed(tuple(sorted({key for key in keys if key in self._queues})))
+        queues: set[str] = set()
+        held: list[str] = []
+        longest_ms = 0
+        seen = {start}
+        waiting = [start]
+        while waiting:
+            name = waiting.pop()
+            source = self._sources.get(name)
+            if source is None:
+                continue  # an alternate that is not there
+            if source.delays and name != released and (wait_ms := delay_ms(headers())):
+                held.append(name)
+                longest_ms = wait_ms
+                continue
+            found = source.matcher.match(keys, headers)
+            if not found and source.alternate is not None:
+                found = {Destination(ResourceKind.EXCHANGE, source.alternate)}
+            for kind, target in found:
+                if kind is ResourceKind.QUEUE:
+                    queues.add(target)
+                elif target not in seen:
+                    seen.add(target)
+                    waiting.append(target)
+        return Routed(tuple(sorted(queues)), tuple(sorted(held)), longest_ms)
+
+
+def no_headers() -> FieldTable:
+    """Return the headers of a message that has none."""
+    return NO_FIELDS
+
+
+def delay_ms(headers: FieldTable) -> int:
+    """Return for how long a message wants to be kept; 0 if it does not.
+
+    A value that is negative or no integer is passed over, as the plugin does; one that is too
+    large is the largest.
+    """
+    found = headers.get(DELAY)
+    if found is None:
+        return 0
+    wanted = 0
+    if found.kind in INTEGERS and isinstance(found.value, int):
+        wanted = found.value
+    elif (
+        isinstance(found.value, bytes) and len(found.value) < _DIGITS_MAX and found.value.isdigit()
+    ):
+        wanted = int(found.value)
+    return min(max(wanted, 0), DELAY_MS_MAX)
+
+
+_DIGITS_MAX = 20
