@@ -6,6 +6,7 @@ from tests.field_tables import table
 
 from sprocket.base.disk import RealDisk
 from sprocket.rabbitmq.broker.access import Unlimited, Users
+from sprocket.rabbitmq.broker.definitions import Definitions
 from sprocket.rabbitmq.broker.policies import Policies
 from sprocket.rabbitmq.broker.topology import Requester, Vhosts, VhostTopology, no_headers
 from sprocket.rabbitmq.model.binding import Binding, Destination, binding
@@ -39,6 +40,9 @@ class Declarations:
         self.users = Users(self.table)
         self.policies = Policies(self.table)
         self.vhosts = Vhosts(self.table, self.users, self.policies)
+        self.definitions = Definitions(
+            self.table, self.users, self.vhosts, self.policies, version="3.10.8"
+        )
 
     def vhost(self, name: str = "/") -> VhostTopology:
         """Return a virtual host, made if it is not there."""
