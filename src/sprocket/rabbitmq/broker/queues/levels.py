@@ -1,0 +1,363 @@
+"""The ready messages of one priority of a queue, in order.
+
+    returned | window | backlog
+             └ taken from the front, the lowest number first ┘
+
+`returned` are messages that somebody had and gave back, sorted by their numbers. What was never
+taken has larger numbers: the first part of it is the `window`, which is held in memory; the rest,
+the `backlog`, is only in the storages and is read when the window gets short.
+
+Invariants
+
+1. Every number in `returned` is smaller than every one in the window, and those are smaller than
+   `backlog_start`. All that storages have from there on is ready.
+2. As long as there is a backlog, nothing that is published gets into the window.
+3. What is ready is in a storage: persistent messages of a durable queue in its own, others in
+   memory.
+"""
+
+import math
+from collections import deque
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
+from typing import Final
+
+from msgspec import Struct
+
+from sprocket.base import log
+from sprocket.base.disk import Steps, steps
+from sprocket.rabbitmq.broker.queues.storage import MemoryStorage, QueueStorage, ReadEntry
+from sprocket.rabbitmq.broker.queues.windows import WindowLimits, Windows
+from sprocket.rabbitmq.model.message import BasicMessage
+
+_UNSHARED: Final = WindowLimits(all_bytes=math.inf)
+
+_log = log.get_logger(__name__)
+
+
+class QueueEntry(Struct, gc=False):
+    """A message in a queue, ready or with a consumer."""
+
+    seq_id: int
+    message: BasicMessage
+    expires_at_us: int | None
+    """Microseconds since 1970; None for never."""
+    is_delivered: bool
+    """Whether somebody may have had it before."""
+    level: int
+    body_bytes: int
+    return_count: int = 0
+    """How often it came back, if its queue counts that."""
+
+
+class ReadyLevel:
+    """See the head of the module.
+
+    Args:
+        number: Its priority.
+        durable: Where persistent messages are kept; None if the queue is not durable.
+        windows: Limits what all levels hold that could read it again.
+    """
+
+    __slots__ = (
+        "_backlog_start",
+        "_durable",
+        "_large_bytes",
+        "_limits",
+        "_next_seq_id",
+        "_returned",
+        "_transient",
+        "_window",
+        "_window_bytes",
+        "_window_bytes_max",
+        "_window_messages_max",
+        "_windows",
+        "backlog_count",
+        "is_reading",
+        "may_expire",
+        "number",
+        "ready_bytes",
+    )
+
+    def __init__(self, number: int, durable: QueueStorage | None, windows: Windows) -> None:
+        self.number = number
+        self.may_expire = False
+        """Whether anything that is held has a time at which it expires."""
+        self.ready_bytes = 0 if durable is None else durable.body_bytes
+        """Of all bodies that are ready."""
+        self.is_reading = False
+        self.backlog_count = 0 if durable is None else durable.unacked_count()
+        self._backlog_start = 0
+        self._durable = durable
+        self._next_seq_id = 0 if durable is None else durable.next_seq_id
+        self._transient = MemoryStorage(self._next_seq_id)
+        # What has no other storage is in memory anyway, and does not count.
+        limits = windows.limits
+        self._windows = windows if durable is not None else Windows(_UNSHARED)
+        self._limits = limits
+        self._window_messages_max = limits.window_messages
+        self._window_bytes_max = limits.window_bytes
+        self._window: deque[QueueEntry] = deque()
+        self._window_bytes = 0
+        self._large_bytes = 0
+        """The largest of the latest bodies: how many may be read at once depends on it."""
+        self._returned: list[tuple[int, QueueEntry]] = []
+
+    @property
+    def ready_count(self) -> int:
+        """How many messages are ready."""
+        return len(self._returned) + len(self._window) + self.backlog_count
+
+    @property
+    def held_count(self) -> int:
+        """How many of them can be taken now."""
+        return len(self._returned) + len(self._window)
+
+    @property
+    def head(self) -> QueueEntry | None:
+        """What is first in line; None if nothing is ready, or that is to be read first."""
+        if self._returned:
+            return self._returned[0][1]
+        return self._window[0] if self._window else None
+
+    def publish(self, message: BasicMessage, expires_at_us: int | None) -> None:
+        """Put a message at the end. Raises StoreError: then it is not there."""
+        seq_id = self._next_seq_id
+        durable = self._durable
+        storage = self._transient if durable is None or not message.is_persistent else durable
+        storage.publish(seq_id, message, expires_at_us=expires_at_us, is_delivered=False)
+        self._next_seq_id = seq_id + 1
+        fragments = message.fragments
+        size = len(fragments[0]) if len(fragments) == 1 else message.body_size
+        self.ready_bytes += size
+        if size > self._large_bytes:
+            self._large_bytes = size
+        window = self._window
+        if (
+            self.backlog_count
+            or self._window_bytes >= self._window_bytes_max
+            or len(window) >= self._window_messages_max
+        ):
+            if not self.backlog_count:
+                self._backlog_start = seq_id
+            self.backlog_count += 1
+            return
+        if expires_at_us is not None:
+            self.may_expire = True
+        window.append(QueueEntry(seq_id, message, expires_at_us, False, self.number, size))
+        self._window_bytes += size
+        windows = self._windows
+        windows.held_bytes += size
+        if len(window) == 1:
+            windows.note_use(self)
+        if windows.held_bytes > windows.limit_bytes:
+            windows.shrink(self)
+
+    def take(self, count: int, now_us: int) -> list[QueueEntry]:
+        """Take up to `count` messages off the front; none behind one that has expired by now."""
+        taken: list[QueueEntry] = []
+        if self.may_expire:
+            while len(taken) < count and (head := self.head) is not None:
+                if head.expires_at_us is not None and head.expires_at_us <= now_us:
+                    break
+                taken.append(self._take_head())
+        else:
+            while self._returned and len(taken) < count:
+                taken.append(self._take_head())
+            if len(taken) < count:
+                window = self._window
+                fresh = min(count - len(taken), len(window))
+                pop = window.popleft
+                batch = [pop() for _ in range(fresh)]
+                size = sum([one.body_bytes for one in batch])
+                self.ready_bytes -= size
+                self._window_bytes -= size
+                self._windows.held_bytes -= size
+                taken = taken + batch if taken else batch
+        if not self.held_count:
+            self.may_expire = False
+        return taken
+
+    def take_expired(self, now_us: int, count_max: int) -> list[QueueEntry]:
+        """Take off what has expired at the front, `count_max` messages at most."""
+        taken: list[QueueEntry] = []
+        while len(taken) < count_max and (head := self.head) is not None:
+            if head.expires_at_us is None or head.expires_at_us > now_us:
+                break
+            taken.append(self._take_head())
+        if not self.held_count:
+            self.may_expire = False
+        return taken
+
+    def put_back(self, entries: Iterable[QueueEntry]) -> None:
+        """Make messages ready again that were taken, each at its place."""
+        for one in entries:
+            one.is_delivered = True
+            if one.expires_at_us is not None:
+                self.may_expire = True
+            self.ready_bytes += one.body_bytes
+            heappush(self._returned, (one.seq_id, one))
+
+    def deliver(self, entries: Sequence[QueueEntry]) -> None:
+        """Note that somebody is given what was taken."""
+        if self._durable is not None:
+            found = [one.seq_id for one in entries if one.message.is_persistent]
+            if found:
+                self._durable.deliver(found)
+
+    def settle(self, entries: Sequence[QueueEntry]) -> None:
+        """Forget what was taken."""
+        if self._durable is None:
+            self._transient.ack([one.seq_id for one in entries])
+            return
+        found = [one.seq_id for one in entries if one.message.is_persistent]
+        if found:
+            self._durable.ack(found)
+        if len(found) < len(entries):
+            self._transient.ack([one.seq_id for one in entries if not one.message.is_persistent])
+
+    def trim(self) -> int:
+        """Leave all but the first message of the window to the storages; return its bytes."""
+        freed = 0
+        while len(self._window) > 1:
+            last = self._window.pop()
+            freed += last.body_bytes
+            self.backlog_count += 1
+            self._backlog_start = last.seq_id
+        self._window_bytes -= freed
+        return freed
+
+    def clear(self) -> None:
+        """Forget that anything is ready; storages are the caller's business."""
+        self._windows.forget(self)
+        self._windows.held_bytes -= self._window_bytes
+        self._window.clear()
+        self._returned.clear()
+        self._window_bytes = self.ready_bytes = self.backlog_count = 0
+        self._backlog_start = self._next_seq_id
+        self.may_expire = False
+
+    def purge(self, *, is_all: bool) -> Steps | None:
+        """Forget what is ready, here at once, in the storages at once or by the steps returned.
+
+        Args:
+            is_all: Nothing was taken and not settled: then storages need not be read.
+        """
+        start, end = self._backlog_start, self._next_seq_id
+        count = self.backlog_count
+        held = [one for _, one in self._returned] + list(self._window)
+        self.clear()
+        if is_all:
+            if self._durable is not None:
+                self._durable.purge()
+            self._transient.purge()
+            return None
+        self.settle(held)
+        return self._forget(start, end) if count else None
+
+    def remove_steps(self) -> Steps:
+        """Take away what storages keep; nothing is taken, settled or put back any more."""
+        self.clear()
+        self._transient.purge()
+        if self._durable is not None:
+            yield from self._durable.remove()
+
+    def wants_to_read(self, *, is_used: bool) -> bool:
+        """Say whether `read_steps` is due.
+
+        Args:
+            is_used: Somebody takes messages.
+        """
+        if self.is_reading or not self.backlog_count:
+            return False
+        if not is_used:
+            return not self.held_count
+        return (
+            2 * len(self._window) < self._window_messages_max
+            and 2 * self._window_bytes < self._window_bytes_max
+        )
+
+    def read_steps(self, *, is_used: bool) -> Steps:
+        """Return what reads the next part of the backlog; it raises StoreError.
+
+        It must be run. Between its steps messages may be published, taken, put back, trimmed and
+        cleared.
+        """
+        self.is_reading = True
+        # Without anybody who takes more, what comes first is enough; and so it is as long as
+        # nobody knows how large they are.
+        is_small = not is_used or not self._large_bytes
+        return self._read(self._limits.head_numbers if is_small else self._limits.read_numbers)
+
+    @property
+    def _numbers_max(self) -> int:
+        """How many messages fill a window, if they are as large as the largest of late."""
+        return max(self._window_bytes_max // max(self._large_bytes, 1), 1)
+
+    def _read(self, numbers: int) -> Steps:
+        try:
+            while self.backlog_count:
+                numbers = min(numbers, self._numbers_max)
+                start, end = self._backlog_start, self._next_seq_id
+                if self.backlog_count > numbers:
+                    end = min(start + numbers, end)
+                stored: Sequence[ReadEntry] = ()
+                if self._durable is not None:
+                    stored = yield from self._durable.read(start, end)
+                if self._backlog_start != start or not self.backlog_count:
+                    return  # trimmed or cleared meanwhile
+                self._add(stored, start, end)
+                if self._window:
+                    return
+                if end == self._next_seq_id and self.backlog_count:
+                    _log.error("messages are missing from a queue", count=self.backlog_count)
+                    self.backlog_count = 0
+                    self.ready_bytes = sum([one.body_bytes for _, one in self._returned])
+                numbers = min(4 * numbers, self._limits.read_numbers_max)
+        finally:
+            self.is_reading = False
+
+    def _add(self, stored: Sequence[ReadEntry], start: int, end: int) -> None:
+        """Put what was read behind the window."""
+        found = [*stored, *steps.run(self._transient.read(start, end))]
+        if len(found) > len(stored):
+            found.sort(key=lambda one: one.seq_id)
+        added = 0
+        self._large_bytes -= self._large_bytes // 8
+        for one in found:
+            size = one.message.body_size
+            added += size
+            self._large_bytes = max(self._large_bytes, size)
+            if one.expires_at_us is not None:
+                self.may_expire = True
+            self._window.append(
+                QueueEntry(
+                    one.seq_id, one.message, one.expires_at_us, one.is_delivered, self.number, size
+                )
+            )
+        self._backlog_start = end
+        self.backlog_count -= len(found)
+        self._window_bytes += added
+        self._windows.held_bytes += added
+        self._windows.note_use(self)
+        if self._windows.held_bytes > self._windows.limit_bytes:
+            self._windows.shrink(self)
+
+    def _forget(self, start: int, end: int) -> Steps:
+        """Forget what storages have of a range, in which nothing was taken yet."""
+        self._transient.ack([one.seq_id for one in steps.run(self._transient.read(start, end))])
+        while self._durable is not None and start < end:
+            stop = min(start + min(self._limits.read_numbers, self._numbers_max), end)
+            stored = yield from self._durable.read(start, stop)
+            self._durable.ack([one.seq_id for one in stored])
+            start = stop
+
+    def _take_head(self) -> QueueEntry:
+        if self._returned:
+            _, entry = heappop(self._returned)
+        else:
+            entry = self._window.popleft()
+            self._window_bytes -= entry.body_bytes
+            self._windows.held_bytes -= entry.body_bytes
+        self.ready_bytes -= entry.body_bytes
+        return entry

@@ -1,0 +1,720 @@
+"""One queue: what is in it, who gets it, and what it does with what nobody gets.
+
+    publish ─→ levels (ready) ─→ consumers, gets ─→ ack: settled
+                 ↑   │                  │ requeue
+                 └───┼──────────────────┘
+                     └─→ expired, too many, rejected: dead letters, or settled
+
+What arrives is taken at once; what is due after it is done at the end of the turn, together
+(`turn`). Whoever must see the state as if all had been done before (a get, a limit) has it done
+first.
+
+Invariants
+
+1. A message is ready, or with one consumer or getter, or a dead letter to be passed on, or settled;
+   it is settled once.
+2. What is ready is delivered in the order of its numbers, the higher priority first; nothing
+   overtakes what has to be read first.
+3. What has expired is not delivered; what has not is not dropped for it, whatever is in front.
+
+Source: `rabbit_amqqueue_process`, `rabbit_variable_queue`, `rabbit_priority_queue`, `rabbit_fifo`;
+docs/formats/amqp.md.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from sprocket.base import log
+from sprocket.base.clock import Clock
+from sprocket.base.disk import Steps
+from sprocket.base.errors import RequestRefused, StoreError
+from sprocket.rabbitmq.broker.queues.consumers import Consumers, QueueConsumer
+from sprocket.rabbitmq.broker.queues.dead_letters import DeadLetters, DeathReason
+from sprocket.rabbitmq.broker.queues.levels import QueueEntry, ReadyLevel
+from sprocket.rabbitmq.broker.queues.reads import QueueReads
+from sprocket.rabbitmq.broker.queues.storage import QueueStorage
+from sprocket.rabbitmq.broker.queues.turns import Turns
+from sprocket.rabbitmq.broker.queues.windows import Windows
+from sprocket.rabbitmq.codec.amqp import ReplyCode
+from sprocket.rabbitmq.model.message import BasicMessage
+from sprocket.rabbitmq.model.names import QueueName
+from sprocket.rabbitmq.model.queue_options import Overflow, QueueOptions
+from sprocket.runtime.timers import Timer, Timers
+
+TURN_MESSAGES_MAX: Final = 1000
+"""Messages that one queue delivers, or drops, before others have their turn."""
+RETRY_SECONDS: Final = 1.0
+"""How long a queue waits that could not read its messages."""
+
+_UNQUEUED: Final = -1
+"""The number of a message that was refused."""
+
+_log = log.get_logger(__name__)
+
+
+class Owner(Protocol):
+    """Who has the queue, and its bindings."""
+
+    def unused(self, queue: "BrokerQueue", /) -> None:
+        """Delete a queue: its last consumer is gone, or nobody used it for too long."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueServices:
+    """What all queues of a virtual host use."""
+
+    owner: Owner
+    turns: Turns
+    timers: Timers
+    clock: Clock
+    windows: Windows
+    reads: QueueReads
+    dead_letters: DeadLetters
+
+
+class Getter(msgspec.Struct):
+    """Somebody who wants the first message, now.
+
+    One of the two is called, once, perhaps only in a later turn.
+    """
+
+    no_ack: bool
+    got: Callable[[QueueEntry | None, int], None]
+    """Is given the message and how many are ready after it; None if there is none."""
+    failed: Callable[[StoreError], None]
+    is_over: bool = False
+    """Set when nobody waits for the answer any more."""
+
+
+class QueueDepth(NamedTuple):
+    """How much is in a queue."""
+
+    ready: int
+    unacked: int
+    consumers: int
+    ready_bytes: int
+
+
+class BrokerQueue:
+    """See the head of the module.
+
+    Args:
+        name: Of the queue.
+        options: What is in force; see `set_options`.
+        storages: Where persistent messages of a durable queue are kept, a storage for each
+            priority from 0 up; none if the queue is not durable.
+        services: What it uses.
+        is_auto_delete: Whether it is deleted when its last consumer goes.
+
+    Threads: event loop only.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_consumers",
+        "_descending",
+        "_dying_count",
+        "_expiry_at_us",
+        "_expiry_timer",
+        "_getters",
+        "_is_due",
+        "_is_plain",
+        "_is_pumping",
+        "_levels",
+        "_lowest",
+        "_options",
+        "_retry_timer",
+        "_services",
+        "_settled",
+        "_turns",
+        "_unused_timer",
+        "_used_at",
+        "is_auto_delete",
+        "is_deleted",
+        "is_durable",
+        "name",
+        "unacked_count",
+    )
+
+    def __init__(
+        self,
+        name: QueueName,
+        options: QueueOptions,
+        storages: Sequence[QueueStorage],
+        services: QueueServices,
+        *,
+        is_auto_delete: bool = False,
+    ) -> None:
+        self.name = name
+        self.is_durable = bool(storages)
+        self.is_auto_delete = is_auto_delete
+        self.is_deleted = False
+        self.unacked_count = 0
+        """Messages that consumers and getters have."""
+        count = 1 + (options.max_priority or 0)
+        assert not storages or len(storages) == count, "a storage for each priority"
+        self._services = services
+        self._turns, self._clock = services.turns, services.clock
+        self._levels = [
+            ReadyLevel(number, storages[number] if storages else None, services.windows)
+            for number in range(count)
+        ]
+        self._descending = self._levels[::-1]
+        self._lowest = self._levels[0]
+        self._consumers = Consumers(is_single_active=options.is_single_active)
+        self._getters: list[Getter] = []
+        self._settled: list[QueueEntry] = []
+        self._dying_count = 0
+        """Dead letters that are not passed on yet."""
+        self._is_due = False
+        self._is_pumping = False
+        self._expiry_timer: Timer | None = None
+        self._expiry_at_us = 0
+        self._unused_timer: Timer | None = None
+        self._retry_timer: Timer | None = None
+        self._used_at = services.clock.monotonic()
+        self._options = options
+        self._is_plain = False
+        self.set_options(options)
+        if any(level.ready_count for level in self._levels):
+            self._mark()
+
+    # What it is.
+
+    @property
+    def label(self) -> str:
+        """Its name, without the virtual host's."""
+        return self.name.name
+
+    @property
+    def options(self) -> QueueOptions:
+        """What is in force."""
+        return self._options
+
+    @property
+    def dead_letter_exchange(self) -> str | None:
+        """Where its dead letters go; None for nowhere."""
+        return self._options.dead_letter_exchange
+
+    @property
+    def dead_letter_routing_key(self) -> str | None:
+        """What they are published with; None for the keys that they have."""
+        return self._options.dead_letter_routing_key
+
+    @property
+    def ready_count(self) -> int:
+        """How many messages are ready."""
+        if self._lowest is self._descending[0]:
+            return self._lowest.ready_count
+        return sum([level.ready_count for level in self._levels])
+
+    @property
+    def consumers(self) -> list[QueueConsumer]:
+        """Its consumers, in the order in which they came."""
+        return self._consumers.all
+
+    @property
+    def single_active_consumer(self) -> QueueConsumer | None:
+        """Who gets everything, if it is one at a time."""
+        return self._consumers.single_active
+
+    def depth(self) -> QueueDepth:
+        """Return how much is in it, what has expired or is taken in this turn left out."""
+        self._pump()
+        size = sum([level.ready_bytes for level in self._levels])
+        return QueueDepth(self.ready_count, self.unacked_count, len(self._consumers), size)
+
+    def set_options(self, options: QueueOptions) -> None:
+        """Have other options be in force; the number of priorities stays what it is."""
+        self._options = options
+        self._is_plain = (
+            len(self._levels) == 1
+            and options.message_ttl_ms is None
+            and options.max_length is None
+            and options.max_length_bytes is None
+        )
+        if self._unused_timer is not None:
+            self._unused_timer.cancel()
+            self._unused_timer = None
+        self.touch()
+        self._mark()
+
+    def touch(self) -> None:
+        """Note that somebody uses it: declares it or gets from it."""
+        if self._options.expires_ms is not None:
+            self._used_at = self._clock.monotonic()
+            self._watch_use()
+
+    # Messages come.
+
+    def publish(
+        self, message: BasicMessage, *, priority: int = 0, expiration_ms: int | None = None
+    ) -> bool:
+        """Take a message; say whether it was taken, even if it is dropped at once.
+
+        Args:
+            message: What it is.
+            priority: Counts up to the highest that the queue has.
+            expiration_ms: How long it may wait; None if it does not say.
+
+        Raises:
+            StoreError: It is not in the queue.
+        """
+        assert not self.is_deleted, "published to a queue that was deleted"
+        if self._is_plain and expiration_ms is None:
+            self._lowest.publish(message, None)
+            if not self._is_due:
+                self._mark()
+            return True
+        return self._publish_within_limits(message, priority, expiration_ms)
+
+    # Messages go.
+
+    def check_consumer(self, *, is_exclusive: bool) -> None:
+        """Refuse a consumer that cannot be added. Raises RequestRefused."""
+        if (is_exclusive and (self._consumers or self._options.is_single_active)) or (
+            self._consumers.has_exclusive
+        ):
+            raise RequestRefused(ReplyCode.ACCESS_REFUSED, f"{self._resource} in exclusive use")
+
+    def add_consumer(self, consumer: QueueConsumer) -> None:
+        """Deliver to somebody from the end of this turn on. Raises RequestRefused."""
+        self.check_consumer(is_exclusive=consumer.is_exclusive)
+        self._consumers.add(consumer)
+        self._mark()
+
+    def remove_consumer(self, consumer: QueueConsumer) -> None:
+        """Deliver to somebody no more; what they have stays theirs."""
+        if self.is_deleted:
+            return
+        self._consumers.remove(consumer)
+        if not self._consumers:
+            self.touch()
+            if self.is_auto_delete:
+                self._services.owner.unused(self)
+                return
+        self._mark()
+
+    def wake(self, consumer: QueueConsumer) -> None:
+        """Note that a consumer may have room again."""
+        if not self.is_deleted and self._consumers.wake(consumer) and not self._is_due:
+            self._mark()
+
+    def get(self, getter: Getter) -> None:
+        """Give somebody the first message."""
+        self.touch()
+        self._getters.append(getter)
+        self._pump()
+        self._mark()
+
+    def ack(self, consumer: QueueConsumer, entries: Sequence[QueueEntry]) -> None:
+        """Settle what a consumer has."""
+        consumer.unacked_count -= len(entries)
+        self.unacked_count -= len(entries)
+        self._settled += entries
+        if consumer.is_waiting:
+            self.wake(consumer)
+        if not self._is_due:
+            self._mark()
+
+    def reject(self, consumer: QueueConsumer, entries: Sequence[QueueEntry]) -> None:
+        """Make dead letters of what a consumer has."""
+        consumer.unacked_count -= len(entries)
+        self.unacked_count -= len(entries)
+        self._drop(entries, DeathReason.REJECTED)
+        if consumer.is_waiting:
+            self.wake(consumer)
+        self._mark()
+
+    def requeue(self, consumer: QueueConsumer, entries: Sequence[QueueEntry]) -> None:
+        """Make ready again what a consumer has, each at its place."""
+        consumer.unacked_count -= len(entries)
+        self.unacked_count -= len(entries)
+        if self.is_deleted:
+            return
+        if self._options.counts_deliveries:
+            entries = self._count_returns(entries)
+        for level in self._levels:
+            level.put_back(entries if len(self._levels) == 1 else _of_level(entries, level))
+        if consumer.is_waiting:
+            self.wake(consumer)
+        self._mark()
+
+    def forget(self, entries: Sequence[QueueEntry]) -> None:
+        """Settle what was a dead letter, and is passed on."""
+        if self.is_deleted:
+            return
+        queued = [one for one in entries if one.seq_id != _UNQUEUED]
+        self._dying_count -= len(queued)
+        self._settled += queued
+        self._mark()
+
+    # All messages go.
+
+    def purge(self, done: Callable[[int], None], failed: Callable[[StoreError], None]) -> None:
+        """Drop what is ready, and say how much that was, once storages have forgotten it."""
+        self._pump()
+        self._settle()
+        count = self.ready_count
+        is_all = not self.unacked_count and not self._dying_count
+        works = [level.purge(is_all=is_all) for level in self._levels]
+
+        def ended(error: BaseException | None) -> None:
+            if error is None:
+                done(count)
+            elif isinstance(error, StoreError):
+                failed(error)
+            else:
+                raise error
+
+        left = [work for work in works if work is not None]
+        if left:
+            self._services.reads.drive(_one_by_one(left), ended)
+        else:
+            ended(None)
+        self._mark()
+
+    def check_removal(self, *, if_unused: bool, if_empty: bool) -> None:
+        """Refuse to be deleted under these conditions. Raises RequestRefused."""
+        if if_unused and self._consumers:
+            raise RequestRefused(ReplyCode.PRECONDITION_FAILED, f"{self._resource} in use")
+        if if_empty:
+            self._pump()
+            if self.ready_count:
+                raise RequestRefused(ReplyCode.PRECONDITION_FAILED, f"{self._resource} not empty")
+
+    def delete(self) -> int:
+        """End it: tell its consumers, and return how many messages were ready.
+
+        What `remove_steps` gives takes away what storages keep; it is the caller's to drive.
+        """
+        assert not self.is_deleted, "deleted twice"
+        self._pump()
+        count = self.ready_count
+        self.is_deleted = True
+        for timer in (self._expiry_timer, self._unused_timer, self._retry_timer):
+            if timer is not None:
+                timer.cancel()
+        for level in self._levels:
+            level.clear()
+        self._settled.clear()
+        for consumer in self._consumers.all:
+            self._consumers.remove(consumer)
+            consumer.receiver.cancelled(consumer)
+        while self._getters:
+            self._give(self._getters.pop(0), None)
+        return count
+
+    def remove_steps(self) -> Steps:
+        """Take away what storages keep of it; it is deleted."""
+        assert self.is_deleted, "taken away before it was deleted"
+        for level in self._levels:
+            yield from level.remove_steps()
+
+    # At the end of a turn.
+
+    def turn(self) -> None:
+        """Do what is due."""
+        self._is_due = False
+        if self.is_deleted:
+            self._settled.clear()
+            return
+        self._settle()
+        if not self._pump():
+            self._mark()
+        self._trim()
+        self._settle()
+        self._watch_head()
+        self._read_ahead()
+
+    def _mark(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._turns.mark(self)
+
+    def _settle(self) -> None:
+        """Have storages forget what is settled."""
+        settled = self._settled
+        if not settled:
+            return
+        self._settled = []
+        if len(self._levels) == 1:
+            self._lowest.settle(settled)
+            return
+        for level in self._levels:
+            its = _of_level(settled, level)
+            if its:
+                level.settle(its)
+
+    def _pump(self) -> bool:
+        """Give getters and consumers what they take; say whether that is all that can be done."""
+        if self._is_pumping or self.is_deleted:
+            return True
+        self._is_pumping = True
+        try:
+            left = TURN_MESSAGES_MAX
+            while left > 0:
+                level = self._first_level()
+                if level is None:
+                    while self._getters:
+                        self._give(self._getters.pop(0), None)
+                    return True
+                now_us = 1000 * self._clock.now_ms() if level.may_expire else 0
+                if level.may_expire and (expired := level.take_expired(now_us, left)):
+                    self._drop(expired, DeathReason.EXPIRED)
+                    left -= len(expired)
+                    continue
+                if not level.held_count:
+                    return True  # what comes next is to be read first
+                if self._getters:
+                    (entry,) = level.take(1, now_us)
+                    self._give(self._getters.pop(0), entry)
+                    left -= 1
+                    continue
+                served = self._serve(level, min(left, level.held_count), now_us)
+                if not served:
+                    return True
+                left -= served
+            return False
+        finally:
+            self._is_pumping = False
+
+    def _first_level(self) -> ReadyLevel | None:
+        """Return the highest priority of which something is ready."""
+        for level in self._descending:
+            if level.ready_count:
+                return level
+        return None
+
+    def _serve(self, level: ReadyLevel, count: int, now_us: int) -> int:
+        """Give some messages to those whose turn it is; return how many that were."""
+        found = self._consumers.next(count)
+        if not found:
+            return 0
+        if len(found) == 1:
+            (consumer,) = found
+            entries = level.take(min(count, consumer.room()), now_us)
+            self._hand_over(level, consumer, entries)
+            return len(entries)
+        if len({one.receiver for one in found}) < len(found):
+            # On one channel they are told in the order of the queue.
+            served = 0
+            for consumer in found:
+                entries = level.take(1, now_us) if consumer.room() > 0 else []
+                if not entries:
+                    break
+                self._hand_over(level, consumer, entries)
+                served += 1
+            self._consumers.skip(len(found) - served)
+            return served
+        rounds = min([one.room() for one in found])
+        entries = level.take(min(count, rounds * len(found)), now_us)
+        for at, consumer in enumerate(found):
+            its = entries[at :: len(found)]
+            if its:
+                self._hand_over(level, consumer, its)
+        self._consumers.skip(-len(entries) % len(found))
+        return len(entries)
+
+    def _hand_over(
+        self, level: ReadyLevel, consumer: QueueConsumer, entries: list[QueueEntry]
+    ) -> None:
+        if consumer.no_ack:
+            self._settled += entries
+        else:
+            consumer.unacked_count += len(entries)
+            self.unacked_count += len(entries)
+            level.deliver(entries)
+        consumer.receiver.deliver(consumer, entries)
+
+    def _give(self, getter: Getter, entry: QueueEntry | None) -> None:
+        """Answer somebody who gets; one who is over gets nothing, and the message stays."""
+        if entry is None:
+            if not getter.is_over:
+                getter.got(None, 0)
+            return
+        level = self._levels[entry.level]
+        if getter.is_over:
+            was_delivered = entry.is_delivered
+            level.put_back([entry])
+            entry.is_delivered = was_delivered
+            return
+        if getter.no_ack:
+            self._settled.append(entry)
+            self._mark()
+        else:
+            self.unacked_count += 1
+            level.deliver([entry])
+        getter.got(entry, self.ready_count)
+
+    # Limits.
+
+    def _publish_within_limits(
+        self, message: BasicMessage, priority: int, expiration_ms: int | None
+    ) -> bool:
+        options = self._options
+        if options.overflow is not Overflow.DROP_HEAD and self._would_be_full(message):
+            if options.overflow is Overflow.REJECT_PUBLISH_DLX and (
+                options.dead_letter_exchange is not None
+            ):
+                unqueued = QueueEntry(_UNQUEUED, message, None, False, 0, 0)
+                self._services.dead_letters.add(self, DeathReason.MAX_LENGTH, [unqueued])
+            return False
+        ttl_ms = options.message_ttl_ms
+        if expiration_ms is not None and (ttl_ms is None or expiration_ms < ttl_ms):
+            ttl_ms = expiration_ms
+        level = self._levels[min(priority, len(self._levels) - 1)]
+        if ttl_ms == 0:
+            self._pump()
+        expires_at_us = None if ttl_ms is None else 1000 * (self._clock.now_ms() + ttl_ms)
+        level.publish(message, expires_at_us)
+        if ttl_ms == 0 and self.ready_count == 1 and level.held_count:
+            self._serve(level, 1, -1)  # to somebody who has room, whatever the time
+        elif options.overflow is Overflow.DROP_HEAD and self._is_over_limit():
+            self._pump()
+        self._trim()
+        self._mark()
+        return True
+
+    def _would_be_full(self, message: BasicMessage) -> bool:
+        options = self._options
+        if options.max_length is None and options.max_length_bytes is None:
+            return False
+        self._pump()
+        if options.max_length is not None and self.ready_count >= options.max_length:
+            return True
+        limit = options.max_length_bytes
+        if limit is None:
+            return False
+        return sum([level.ready_bytes for level in self._levels]) + message.body_size > limit
+
+    def _is_over_limit(self) -> bool:
+        options = self._options
+        if options.max_length is not None and self.ready_count > options.max_length:
+            return True
+        limit = options.max_length_bytes
+        return limit is not None and sum([level.ready_bytes for level in self._levels]) > limit
+
+    def _trim(self) -> None:
+        """Drop from the front what is too much; what is to be read first is dropped after that."""
+        if self._is_plain or self._options.overflow is not Overflow.DROP_HEAD:
+            return
+        dropped: list[QueueEntry] = []
+        while self._is_over_limit():
+            level = self._first_level()
+            if level is None or not level.held_count or len(dropped) >= TURN_MESSAGES_MAX:
+                if level is not None and level.held_count:
+                    self._mark()
+                break
+            dropped += level.take(1, -1)
+        if dropped:
+            self._drop(dropped, DeathReason.MAX_LENGTH)
+
+    def _drop(self, entries: Sequence[QueueEntry], reason: DeathReason) -> None:
+        """Make dead letters of messages, if the queue has an exchange for them; they are over."""
+        if self.is_deleted:
+            return
+        if self._options.dead_letter_exchange is None:
+            self._settled += entries
+            self._mark()
+        else:
+            self._dying_count += len(entries)
+            self._services.dead_letters.add(self, reason, entries)
+
+    def _count_returns(self, entries: Sequence[QueueEntry]) -> list[QueueEntry]:
+        """Count that messages came back; those that did so too often are dead letters."""
+        kept: list[QueueEntry] = []
+        dead: list[QueueEntry] = []
+        limit = self._options.delivery_limit
+        for one in entries:
+            one.return_count += 1
+            (kept if limit is None or one.return_count <= limit else dead).append(one)
+        if dead:
+            self._drop(dead, DeathReason.DELIVERY_LIMIT)
+        return kept
+
+    # What has to wait.
+
+    def _read_ahead(self) -> None:
+        """Have read what comes next, before all that is in memory is gone."""
+        if self._retry_timer is not None:
+            return
+        is_used = bool(self._consumers or self._getters)
+        # What is behind it in lower priorities is of no interest before that.
+        level = self._first_level()
+        if level is not None and level.wants_to_read(is_used=is_used):
+            self._services.reads.drive(level.read_steps(is_used=is_used), self._was_read)
+
+    def _was_read(self, error: BaseException | None) -> None:
+        if self.is_deleted:
+            return
+        if error is None:
+            self._mark()
+            return
+        if not isinstance(error, StoreError):
+            raise error
+        _log.error("a queue cannot read its messages", queue=self.label, why=str(error))
+        failed, self._getters = self._getters, []
+        for getter in failed:
+            if not getter.is_over:
+                getter.failed(error)
+
+        def again() -> None:
+            self._retry_timer = None
+            self._mark()
+
+        self._retry_timer = self._services.timers.call_later(RETRY_SECONDS, again)
+
+    def _watch_head(self) -> None:
+        """Have the first message dropped when it expires."""
+        level = self._first_level()
+        head = None if level is None else level.head
+        if head is None or head.expires_at_us is None:
+            return
+        if self._expiry_timer is not None:
+            if self._expiry_at_us <= head.expires_at_us:
+                return  # it looks again then
+            self._expiry_timer.cancel()
+
+        def due() -> None:
+            self._expiry_timer = None
+            self._mark()
+
+        self._expiry_at_us = head.expires_at_us
+        seconds = (head.expires_at_us - 1000 * self._clock.now_ms()) / 1_000_000
+        self._expiry_timer = self._services.timers.call_later(max(seconds, 0.0), due)
+
+    def _watch_use(self) -> None:
+        """Have it deleted when nobody has used it for long enough."""
+        expires_ms = self._options.expires_ms
+        if self._unused_timer is not None or self._consumers or expires_ms is None:
+            return
+
+        def due() -> None:
+            self._unused_timer = None
+            if self._consumers or self._options.expires_ms is None:
+                return
+            if self._clock.monotonic() < self._used_at + self._options.expires_ms / 1000:
+                self._watch_use()
+            else:
+                self._services.owner.unused(self)
+
+        due_at = self._used_at + expires_ms / 1000
+        seconds = max(due_at - self._clock.monotonic(), 0.0)
+        self._unused_timer = self._services.timers.call_later(seconds, due)
+
+    @property
+    def _resource(self) -> str:
+        return f"queue '{self.name.name}' in vhost '{self.name.vhost}'"
+
+
+def _of_level(entries: Sequence[QueueEntry], level: ReadyLevel) -> list[QueueEntry]:
+    return [one for one in entries if one.level == level.number]
+
+
+def _one_by_one(works: Sequence[Steps]) -> Steps:
+    for work in works:
+        yield from work
