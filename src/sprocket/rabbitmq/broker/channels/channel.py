@@ -1,0 +1,568 @@
+"""One channel of a client: what it publishes, has, and is to be told.
+
+Who calls it has looked at everything that needs more than the channel: permissions, routing, the
+properties of a message. What the client is told goes to a `ChannelClient`, in order.
+
+Invariants
+
+1. A delivery tag is used once; what the client has is under its tag until it is acknowledged,
+   rejected, requeued, or the channel ends.
+2. A number that was published with confirms is answered once, after the message's return.
+3. Between `tx_select` and a commit nothing of a transaction is seen by others; a rollback leaves
+   what was acknowledged in it with the client.
+4. While it `is_busy` nothing else may be called but `close`: what the client asks next has to wait.
+
+Source: `rabbit_channel`; docs/formats/amqp.md.
+"""
+
+import secrets
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, NamedTuple, Protocol
+
+from sprocket.base import log
+from sprocket.base.clock import Clock
+from sprocket.base.errors import RequestRefused, StoreError
+from sprocket.base.units import MIB
+from sprocket.rabbitmq.broker.channels.confirms import Confirmation, PublishConfirms
+from sprocket.rabbitmq.broker.channels.direct_replies import DirectReplies
+from sprocket.rabbitmq.broker.channels.unacked import ConsumedQueue, Held, UnackedDeliveries
+from sprocket.rabbitmq.broker.commits import Commits
+from sprocket.rabbitmq.broker.queues import (
+    BrokerQueue,
+    Getter,
+    QueueConsumer,
+    QueueEntry,
+    Turns,
+)
+from sprocket.rabbitmq.codec.amqp import ReplyCode
+from sprocket.rabbitmq.model.message import BasicMessage
+
+DELIVER_MAX: Final = 200
+"""Messages that a consumer is given before it is looked whether its client takes more."""
+TX_MESSAGES_MAX: Final = 1_000_000
+TX_BYTES_MAX: Final = 512 * MIB
+"""What one transaction may hold: the largest message that RabbitMQ can be set to."""
+_TAG_BYTES = 16
+
+_log = log.get_logger(__name__)
+
+
+class ChannelClient(Protocol):
+    """The client of a channel; only `failed` may close the channel, and nothing else calls it."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it takes what it is told."""
+
+    def when_ready(self, callback: Callable[[], None]) -> None:
+        """Call back once when that holds again."""
+
+    def deliver(self, consumer_tag: str, first_tag: int, entries: Sequence[QueueEntry]) -> None:
+        """Deliver messages with the tags from `first_tag` on; see `queues.message_of`."""
+
+    def deliver_reply(self, consumer_tag: str, tag: int, message: BasicMessage, key: str) -> None:
+        """Deliver a reply that was published to the default exchange with a key."""
+
+    def returned(self, message: BasicMessage) -> None:
+        """Give back a message that no queue gets."""
+
+    def confirmed(self, answers: Sequence[Confirmation]) -> None:
+        """Answer what was published."""
+
+    def cancelled(self, consumer_tag: str) -> None:
+        """Say that a consumer is no more, since its queue is gone."""
+
+    def failed(self, error: RequestRefused) -> None:
+        """Close the channel or the connection."""
+
+
+class Publication(NamedTuple):
+    """What somebody publishes."""
+
+    message: BasicMessage
+    queues: Sequence[BrokerQueue]
+    """Those that get it."""
+    priority: int = 0
+    expiration_ms: int | None = None
+    is_mandatory: bool = False
+    """Whether it is to be returned if no queue gets it."""
+    reply_key: str | None = None
+    """Whose reply it is, if it goes to a channel."""
+
+
+class Got(NamedTuple):
+    """The answer to a get."""
+
+    tag: int
+    entry: QueueEntry
+    left_count: int
+    """How many messages are ready after it."""
+
+
+class _Settlement(NamedTuple):
+    """What is to be done with what a client had."""
+
+    taken: list[Held]
+    is_ack: bool
+    is_requeue: bool
+
+
+class _Transaction:
+    """What a client has said since its last commit."""
+
+    def __init__(self) -> None:
+        self.published: list[Publication] = []
+        self.settled: list[_Settlement] = []
+        self.held_bytes = 0
+
+
+class BrokerChannel:
+    """See the head of the module.
+
+    Args:
+        client: Is told what happens.
+        turns: Has it tell what is due at the end of a turn.
+        commits: Says when something is durable.
+        replies: Knows who waits for replies.
+        clock: Measures how long the client has what it does not acknowledge.
+
+    Threads: event loop only.
+    """
+
+    def __init__(
+        self,
+        client: ChannelClient,
+        turns: Turns,
+        commits: Commits,
+        replies: DirectReplies,
+        clock: Clock,
+    ) -> None:
+        self.is_busy = False
+        """Whether something waits for the disk that the client asked for."""
+        self.is_closed = False
+        self.last_queue = ""
+        """The name of the queue that was declared last."""
+        self._client = client
+        self._turns = turns
+        self._commits = commits
+        self._replies = replies
+        self._clock = clock
+        self._next_tag = 1
+        self._unacked = UnackedDeliveries()
+        self._consumed: dict[str, ConsumedQueue] = {}
+        self._consumer_prefetch = 0
+        self._channel_prefetch = 0
+        self._limited_count = 0
+        """How many messages consumers have, gets left out."""
+        self._is_waiting = False
+        """Whether the client says when it takes more."""
+        self._confirms: PublishConfirms | None = None
+        self._transaction: _Transaction | None = None
+        self._commit: _Commit | None = None
+        """A transaction that this turn makes durable."""
+        self._is_due = False
+        self._reply_key: str | None = None
+        self._reply_tag = ""
+        self._getter: Getter | None = None
+        self._times: list[tuple[int, float]] = []
+        """First tags and when they were delivered, some of them: see `check_overdue`."""
+
+    # Publishing.
+
+    def publish(self, publication: Publication) -> None:
+        """Put a message into its queues, or keep it for the commit.
+
+        Raises:
+            RequestRefused: It cannot be stored, and there is no confirm that could say so; or the
+                transaction is too large.
+        """
+        transaction = self._transaction
+        if transaction is None:
+            confirms = self._confirms
+            number = 0 if confirms is None else confirms.next_number()
+            self._put(publication, number)
+            return
+        size = transaction.held_bytes + publication.message.body_size
+        if len(transaction.published) >= TX_MESSAGES_MAX or size > TX_BYTES_MAX:
+            raise RequestRefused(ReplyCode.RESOURCE_ERROR, "the transaction is too large")
+        transaction.held_bytes = size
+        transaction.published.append(publication)
+
+    def _put(self, publication: Publication, number: int) -> bool:
+        """Put a message into its queues; say whether all have taken it."""
+        message, queues = publication.message, publication.queues
+        confirms = self._confirms
+        if not queues:
+            if publication.reply_key is not None:
+                self._replies.deliver(message, publication.reply_key)
+            if publication.is_mandatory:
+                self._client.returned(message)
+        is_taken, is_stored = True, False
+        for queue in queues:
+            if queue.is_deleted:
+                continue  # while the transaction was open
+            try:
+                took = queue.publish(
+                    message,
+                    priority=publication.priority,
+                    expiration_ms=publication.expiration_ms,
+                )
+            except StoreError as error:
+                _log.error("a message cannot be stored", queue=queue.label, why=str(error))
+                if confirms is None and self._transaction is None:
+                    raise RequestRefused(ReplyCode.INTERNAL_ERROR, "") from error
+                took = False
+            is_taken = is_taken and took
+            is_stored = is_stored or (took and queue.is_durable)
+        if confirms is not None:
+            if not is_taken:
+                confirms.refuse(number)
+            elif is_stored and message.is_persistent:
+                confirms.take_when_durable(number)
+            else:
+                confirms.take(number)
+            if not self._is_due:
+                self._mark()
+        return is_taken
+
+    def confirm_select(self) -> None:
+        """Answer what is published from now on. Raises RequestRefused."""
+        if self._transaction is not None:
+            raise _refused("cannot switch from tx to confirm mode")
+        if self._confirms is None:
+            self._confirms = PublishConfirms(self._commits, self._client.confirmed)
+
+    def turn(self) -> None:
+        """Tell the client which of its messages were taken in this turn, and wait for the rest."""
+        self._is_due = False
+        if self._confirms is not None:
+            self._confirms.turn()
+        if self._commit is not None:
+            commit, self._commit = self._commit, None
+            self._commits.wait(commit)
+
+    def _mark(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._turns.mark_last(self)
+
+    # Transactions.
+
+    def tx_select(self) -> None:
+        """Keep what is published and acknowledged until the next commit. Raises RequestRefused."""
+        if self._confirms is not None:
+            raise _refused("cannot switch from confirm to tx mode")
+        if self._transaction is None:
+            self._transaction = _Transaction()
+
+    def tx_rollback(self) -> None:
+        """Forget what was published, and leave with the client what it had.
+
+        Raises:
+            RequestRefused: There is no transaction.
+        """
+        transaction = self._open_transaction()
+        self._transaction = _Transaction()
+        for settlement in transaction.settled:
+            self._unacked.put_back(settlement.taken)
+
+    def tx_commit(self, done: Callable[[], None]) -> None:
+        """Do what was kept, and say so when it is durable.
+
+        If a queue refuses a message the client is told that, and `done` is not called.
+
+        Raises:
+            RequestRefused: There is no transaction.
+        """
+        transaction = self._open_transaction()
+        is_taken = True
+        for publication in transaction.published:
+            is_taken = self._put(publication, 0) and is_taken
+        for settlement in transaction.settled:
+            self._settle(settlement)
+        self._transaction = _Transaction()
+        self.is_busy = True
+        # Queues give to their storages what was settled when they have their turn.
+        self._commit = _Commit(len(transaction.published), partial(self._end, is_taken, done))
+        self._mark()
+
+    def _end(self, is_taken: bool, done: Callable[[], None], error: StoreError | None) -> None:
+        """Answer a commit."""
+        self.is_busy = False
+        if self.is_closed:
+            return
+        if error is not None:
+            self._client.failed(RequestRefused(ReplyCode.INTERNAL_ERROR, ""))
+        elif not is_taken:
+            self._client.failed(_refused("partial tx completion"))
+        else:
+            done()
+
+    def _open_transaction(self) -> _Transaction:
+        if self._transaction is None:
+            raise _refused("channel is not transactional")
+        return self._transaction
+
+    # Consuming.
+
+    def qos(self, count: int, *, is_global: bool) -> None:
+        """Limit what the client has: the channel's, or each consumer's that comes later; 0: not."""
+        if is_global:
+            self._channel_prefetch = count
+        else:
+            self._consumer_prefetch = count
+            self._channel_prefetch = 0
+        self._wake()
+
+    def consume(
+        self,
+        queue: BrokerQueue,
+        tag: str,
+        *,
+        no_ack: bool = False,
+        is_exclusive: bool = False,
+        priority: int = 0,
+    ) -> str:
+        """Deliver from a queue, from the end of this turn on; return the consumer's tag.
+
+        Raises:
+            RequestRefused: The tag is in use, or the queue; an empty tag never is.
+        """
+        tag = self._new_tag(tag)
+        consumer = QueueConsumer(
+            tag,
+            self,
+            no_ack=no_ack,
+            is_exclusive=is_exclusive,
+            prefetch=self._consumer_prefetch,
+            priority=priority,
+        )
+        queue.add_consumer(consumer)
+        self._consumed[tag] = ConsumedQueue(queue, consumer)
+        return tag
+
+    def consume_replies(self, tag: str, *, no_ack: bool) -> str:
+        """Deliver replies; return the consumer's tag. Raises RequestRefused."""
+        if not no_ack:
+            raise _refused("reply consumer cannot acknowledge")
+        if self._reply_key is not None:
+            raise _refused("reply consumer already set")
+        self._reply_tag = self._new_tag(tag)
+        self._reply_key = self._replies.open(self)
+        return self._reply_tag
+
+    @property
+    def reply_key(self) -> str:
+        """What stands for this channel in `reply-to`. Raises RequestRefused."""
+        if self._reply_key is None:
+            raise _refused("fast reply consumer does not exist")
+        return self._reply_key
+
+    @property
+    def takes_replies(self) -> bool:
+        """Whether it has a consumer of replies."""
+        return self._reply_key is not None
+
+    def cancel(self, tag: str) -> None:
+        """Deliver nothing more to a consumer, if there is one; it keeps what it has."""
+        if self._reply_key is not None and tag == self._reply_tag:
+            self._end_replies()
+            return
+        consumed = self._consumed.pop(tag, None)
+        if consumed is not None:
+            consumed.queue.remove_consumer(consumed.consumer)
+
+    def get(
+        self,
+        queue: BrokerQueue,
+        done: Callable[[Got | None], None],
+        *,
+        no_ack: bool,
+    ) -> None:
+        """Give the client the first message of a queue; `done` is told None if there is none."""
+
+        def got(entry: QueueEntry | None, left_count: int) -> None:
+            self.is_busy = False
+            if entry is None:
+                done(None)
+                return
+            tag = self._use_tags(1)
+            if not no_ack:
+                consumer = QueueConsumer("", self)
+                consumer.unacked_count = 1
+                self._unacked.add(tag, ConsumedQueue(queue, consumer), [entry])
+                self._note_time(tag)
+            done(Got(tag, entry, left_count))
+
+        def failed(_: StoreError) -> None:
+            self.is_busy = False
+            self._client.failed(RequestRefused(ReplyCode.INTERNAL_ERROR, ""))
+
+        self.is_busy = True
+        self._getter = Getter(no_ack, got, failed)
+        queue.get(self._getter)
+
+    def room(self, *, no_ack: bool) -> int:
+        """See `queues.Receiver`."""
+        if self.is_closed:
+            return 0
+        if not self._client.is_ready:
+            if not self._is_waiting:
+                self._is_waiting = True
+                self._client.when_ready(self._ready)
+            return 0
+        if no_ack or not self._channel_prefetch:
+            return DELIVER_MAX
+        return min(self._channel_prefetch - self._limited_count, DELIVER_MAX)
+
+    def deliver(self, consumer: QueueConsumer, entries: Sequence[QueueEntry]) -> None:
+        """See `queues.Receiver`."""
+        consumed = self._consumed[consumer.tag]
+        tag = self._next_tag
+        self._next_tag = tag + len(entries)
+        if not consumer.no_ack:
+            self._limited_count += len(entries)
+            self._unacked.add(tag, consumed, entries)
+            self._note_time(tag)
+        self._client.deliver(consumer.tag, tag, entries)
+
+    def cancelled(self, consumer: QueueConsumer) -> None:
+        """See `queues.Receiver`."""
+        if self._consumed.pop(consumer.tag, None) is not None:
+            self._client.cancelled(consumer.tag)
+
+    def take_reply(self, message: BasicMessage, key: str) -> None:
+        """See `direct_replies.ReplyReceiver`."""
+        self._client.deliver_reply(self._reply_tag, self._use_tags(1), message, key)
+
+    # Acknowledging.
+
+    def ack(self, tag: int, *, is_multiple: bool = False) -> None:
+        """Settle what the client had. Raises RequestRefused."""
+        taken = self._unacked.take(tag, is_multiple=is_multiple)
+        self._settle_later(_Settlement(taken, True, False))
+
+    def reject(self, tag: int, *, is_multiple: bool = False, is_requeue: bool) -> None:
+        """Give back what the client had, or make dead letters of it. Raises RequestRefused."""
+        taken = self._unacked.take(tag, is_multiple=is_multiple)
+        self._settle_later(_Settlement(taken, False, is_requeue))
+
+    def recover(self) -> None:
+        """Give back all that the client has, but what it acknowledged in a transaction."""
+        self._settle(_Settlement(self._unacked.take_all(), False, True))
+
+    @property
+    def unacked_count(self) -> int:
+        """How many messages the client has."""
+        return len(self._unacked)
+
+    @property
+    def consumer_tags(self) -> list[str]:
+        """The consumers that it has, the one of replies left out."""
+        return list(self._consumed)
+
+    def is_overdue(self, timeout_seconds: float) -> bool:
+        """Say whether the client has had something for longer than that, to a second or so."""
+        first = self._unacked.first_tag
+        if first is None:
+            self._times.clear()
+            return False
+        while len(self._times) > 1 and self._times[1][0] <= first:
+            del self._times[0]
+        return self._clock.monotonic() - self._times[0][1] > timeout_seconds
+
+    def close(self) -> None:
+        """Give back what the client has, and forget its consumers; it is told nothing more."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if self._getter is not None:
+            self._getter.is_over = True
+        if self._confirms is not None:
+            self._confirms.end()
+        if self._transaction is not None:
+            self.tx_rollback()
+        all_consumed, self._consumed = self._consumed, {}
+        for consumed in all_consumed.values():
+            consumed.queue.remove_consumer(consumed.consumer)
+        self._end_replies()
+        self.recover()
+
+    def _settle_later(self, settlement: _Settlement) -> None:
+        if self._transaction is None:
+            self._settle(settlement)
+        else:
+            self._transaction.settled.append(settlement)
+
+    def _settle(self, settlement: _Settlement) -> None:
+        taken = settlement.taken
+        if len(taken) == 1:
+            by_consumed = {taken[0].consumed: [taken[0].entry]}
+        else:
+            by_consumed = {}
+            for held in taken:
+                by_consumed.setdefault(held.consumed, []).append(held.entry)
+        for consumed, entries in by_consumed.items():
+            queue, consumer = consumed
+            if consumer.tag:
+                self._limited_count -= len(entries)
+            if settlement.is_ack:
+                queue.ack(consumer, entries)
+            elif settlement.is_requeue:
+                queue.requeue(consumer, entries)
+            else:
+                queue.reject(consumer, entries)
+        if self._channel_prefetch:
+            self._wake()
+
+    def _wake(self) -> None:
+        """Have consumers looked at that may have room again."""
+        for queue, consumer in list(self._consumed.values()):
+            if consumer.is_waiting:
+                queue.wake(consumer)
+
+    def _ready(self) -> None:
+        self._is_waiting = False
+        if not self.is_closed:
+            self._wake()
+
+    def _use_tags(self, count: int) -> int:
+        tag = self._next_tag
+        self._next_tag += count
+        return tag
+
+    def _note_time(self, tag: int) -> None:
+        """Remember when something was delivered, no more than once a second."""
+        now = self._clock.monotonic()
+        if not self._times or now - self._times[-1][1] >= 1:
+            self._times.append((tag, now))
+
+    def _new_tag(self, tag: str) -> str:
+        if not tag:
+            return f"amq.ctag-{secrets.token_urlsafe(_TAG_BYTES)}"
+        if tag in self._consumed or (self._reply_key is not None and tag == self._reply_tag):
+            raise RequestRefused(ReplyCode.NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'")
+        return tag
+
+    def _end_replies(self) -> None:
+        if self._reply_key is not None:
+            self._replies.close(self._reply_key)
+            self._reply_key = None
+
+
+class _Commit:
+    """A transaction that waits to be durable."""
+
+    def __init__(self, count: int, told: Callable[[StoreError | None], None]) -> None:
+        self._told = told
+        self.records = count
+        self.waiting_count = 1
+
+    def committed(self, error: StoreError | None) -> None:
+        """Tell how it went."""
+        self._told(error)
+
+
+def _refused(text: str) -> RequestRefused:
+    return RequestRefused(ReplyCode.PRECONDITION_FAILED, text)

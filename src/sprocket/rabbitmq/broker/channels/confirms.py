@@ -1,0 +1,112 @@
+"""The numbers of what a client publishes, and which of them it is told.
+
+Numbers rise by one with each message, and each is answered once: it is taken, or refused. Answers
+of one turn go out together, as few as possible: an answer with `multiple` stands for everything up
+to it that was not answered before.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from sprocket.base.errors import StoreError
+from sprocket.rabbitmq.broker.commits import Commits
+
+
+class Confirmation(NamedTuple):
+    """An answer to what was published."""
+
+    number: int
+    is_multiple: bool
+    """Whether it is about all up to that number which were not answered."""
+    is_taken: bool
+
+
+class PublishConfirms:
+    """The confirms of one channel.
+
+    Args:
+        commits: Says when something is durable.
+        tell: Tells the client, in this order.
+    """
+
+    def __init__(self, commits: Commits, tell: Callable[[list[Confirmation]], None]) -> None:
+        self._commits = commits
+        self._tell = tell
+        self._last_number = 0
+        self._taken: list[int] = []
+        self._refused: list[int] = []
+        self._storing: list[int] = []
+        """Those that wait for what this turn writes."""
+        self._groups: dict[int, list[int]] = {}
+        """Those that wait for earlier turns, by the first number of each."""
+        self._is_over = False
+
+    def next_number(self) -> int:
+        """Return the number of what is published now."""
+        self._last_number += 1
+        return self._last_number
+
+    def take(self, number: int) -> None:
+        """Answer at the end of this turn that a message was taken."""
+        self._taken.append(number)
+
+    def refuse(self, number: int) -> None:
+        """Answer at the end of this turn that a message was refused."""
+        self._refused.append(number)
+
+    def take_when_durable(self, number: int) -> None:
+        """Answer that a message was taken when what this turn writes is durable."""
+        self._storing.append(number)
+
+    def turn(self) -> None:
+        """Wait for what this turn has stored, and answer what waits for nothing."""
+        if self._storing:
+            numbers, self._storing = self._storing, []
+            self._groups[numbers[0]] = numbers
+            self._commits.wait(_Group(self, numbers))
+        self._answer()
+
+    def end(self) -> None:
+        """Answer nothing any more."""
+        self._is_over = True
+
+    def _committed(self, numbers: list[int], error: StoreError | None) -> None:
+        if self._is_over:
+            return
+        del self._groups[numbers[0]]
+        if error is None:
+            self._taken += numbers
+        else:
+            self._refused += numbers
+        self._answer()
+
+    def _answer(self) -> None:
+        """Tell what is known, refusals first: an answer with `multiple` would include them."""
+        taken, refused = self._taken, self._refused
+        if not taken and not refused:
+            return
+        self._taken, self._refused = [], []
+        answers = [Confirmation(number, False, False) for number in sorted(refused)]
+        if taken:
+            taken.sort()
+            open_numbers = list(self._groups)
+            if self._storing:
+                open_numbers.append(self._storing[0])
+            first_open = min(open_numbers, default=self._last_number + 1)
+            up_to = [number for number in taken if number < first_open]
+            if up_to:
+                answers.append(Confirmation(up_to[-1], len(up_to) > 1, True))
+            answers += [Confirmation(number, False, True) for number in taken[len(up_to) :]]
+        self._tell(answers)
+
+
+class _Group:
+    """What one turn has stored."""
+
+    def __init__(self, confirms: PublishConfirms, numbers: list[int]) -> None:
+        self._confirms = confirms
+        self._numbers = numbers
+        self.records = self.waiting_count = len(numbers)
+
+    def committed(self, error: StoreError | None) -> None:
+        self._confirms._committed(self._numbers, error)
