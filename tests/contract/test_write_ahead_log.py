@@ -41,7 +41,9 @@ class Publisher:
         self.timers = FakeTimers(clock)
         self.log = WriteAheadLog(self.disk, PATHS.root, file_bytes)
         contents = StoreContents({}, {})
-        self.store = MessageStore(self.disk, PATHS.persistent, self.log, Origin("S"), contents)
+        self.store = MessageStore(
+            self.disk, PATHS.persistent, self.log, Origin("S"), contents, 1 << 24
+        )
         self.indexes = [
             QueueIndex(
                 self.disk, PATHS.queue(f"Q{n}"), self.log, Origin(f"Q{n}"), IndexLimits(64), {}

@@ -18,6 +18,7 @@ COMPACTED_FILE = ".rdt"
 """What a compaction that is under way, or that was cut short, has written so far."""
 
 _WRITE_AHEAD = "sprocket.wal."
+_VOID = "sprocket.void."
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 
@@ -33,6 +34,10 @@ class VhostLayout:
         """How many entries each segment of version 1 has."""
         self.recovery_terms = f"{root}/recovery.dets"
         """What each queue left at a clean stop."""
+        self.clean = f"{root}/sprocket.clean"
+        """Ours: the same, and the sizes of files then, so that the next start can believe it."""
+        self.lock = f"{root}/sprocket.lock"
+        """Ours: locked while somebody has the folder open to write."""
         self.queues = f"{root}/queues"
         """The folder of all queues."""
         self.persistent = MessageStoreLayout(f"{root}/msg_store_persistent")
@@ -108,7 +113,21 @@ def write_ahead_file(root: str, number: int) -> str:
 
 def write_ahead_files(names: Iterable[str]) -> list[int]:
     """Return, in ascending order, the numbers of those names that are its files'."""
-    ends = (name.removeprefix(_WRITE_AHEAD) for name in names if name.startswith(_WRITE_AHEAD))
+    return _numbered(names, _WRITE_AHEAD)
+
+
+def void_log_file(root: str, number: int) -> str:
+    """Return the path of a file of a log that did not count any more when it was found."""
+    return f"{root}/{_VOID}{number}"
+
+
+def void_log_files(names: Iterable[str]) -> list[int]:
+    """Return, in ascending order, the numbers of those names that are such files'."""
+    return _numbered(names, _VOID)
+
+
+def _numbered(names: Iterable[str], start: str) -> list[int]:
+    ends = (name.removeprefix(start) for name in names if name.startswith(start))
     return sorted(int(end) for end in ends if _NUMBER.fullmatch(end))
 
 

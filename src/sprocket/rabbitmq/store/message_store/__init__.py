@@ -15,6 +15,8 @@ from sprocket.rabbitmq.store.message_store.opening import (
     RecoveredStore,
     StoreDamage,
     close_steps,
+    look,
+    look_clean,
     open_clean,
     recover,
 )
@@ -28,6 +30,8 @@ __all__ = [
     "StoreFile",
     "close_steps",
     "collect_steps",
+    "look",
+    "look_clean",
     "open_clean",
     "recover",
 ]

@@ -26,11 +26,11 @@ Source: RabbitMQ 3.10.8 `rabbit_msg_store`; docs/formats/rabbitmq-message-store.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sprocket.base.checksum import crc32
-from sprocket.base.disk import Buffer, Disk, File, Steps
+from sprocket.base.disk import Buffer, Disk, File, Steps, StepsTo, steps
 from sprocket.base.errors import CorruptRecord, StoreError
 from sprocket.rabbitmq.codec import checksums
 from sprocket.rabbitmq.codec.checksums import TermSum
@@ -38,8 +38,6 @@ from sprocket.rabbitmq.codec.store import entries
 from sprocket.rabbitmq.store.layout import MessageStoreLayout
 from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog
 
-FILE_BYTES = 16 * 1024 * 1024
-"""msg_store_file_size_limit."""
 OPEN_FILES_MAX = 32
 
 
@@ -141,7 +139,7 @@ class MessageStore:
         log: WriteAheadLog,
         origin: Origin,
         contents: StoreContents,
-        file_bytes: int = FILE_BYTES,
+        file_bytes: int,
     ) -> None:
         self.disk = disk
         self.layout = layout
@@ -210,13 +208,35 @@ class MessageStore:
             CorruptRecord: It is not what was stored.
             DiskFailed: It cannot be read.
         """
-        waiting = self._terms.get(message_id)
-        if waiting is not None:
-            return waiting
-        known = self.messages[message_id]
-        data = self.handle(known.file).read(known.position, known.entry_bytes)
-        path = self.layout.file(known.file)
-        return check_entry(data, message_id, known, path)
+        (found,) = steps.run(self.read_steps([message_id]))
+        if isinstance(found, StoreError):
+            raise found
+        return found
+
+    def read_steps(self, message_ids: Sequence[bytes]) -> StepsTo[list[bytes | StoreError]]:
+        """Return the terms of messages, or why one cannot be had.
+
+        They may be collected, or removed, while they are read.
+        """
+        waiting = [self._terms.get(one) for one in message_ids]
+        places = [
+            self._place(one) for one, term in zip(message_ids, waiting, strict=True) if term is None
+        ]
+        read: list[bytes | StoreError] = []
+        if places:
+            read = yield partial(_read_places, places)
+        rest = iter(read)
+        return [next(rest) if term is None else term for term in waiting]
+
+    def _place(self, message_id: bytes) -> "_Place | StoreError":
+        known = self.messages.get(message_id)
+        if known is None:
+            what = f"{self.layout.root} has no message {message_id.hex()}"
+            return CorruptRecord(what)
+        try:
+            return _Place(self.handle(known.file), message_id, replace(known))
+        except StoreError as error:
+            return error
 
     # -- what the log calls
 
@@ -325,6 +345,30 @@ class MessageStore:
         for file in self._handles.values():
             file.close()
         self._handles = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A message that is to be read, and where it lies; its file stays readable when it is gone."""
+
+    file: File
+    id: bytes
+    kept: KeptMessage
+
+
+def _read_places(places: Sequence[_Place | StoreError]) -> list[bytes | StoreError]:
+    """Read messages, on any thread; what cannot be read is the error that says why."""
+    found: list[bytes | StoreError] = []
+    for one in places:
+        if isinstance(one, StoreError):
+            found.append(one)
+            continue
+        try:
+            data = one.file.read(one.kept.position, one.kept.entry_bytes)
+            found.append(check_entry(data, one.id, one.kept, one.file.path))
+        except StoreError as error:
+            found.append(error)
+    return found
 
 
 def check_entry(data: bytes, message_id: bytes, known: KeptMessage, path: str) -> bytes:

@@ -14,7 +14,7 @@ Source: RabbitMQ 3.10.8 `rabbit_msg_store`.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from sprocket.base.checksum import crc32
@@ -59,6 +59,9 @@ class StoreDamage:
     position: int
     what: str
 
+    def __str__(self) -> str:
+        return f"{self.path} at {self.position}: {self.what}"
+
 
 @dataclass(frozen=True, slots=True)
 class RecoveredStore:
@@ -66,13 +69,16 @@ class RecoveredStore:
 
     Attributes:
         contents: What it has.
-        damage: What should not have been in its files.
+        damage: What should not have been in its files; the end of the newest one may be anything
+            after a crash.
         lost: Ids of messages that queues need and no file has.
+        cut_bytes: Behind the last message of the newest file that some queue needs.
     """
 
     contents: StoreContents
     damage: list[StoreDamage] = field(default_factory=list)
     lost: frozenset[bytes] = frozenset()
+    cut_bytes: int = 0
 
 
 def close_steps(store: MessageStore, references: Sequence[bytes]) -> Steps:
@@ -129,12 +135,19 @@ def open_clean(
     Durability: when this returns the files that say so are gone, so that a crash is not taken for
         a clean stop.
     """
-    try:
-        found = _read_clean(disk, layout, references)
-    except (CorruptRecord, FileMissing):
-        found = None
+    found = look_clean(disk, layout, references)
     _forget_clean(disk, layout)
     return found
+
+
+def look_clean(
+    disk: Disk, layout: MessageStoreLayout, references: Sequence[bytes]
+) -> StoreContents | None:
+    """Return what `open_clean` would, and change nothing."""
+    try:
+        return _read_clean(disk, layout, references)
+    except (CorruptRecord, FileMissing):
+        return None
 
 
 def _read_clean(
@@ -193,6 +206,26 @@ def _sums(
     return found
 
 
+def look(
+    disk: Disk, layout: MessageStoreLayout, wanted: Counter[bytes], log_sums: bytes = b""
+) -> RecoveredStore:
+    """Return what `recover` would find, and change nothing; its arguments, and its errors."""
+    found = _look(disk, layout, wanted, checksums.decode(log_sums))
+    lost = set(wanted) - set(found.contents.messages)
+    for number in numbers(disk.list(layout.root), COMPACTED_FILE) if lost else ():
+        file = disk.open(layout.compacted_file(number))
+        try:
+            entry_ids = {
+                one.id
+                for one in entries.scan(file.read, file.size())
+                if isinstance(one, StoreEntry)
+            }
+        finally:
+            file.close()
+        lost -= entry_ids
+    return replace(found, lost=frozenset(lost))
+
+
 def recover(
     disk: Disk, layout: MessageStoreLayout, wanted: Counter[bytes], log_sums: bytes = b""
 ) -> RecoveredStore:
@@ -213,24 +246,13 @@ def recover(
     remove_if_there(disk, layout.combined_file)
     _take_compacted(disk, layout)
     recent = checksums.decode(log_sums)
-    found = RecoveredStore(StoreContents({}, {}))
+    found = _look(disk, layout, wanted, recent)
     contents = found.contents
-    order = numbers(disk.list(layout.root), STORE_FILE)
-    sums = _sums(disk, layout, dict.fromkeys(order, StoreFile())) | recent
-    for number in order:
-        path = layout.file(number)
-        file = disk.open(path)
-        try:
-            size = file.size()
-            contents.files[number] = StoreFile(size)
-            end = _recover_file(file, number, wanted, recent, sums, found)
-        finally:
-            file.close()
-        if number == order[-1] and end < size:
-            _cut(disk, path, end)
-            contents.files[number].file_bytes = end
-    for one in contents.messages.values():
-        contents.files[one.file].valid_bytes += one.entry_bytes
+    order = sorted(contents.files)
+    if found.cut_bytes:
+        end = contents.files[order[-1]].file_bytes - found.cut_bytes
+        _cut(disk, layout.file(order[-1]), end)
+        contents.files[order[-1]].file_bytes = end
     _keep_sums(disk, layout, contents, recent)
     for number in order[:-1]:
         if not contents.files[number].valid_bytes:
@@ -238,8 +260,33 @@ def recover(
             remove_if_there(disk, layout.file(number))
             remove_if_there(disk, layout.sums(number))
     disk.sync_tree(layout.root)
-    lost = frozenset(wanted) - frozenset(contents.messages)
-    return RecoveredStore(contents, found.damage, lost)
+    return replace(found, lost=frozenset(wanted) - frozenset(contents.messages))
+
+
+def _look(
+    disk: Disk, layout: MessageStoreLayout, wanted: Counter[bytes], recent: dict[bytes, TermSum]
+) -> RecoveredStore:
+    """Look at every file, and find what some queue needs."""
+    found = RecoveredStore(StoreContents({}, {}))
+    contents = found.contents
+    order = numbers(disk.list(layout.root), STORE_FILE)
+    sums = _sums(disk, layout, dict.fromkeys(order, StoreFile())) | recent
+    end = 0
+    for number in order:
+        file = disk.open(layout.file(number))
+        try:
+            contents.files[number] = StoreFile(file.size())
+            end = _recover_file(file, number, wanted, recent, sums, found)
+        finally:
+            file.close()
+    for one in contents.messages.values():
+        contents.files[one.file].valid_bytes += one.entry_bytes
+    if not order:
+        return found
+    newest = layout.file(order[-1])
+    damage = [one for one in found.damage if one.path != newest or one.position < end]
+    cut_bytes = contents.files[order[-1]].file_bytes - end
+    return RecoveredStore(contents, damage, cut_bytes=cut_bytes)
 
 
 def _recover_file(

@@ -5,6 +5,7 @@ segment files, `close_steps` is a clean stop, `IndexRecovery` what follows after
 """
 
 from sprocket.rabbitmq.store.queue_index.closing import close_steps
+from sprocket.rabbitmq.store.queue_index.joined import JoinedStates, joined, part
 from sprocket.rabbitmq.store.queue_index.loading import (
     IndexDamage,
     LoadedIndex,
@@ -16,6 +17,8 @@ from sprocket.rabbitmq.store.queue_index.queue_index import (
     IndexLimits,
     KnownSegment,
     QueueIndex,
+    SegmentMessages,
+    SegmentState,
     flush_steps,
     remove_steps,
 )
@@ -26,13 +29,18 @@ __all__ = [
     "IndexEntry",
     "IndexLimits",
     "IndexRecovery",
+    "JoinedStates",
     "KnownSegment",
     "LoadedIndex",
     "LoadedSegment",
     "QueueIndex",
     "RecoveredIndex",
+    "SegmentMessages",
+    "SegmentState",
     "close_steps",
     "flush_steps",
+    "joined",
     "load",
+    "part",
     "remove_steps",
 ]

@@ -14,7 +14,8 @@ brings the slots into the segment files, in RabbitMQ's order and form:
    the log is told that the flush is done.
 
 A message that is published, delivered and acknowledged between two flushes comes into no segment.
-A failed flush is tried again as it was begun. After a crash `recovery` finds in the log what the
+What a purge has made void is removed by the next flush, before it appends anything. A failed flush
+is tried again as it was begun. After a crash `recovery` finds in the log what the
 segments may lack, and cuts what the crash has left of an append.
 
 `journal.jif` is written at a clean stop only (`close_steps`), and then holds what RabbitMQ's would:
@@ -33,18 +34,28 @@ import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 
 from sprocket.base.checksum import crc32
-from sprocket.base.disk import Buffer, Disk, Steps, StepsTo, read_file, remove_if_there, sync_file
+from sprocket.base.disk import (
+    Buffer,
+    Disk,
+    Steps,
+    StepsTo,
+    read_file,
+    remove_if_there,
+    sync_file,
+)
 from sprocket.base.errors import CorruptRecord, FileMissing
 from sprocket.rabbitmq.codec import index
-from sprocket.rabbitmq.codec.index import IndexStop, PublishRecord, RecordKind
+from sprocket.rabbitmq.codec.index import IndexStop, MessageStates, PublishRecord, RecordKind
 from sprocket.rabbitmq.codec.write_ahead import SegmentAppend
 from sprocket.rabbitmq.store.layout import QueueLayout
 from sprocket.rabbitmq.store.queue_index.slots import Slot, SlotEvent, after
 from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog
 
-_PUBLISH, _DELIVER, _ACK = SlotEvent.PUBLISH, SlotEvent.DELIVER, SlotEvent.ACK
+_PUBLISH, _DELIVER, _ACK = map(int, SlotEvent)
+_ABSENT = int(Slot.ABSENT)
 _EVENTS = (_PUBLISH, _PUBLISH, _DELIVER, _ACK)
 """By kind of a record."""
 
@@ -53,7 +64,8 @@ _EVENTS = (_PUBLISH, _PUBLISH, _DELIVER, _ACK)
 class SegmentSlots:
     """What the journal has of the messages of one segment, by relative id."""
 
-    slots: dict[int, Slot] = field(default_factory=dict)
+    slots: dict[int, int] = field(default_factory=dict)
+    """Numbers of `Slot`."""
     records: dict[int, bytes] = field(default_factory=dict)
     """The journal's publish records."""
 
@@ -121,13 +133,54 @@ class _Append:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Flush:
-    """A flush that is under way."""
+    """A flush that is under way.
+
+    Attributes:
+        appends: What it puts into segments.
+        removed: Segments without messages.
+        taken: The slots that it takes away.
+        has_void_files: All files that there were are void, and go first.
+        is_written: What it appends is in the files.
+        is_void: A purge came meanwhile; whatever it still does is for nothing.
+    """
 
     appends: list[_Append]
     removed: list[int]
     taken: dict[int, SegmentSlots]
+    has_void_files: bool
+    is_written: bool = False
+    is_void: bool = False
+
+    def appended(self, number: int) -> int:
+        """Return how much it puts into a segment."""
+        return sum(len(one.data) for one in self.appends if one.segment == number)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentMessages:
+    """The messages of a segment that have no ack, in its file or in slots. Columns, ascending.
+
+    Attributes:
+        first: The sequence id of relative id 0.
+        relative_ids: Which they are.
+        sources: What has the publish record of each: the file, or the record itself.
+        starts: Where that begins in the file; -1 in a record.
+        is_delivered: There is a deliver record.
+    """
+
+    first: int
+    relative_ids: list[int]
+    sources: list[Buffer]
+    starts: list[int]
+    is_delivered: list[bool]
+
+    def entry(self, row: int) -> IndexEntry:
+        """Return one of them."""
+        start = self.starts[row]
+        record = index.decode_publish(self.sources[row], max(start, 0), is_segment=start >= 0)
+        return IndexEntry(self.first + self.relative_ids[row], record, self.is_delivered[row])
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +206,8 @@ class QueueIndex:
         origin: Its name in the log.
         limits: When it begins a segment, and flushes.
         segments: What there is already, by number.
+        name: What its .queue_name is to hold; empty for none.
+        is_named: It does.
 
     Attributes:
         origin: Its name in the log.
@@ -169,6 +224,9 @@ class QueueIndex:
         origin: Origin,
         limits: IndexLimits,
         segments: dict[int, KnownSegment],
+        *,
+        name: bytes = b"",
+        is_named: bool = False,
     ) -> None:
         self.origin = origin
         self.dirty_count = 0
@@ -180,16 +238,21 @@ class QueueIndex:
         self._journal_records_max = limits.journal_records_max
         self._segments = {n: _Segment(one.unacked, one.file_bytes) for n, one in segments.items()}
         self._flush: _Flush | None = None
-        self._is_written = True
+        self._has_void_files = False
+        self._epoch = 0
+        """Rises when bytes of files begin to count, or do not count any more."""
+        self._name = name
+        self._is_named = is_named
 
     # -- what happens to messages
 
-    def publish(self, seq_id: int, record: bytes) -> None:
+    def publish(self, seq_id: int, record: bytes, *, is_delivered: bool = False) -> None:
         """Note a new message.
 
         Args:
             seq_id: Its sequence id, which no message of the queue has had.
             record: Its publish record, as `codec.index.publish` makes it.
+            is_delivered: Note that it was delivered, too.
 
         Durability: none before the log is synced, as with `deliver` and `ack`.
         """
@@ -199,18 +262,22 @@ class QueueIndex:
             segment = self._segments[number] = _Segment()
         journal = segment.journal
         slots = journal.slots
-        slots[relative_id] = after(slots.get(relative_id, Slot.ABSENT), _PUBLISH, seq_id)
+        slots[relative_id] = after(slots.get(relative_id, _ABSENT), _PUBLISH, seq_id)
         journal.records[relative_id] = record
         segment.unacked += 1
         self.journal_bytes += len(record)
         self.dirty_count += 1
         self._log.append(self.origin, record)
+        if is_delivered:
+            slots[relative_id] = _PUBLISH | _DELIVER
+            self.dirty_count += 1
+            self._log.append(self.origin, index.deliver(seq_id))
 
     def deliver(self, seq_id: int) -> None:
         """Note that a message was delivered; RabbitMQ does so right after its publish."""
         number, relative_id = divmod(seq_id, self._entry_count)
         slots = self._segments[number].journal.slots
-        slots[relative_id] = after(slots.get(relative_id, Slot.ABSENT), _DELIVER, seq_id)
+        slots[relative_id] = after(slots.get(relative_id, _ABSENT), _DELIVER, seq_id)
         self.dirty_count += 1
         self._log.append(self.origin, index.deliver(seq_id))
 
@@ -220,8 +287,8 @@ class QueueIndex:
             number, relative_id = divmod(seq_id, self._entry_count)
             segment = self._segments[number]
             journal = segment.journal
-            slot = after(journal.slots.get(relative_id, Slot.ABSENT), _ACK, seq_id)
-            if slot is Slot.ABSENT:
+            slot = after(journal.slots.get(relative_id, _ABSENT), _ACK, seq_id)
+            if slot == _ABSENT:
                 del journal.slots[relative_id]
                 self.journal_bytes -= len(journal.records.pop(relative_id))
             else:
@@ -230,10 +297,13 @@ class QueueIndex:
             self.dirty_count += 1
             self._log.append(self.origin, index.ack(seq_id))
 
-    def replay_journal(self, data: bytes) -> None:
+    def replay_journal(self, data: bytes) -> list[tuple[int, bytes]]:
         """Take up the journal.jif of a clean stop; called once, before anything else happens.
 
         What `segments` said of messages left includes it.
+
+        Returns:
+            Sequence id and publish record of each message that it has and that is left.
 
         Raises:
             CorruptRecord: Something is wrong with it, so that the stop was not a clean one.
@@ -247,8 +317,8 @@ class QueueIndex:
             number, relative_id = divmod(seq_id, self._entry_count)
             segment = self._segments.setdefault(number, _Segment())
             journal = segment.journal
-            slot = after(journal.slots.get(relative_id, Slot.ABSENT), _EVENTS[kind], seq_id)
-            if slot is Slot.ABSENT:
+            slot = after(journal.slots.get(relative_id, _ABSENT), _EVENTS[kind], seq_id)
+            if slot == _ABSENT:
                 del journal.slots[relative_id]
                 self.journal_bytes -= len(journal.records.pop(relative_id))
                 continue
@@ -258,6 +328,11 @@ class QueueIndex:
                 self.journal_bytes += end - start
         self.dirty_count = len(records)
         self.origin.journal_bytes = len(data)
+        return [
+            (number * self._entry_count + relative_id, record)
+            for number, segment in self._segments.items()
+            for relative_id, record in segment.journal.records.items()
+        ]
 
     # -- what it has
 
@@ -265,6 +340,34 @@ class QueueIndex:
     def unacked(self) -> dict[int, int]:
         """Messages without an ack, by segment number, as recovery terms have them."""
         return {number: one.unacked for number, one in sorted(self._segments.items())}
+
+    @property
+    def known_segments(self) -> dict[int, KnownSegment]:
+        """Messages without an ack, and the length of its file, by segment number."""
+        return {
+            number: KnownSegment(one.unacked, one.file_bytes)
+            for number, one in sorted(self._segments.items())
+        }
+
+    @property
+    def has_void_files(self) -> bool:
+        """Whether files are to be removed by the next flush."""
+        return self._has_void_files
+
+    def set_name(self, name: bytes) -> None:
+        """Say what the .queue_name is to hold, if there is none."""
+        self._name = name
+
+    def read_journal(self) -> bytes:
+        """Return what counts of the journal.jif, on any thread.
+
+        Raises:
+            DiskFailed: It cannot be read.
+        """
+        try:
+            return read_file(self._disk, self._layout.journal)
+        except FileMissing:
+            return b""
 
     @property
     def is_flush_due(self) -> bool:
@@ -294,47 +397,113 @@ class QueueIndex:
             DiskFailed: A segment cannot be read.
         """
         found: list[IndexEntry] = []
-        for number in range(start // self._entry_count, -(-end // self._entry_count)):
-            segment = self._segments.get(number)
-            if segment is None:
-                continue
-            data = b""
-            if segment.file_bytes:
-                path = self._layout.segment(number)
-                data = yield partial(_read_segment_file, self._disk, path)
-            overlays = [segment.journal]
-            if self._flush is not None and not self._is_written and number in self._flush.taken:
-                overlays.insert(0, self._flush.taken[number])
-                data = data[: segment.file_bytes - self._appended(number)]
-            first = number * self._entry_count
-            for entry in _entries(data, overlays, self._entry_count, first):
-                if start <= entry.seq_id < end:
-                    found.append(entry)
+        for number in self.numbers(start, end):
+            some = yield from self.segment_steps(number)
+            for row, relative_id in enumerate(some.relative_ids):
+                if start <= some.first + relative_id < end:
+                    found.append(some.entry(row))
         return found
 
-    def _appended(self, number: int) -> int:
-        assert self._flush is not None
-        return sum(len(one.data) for one in self._flush.appends if one.segment == number)
+    def numbers(self, start: int, end: int) -> list[int]:
+        """Return the segments with messages from one sequence id up to another, ascending."""
+        first, last = start // self._entry_count, -(-end // self._entry_count)
+        if last - first < len(self._segments):
+            return [number for number in range(first, last) if number in self._segments]
+        return sorted(number for number in self._segments if first <= number < last)
 
-    def forget(self) -> None:
-        """Have no message; `remove_steps` also removes the files."""
+    def segment_steps(self, number: int) -> StepsTo[SegmentMessages]:
+        """Return the messages of a segment that have no ack; of one that is gone, none.
+
+        Raises:
+            DiskFailed: It cannot be read.
+        """
+        path = self._layout.segment(number)
+        state, file, epoch = self._state(number), _NO_FILE, -1
+        while state.file_bytes and epoch != self._epoch:  # a flush or a purge came meanwhile
+            epoch = self._epoch
+            file = yield partial(_read_segment, self._disk, path, self._entry_count)
+            state = self._state(number)
+        if len(file.data) > state.file_bytes:  # what is being appended is in slots, too
+            file = _parsed(file.data[: state.file_bytes], self._entry_count)
+        return _messages(file, state.overlays, number * self._entry_count)
+
+    def _state(self, number: int) -> "SegmentState":
+        """Return what is known of a segment, as it is now."""
+        segment = self._segments.get(number)
+        if segment is None:
+            return SegmentState(number, 0, [])
+        size, overlays = segment.file_bytes, [segment.journal]
+        flush = self._flush
+        is_pending = flush is not None and not flush.is_written and not flush.is_void
+        if flush is not None and is_pending and number in flush.taken:
+            overlays.insert(0, flush.taken[number])
+            size -= flush.appended(number)
+        return SegmentState(number, size, overlays)
+
+    def void_steps(self, state: "SegmentState") -> StepsTo[SegmentMessages]:
+        """Return the messages that a segment had when it was forgotten, while its file is there.
+
+        Raises:
+            DiskFailed: It cannot be read.
+        """
+        file = _NO_FILE
+        if state.file_bytes:
+            path = self._layout.segment(state.number)
+            data = yield partial(_read_segment_file, self._disk, path)
+            file = _parsed(data[: state.file_bytes], self._entry_count)
+        return _messages(file, state.overlays, state.number * self._entry_count)
+
+    def published_steps(self, seq_ids: Sequence[int]) -> StepsTo[dict[int, PublishRecord]]:
+        """Return what the files say of messages, acknowledged or not; nothing where they do not.
+
+        Raises:
+            DiskFailed: A segment cannot be read.
+        """
+        found: dict[int, PublishRecord] = {}
+        for number, some in groupby(sorted(seq_ids), lambda one: one // self._entry_count):
+            path = self._layout.segment(number)
+            file = yield partial(_read_segment, self._disk, path, self._entry_count)
+            rows = dict(
+                zip(file.states.ids.tolist(), file.states.published_at.tolist(), strict=True)
+            )
+            for seq_id in some:
+                start = rows.get(seq_id % self._entry_count, -1)
+                if start >= 0:
+                    found[seq_id] = index.decode_publish(file.data, start, is_segment=True)
+        return found
+
+    def forget(self) -> "list[SegmentState]":
+        """Have no message; files are void from now on, and the next flush removes them.
+
+        Returns:
+            What there was.
+        """
+        states = [self._state(number) for number in sorted(self._segments)]
         self._segments.clear()
-        self._flush, self._is_written = None, True
-        self.dirty_count = self.journal_bytes = 0
+        if self._flush is not None:
+            self._flush.is_void = True
+        self._epoch += 1
+        self._has_void_files = True
+        self.dirty_count = 1  # so that a flush comes
+        self.journal_bytes = 0
         self._log.forget(self.origin)
+        return states
 
-    def remove_files(self) -> None:
-        """Remove the queue's folder, durably.
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no message, and no file that a flush is to remove."""
+        return not (self._segments or self._has_void_files or self._flush)
+
+    def remove_folder(self) -> None:
+        """Remove the queue's folder, durably, when a flush has left nothing in it but its name.
 
         Threads: any.
         """
         root = self._layout.root
-        for name in self._disk.list(root):
-            self._disk.remove(f"{root}/{name}")
         if self._disk.is_folder(root):
-            self._disk.sync_folder(root)
             self._disk.remove_tree(root)
             self._disk.sync_folder(root.rpartition("/")[0])
+        self._is_named = False
 
     # -- flush
 
@@ -359,8 +528,8 @@ class QueueIndex:
                 segment.file_bytes += len(data)
                 taken[number] = segment.journal
                 segment.journal = SegmentSlots()
-        self._flush = _Flush(appends, removed, taken)
-        self._is_written = False
+        self._flush = _Flush(appends, removed, taken, self._has_void_files)
+        self._has_void_files = False
         self.dirty_count = self.journal_bytes = 0
         self._log.begin_flush(
             self.origin,
@@ -371,26 +540,34 @@ class QueueIndex:
         )
 
     def write_flush(self) -> None:
-        """Append to the segments what was begun.
+        """Remove what is void, and append to the segments what was begun.
 
         Raises:
             DiskFull, DiskFailed: It is to be tried again.
         Durability: none before a sync of the queue's files.
         Threads: any.
         """
-        assert self._flush is not None
-        if self._flush.appends:
-            self._disk.make_folder(self._layout.root)
-        for one in self._flush.appends:
-            file = self._disk.open(self._layout.segment(one.segment), write=True, create=True)
-            try:
-                file.write([one.data], one.position)
-            finally:
-                file.close()
+        flush = self._flush
+        assert flush is not None
+        root = self._layout.root
+        if flush.has_void_files:
+            for name in self._disk.list(root):
+                if f"{root}/{name}" != self._layout.name:
+                    remove_if_there(self._disk, f"{root}/{name}")
+            if self._disk.is_folder(root):
+                self._disk.sync_folder(root)
+        if flush.appends:
+            self._disk.make_folder(root)
+            if self._name and not self._is_named:
+                _write(self._disk, self._layout.name, self._name, 0)
+        for one in flush.appends:
+            _write(self._disk, self._layout.segment(one.segment), one.data, one.position)
 
     def note_written(self) -> None:
         """Note that `write_flush` is done."""
-        self._is_written = True
+        assert self._flush is not None
+        self._flush.is_written = True
+        self._epoch += 1
 
     def sync_flush(self) -> None:
         """Make durable what was appended.
@@ -403,10 +580,14 @@ class QueueIndex:
         for one in self._flush.appends:
             sync_file(self._disk, self._layout.segment(one.segment))
         if self._flush.appends:
+            if self._name and not self._is_named:
+                sync_file(self._disk, self._layout.name)
             self._disk.sync_folder(self._layout.root)
 
     def clean_up_flush(self) -> bool:
-        """Empty the journal.jif, whose records are in the segments, and remove dead segments.
+        """Remove dead segments, then empty the journal.jif, whose records are in the others.
+
+        A dead segment may lack the acks that the journal has: it is gone durably before these are.
 
         Returns:
             Whether there was something to do.
@@ -417,10 +598,12 @@ class QueueIndex:
         Threads: any.
         """
         assert self._flush is not None
-        if self.origin.journal_bytes:
-            cut_file(self._disk, self._layout.journal, 0)
         for number in self._flush.removed:
             remove_if_there(self._disk, self._layout.segment(number))
+        if self.origin.journal_bytes:
+            if self._flush.removed:
+                self._disk.sync_folder(self._layout.root)
+            cut_file(self._disk, self._layout.journal, 0)
         return bool(self.origin.journal_bytes or self._flush.removed)
 
     def sync_clean_up(self) -> None:
@@ -433,22 +616,56 @@ class QueueIndex:
         self._disk.sync_folder(self._layout.root)
 
     def end_flush(self) -> None:
-        """Tell the log that the flush is done."""
+        """Tell the log that the flush is done, unless a purge has made it void."""
         assert self._flush is not None
-        self._log.end_flush(self.origin)
+        if not self._flush.is_void:
+            self._log.end_flush(self.origin)
+        self._is_named = self._is_named or bool(self._flush.appends)
         self._flush = None
 
 
+@dataclass(frozen=True, slots=True)
+class SegmentState:
+    """A segment at one moment: how much of its file counts, and the slots above it, oldest first.
+
+    The slots are those of the index, and change with it.
+    """
+
+    number: int
+    file_bytes: int
+    overlays: list[SegmentSlots]
+
+
 def remove_steps(log: WriteAheadLog, one: QueueIndex) -> Steps:
-    """Forget all that a queue has, its files, too: it is deleted, or purged; no flush is running.
+    """Forget all that a queue has, its folder, too: it is deleted; no flush is running.
 
     Raises:
         DiskFull, DiskFailed, StoreFailed: It may be called again.
     Durability: when this is done none of it comes back.
     """
     one.forget()
-    yield from log.commit_steps()
-    yield one.remove_files
+    yield from flush_steps(log, [one])
+    if one.is_empty:
+        yield one.remove_folder
+
+
+@dataclass(frozen=True, slots=True)
+class _SegmentFile:
+    """A segment's file, read: its bytes, and what they say."""
+
+    data: bytes
+    states: MessageStates
+
+
+def _read_segment(disk: Disk, path: str, entry_count: int) -> _SegmentFile:
+    return _parsed(_read_segment_file(disk, path), entry_count)
+
+
+def _parsed(data: bytes, entry_count: int) -> _SegmentFile:
+    return _SegmentFile(data, index.states(index.read_segment(data), entry_count))
+
+
+_NO_FILE = _parsed(b"", 1)
 
 
 def _read_segment_file(disk: Disk, path: str) -> bytes:
@@ -458,36 +675,40 @@ def _read_segment_file(disk: Disk, path: str) -> bytes:
         return b""
 
 
-def _entries(
-    data: bytes, overlays: Sequence[SegmentSlots], entry_count: int, first: int
-) -> list[IndexEntry]:
+def _messages(file: _SegmentFile, overlays: Sequence[SegmentSlots], first: int) -> SegmentMessages:
     """Return the messages of a segment that have no ack, ascending."""
-    records = index.read_segment(data)
-    found = index.states(records, entry_count)
+    found = file.states
     live = ~found.is_acked & (found.published_at >= 0)
-    columns = (found.ids[live], found.published_at[live], found.is_delivered[live])
-    entries: dict[int, tuple[Buffer, int, bool]] = {
-        relative_id: (data, at, is_delivered)
-        for relative_id, at, is_delivered in zip(*(c.tolist() for c in columns), strict=True)
-    }
+    starts = dict(zip(found.ids[live].tolist(), found.published_at[live].tolist(), strict=True))
+    delivered = set(found.ids[live & found.is_delivered].tolist())
+    records: dict[int, bytes] = {}
     for overlay in overlays:
         for relative_id, slot in overlay.slots.items():
             if slot & _ACK:
-                entries.pop(relative_id, None)
-            elif slot & _PUBLISH:
-                record = overlay.records[relative_id]
-                entries[relative_id] = (record, -1, bool(slot & _DELIVER))
-            elif relative_id in entries:
-                source, at, _ = entries[relative_id]
-                entries[relative_id] = (source, at, True)
-    return [
-        IndexEntry(
-            first + relative_id,
-            index.decode_publish(source, max(at, 0), is_segment=at >= 0),
-            is_delivered,
-        )
-        for relative_id, (source, at, is_delivered) in sorted(entries.items())
-    ]
+                starts.pop(relative_id, None)
+                records.pop(relative_id, None)
+                continue
+            if slot & _PUBLISH:
+                records[relative_id] = overlay.records[relative_id]
+                starts[relative_id] = -1
+            if slot & _DELIVER:
+                delivered.add(relative_id)
+    relative_ids = sorted(starts)
+    return SegmentMessages(
+        first,
+        relative_ids,
+        [records.get(one, file.data) for one in relative_ids],
+        [starts[one] for one in relative_ids],
+        [one in delivered for one in relative_ids],
+    )
+
+
+def _write(disk: Disk, path: str, data: bytes, position: int) -> None:
+    file = disk.open(path, write=True, create=True)
+    try:
+        file.write([data], position)
+    finally:
+        file.close()
 
 
 def cut_file(disk: Disk, path: str, size: int) -> None:

@@ -5,6 +5,9 @@ messages are acknowledged there, everything else counts as delivered. Afterwards
 say what each queue has, journals are empty and the log is gone. Unlike RabbitMQ it starts from
 whatever the files hold; each thing that should not be there is reported.
 
+`look` reads everything once and makes a plan; only what depends on the message store waits for it,
+and is read again if it is much. `run` does what is planned.
+
 The order, so that recovery can be cut short at any moment and begun anew:
 
 1. For some queues at a time the log is told what will be appended to which segment, and synced;
@@ -22,18 +25,27 @@ from dataclasses import dataclass, field
 
 from sprocket.base.checksum import crc32
 from sprocket.base.disk import Disk, read_file, remove_if_there, replace_file, steps
+from sprocket.base.errors import CorruptRecord
+from sprocket.base.progress import Step, unwatched
 from sprocket.base.units import KIB, MIB
 from sprocket.rabbitmq.codec.write_ahead import EntryKind, SegmentAppend
-from sprocket.rabbitmq.store.layout import QueueLayout, VhostLayout
-from sprocket.rabbitmq.store.queue_index.loading import IndexDamage, LoadedIndex, load, sound
+from sprocket.rabbitmq.store.layout import QueueLayout, VhostLayout, decode_queue_name
+from sprocket.rabbitmq.store.queue_index.loading import (
+    IndexDamage,
+    LoadedIndex,
+    LoadedSegment,
+    load,
+    sound,
+)
 from sprocket.rabbitmq.store.queue_index.queue_index import KnownSegment, cut_file
 from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadContents, WriteAheadLog
 
 AT_ONCE_BYTES = 64 * MIB
-"""Of what is to be appended, so much is held in memory."""
-AT_ONCE_QUEUES = 256
+"""Of what is to be appended, and of what waits for the message store, so much is in memory."""
 LOG_FILE_BYTES = 64 * KIB
 """Of recovery's own part of the log: an append takes 24 bytes there."""
+STEP_QUEUES = 64
+"""After so many queues whoever waits is told how far it is."""
 
 
 @dataclass(slots=True)
@@ -43,13 +55,21 @@ class RecoveredIndex:
     Attributes:
         segments: What it has.
         message_count: Messages left.
+        body_bytes: Of their bodies.
         lost_count: Persistent ones that the message store should have had.
+        cut_bytes: Taken off the ends of its segments.
+        repaired_count: Segments that RabbitMQ would not start with.
+        has_name: There is a .queue_name.
         damage: What should not have been in its files.
     """
 
     segments: dict[int, KnownSegment] = field(default_factory=dict)
     message_count: int = 0
+    body_bytes: int = 0
     lost_count: int = 0
+    cut_bytes: int = 0
+    repaired_count: int = 0
+    has_name: bool = False
     damage: list[IndexDamage] = field(default_factory=list)
 
 
@@ -65,10 +85,16 @@ class _Append:
 class _Plan:
     """What is to be done for one queue, as far as it is held in memory."""
 
+    folder: str
     layout: QueueLayout
     origin: Origin
+    result: RecoveredIndex = field(default_factory=RecoveredIndex)
     appends: list[_Append] = field(default_factory=list)
     told: list[SegmentAppend] = field(default_factory=list)
+    waiting: list[int] = field(default_factory=list)
+    """Segments that are still to be settled, by number."""
+    loaded: dict[int, LoadedSegment] = field(default_factory=dict)
+    """Those of them that are in memory."""
 
 
 class IndexRecovery:
@@ -80,6 +106,7 @@ class IndexRecovery:
         entry_count: Entries of a segment.
         contents: What `read_log` gave; damage in it is for its reader to tell.
         folders: Names of the queues' folders, all of them; one need not exist.
+        step: Is told how far it is.
     """
 
     def __init__(
@@ -89,12 +116,16 @@ class IndexRecovery:
         entry_count: int,
         contents: WriteAheadContents,
         folders: Sequence[str],
+        step: Step = unwatched,
     ) -> None:
         self._disk = disk
         self._layout = layout
         self._entry_count = entry_count
         self._contents = contents
         self._folders = folders
+        self._step = step
+        self._plans: list[_Plan] = []
+        self._held_bytes = 0
         self._journals: list[str] = []
         self._dead: list[str] = []
         self._unsound: list[tuple[str, dict[int, KnownSegment], int]] = []
@@ -102,23 +133,72 @@ class IndexRecovery:
     def stored_ids(self) -> Iterator[bytes]:
         """Yield, for each reference to the persistent store, the message's id; changes nothing.
 
+        Called once, before `look` or `run`, which else do it.
+
         Raises:
             DiskFailed: A file cannot be read.
         """
-        for folder in self._folders:
+        for done, folder in enumerate(self._folders):
+            if done % STEP_QUEUES == 0:
+                self._step("queues looked at", done, len(self._folders))
             loaded = self._load(folder)
+            plan = _Plan(folder, loaded.layout, Origin(folder, loaded.journal_counts))
+            plan.result.has_name = loaded.has_name
+            if loaded.has_name and loaded.tail.appends and not self._is_named(plan):
+                plan.result.has_name = False  # the flush that made it was cut short
+                self._dead.append(plan.layout.name)
+            if loaded.journal_file_bytes:
+                self._journals.append(plan.layout.journal)
+            self._plans.append(plan)
             for segment in loaded.segments():
-                yield from segment.stored_ids()
+                found = segment.stored_ids()
+                if not found and self._held_bytes <= AT_ONCE_BYTES:
+                    self._held_bytes += self._settle(plan, segment, _nowhere)
+                    continue
+                yield from found
+                plan.waiting.append(segment.number)
+                size = segment.whole_bytes + len(segment.journal.data)
+                if self._held_bytes + size <= AT_ONCE_BYTES:
+                    self._held_bytes += size
+                    plan.loaded[segment.number] = segment
+            plan.result.damage = loaded.damage
 
     def _load(self, folder: str) -> LoadedIndex:
-        contents = self._contents
         return load(
             self._disk,
             self._layout.queue(folder),
             self._entry_count,
-            contents.tails.get(folder),
-            is_journal_void=contents.are_journals_void,
+            self._contents.tail(folder),
         )
+
+    def _is_named(self, plan: _Plan) -> bool:
+        """Say whether a .queue_name can be read."""
+        try:
+            decode_queue_name(read_file(self._disk, plan.layout.name), plan.folder)
+        except CorruptRecord:
+            return False
+        return True
+
+    def look(self, has_stored: Callable[[bytes], bool]) -> dict[str, RecoveredIndex]:
+        """Return what `run` would, and change nothing.
+
+        Args:
+            has_stored: Says whether the persistent store has a message.
+
+        Raises:
+            DiskFailed: A file cannot be read.
+        """
+        self._begin()
+        for plan in self._plans:
+            for _ in self._rest(plan, has_stored):
+                plan.appends, plan.told = [], []
+        return {plan.folder: plan.result for plan in self._plans}
+
+    def _begin(self) -> None:
+        """Have `stored_ids` done."""
+        if not self._plans:
+            for _ in self.stored_ids():
+                pass
 
     def run(self, has_stored: Callable[[bytes], bool]) -> dict[str, RecoveredIndex]:
         """Recover all queues; return them by the names of their folders.
@@ -130,74 +210,75 @@ class IndexRecovery:
             DiskFull, DiskFailed, StoreFailed: Nothing is lost; it may be begun anew.
         Durability: on return all is durable.
         """
+        self._begin()
         contents, root = self._contents, self._layout.root
-        number = max(contents.numbers, default=-1) + 1
-        log = WriteAheadLog(self._disk, root, LOG_FILE_BYTES, number, contents.next_sequence)
+        log = WriteAheadLog(
+            self._disk, root, LOG_FILE_BYTES, contents.next_number, contents.next_sequence
+        )
         try:
-            found = {}
-            plans: list[_Plan] = []
-            size = 0
-            for folder in self._folders:
-                tail = contents.tails.get(folder)
-                if tail is not None and tail.is_gone:
+            for folder, tail in contents.tails.items():
+                if tail.is_gone:
                     self._disk.remove_tree(self._layout.queue(folder).root)
-                plan = _Plan(self._layout.queue(folder), Origin(folder))
-                plans.append(plan)
-                found[folder] = result = RecoveredIndex()
-                for added in self._plan(folder, plan, result, has_stored):
-                    size += added
-                    if size > AT_ONCE_BYTES:
-                        self._append(log, plans)
-                        size = 0
-                if len(plans) >= AT_ONCE_QUEUES:
-                    self._append(log, plans)
-                    plans, size = [], 0
-            self._append(log, plans)
+            begun: list[_Plan] = []
+            for plan in self._plans:
+                begun.append(plan)
+                for size in self._rest(plan, has_stored):
+                    self._held_bytes += size
+                    if self._held_bytes > AT_ONCE_BYTES:
+                        self._append(log, begun)
+                        self._held_bytes = 0
+            self._append(log, begun)
             self._finish(log)
         finally:
             log.close()
-        return found
+        return {plan.folder: plan.result for plan in self._plans}
 
-    def _plan(
-        self,
-        folder: str,
-        plan: _Plan,
-        result: RecoveredIndex,
-        has_stored: Callable[[bytes], bool],
-    ) -> Iterator[int]:
-        """Find what is to be done for a queue; yield the bytes that a segment adds to the plan."""
-        loaded = self._load(folder)
-        plan.origin.journal_bytes = loaded.journal_counts
-        if loaded.journal_file_bytes:
-            self._journals.append(plan.layout.journal)
-        for segment in loaded.segments():
-            result.lost_count += segment.settle(has_stored)
-            path = plan.layout.segment(segment.number)
-            count = int(segment.is_live.sum())
-            if not count:
-                if segment.number in loaded.in_files:
-                    self._dead.append(path)
-                continue
-            if not segment.is_sound:
-                self._unsound.append((path, result.segments, segment.number))
-            data = segment.missing()
-            result.message_count += count
-            result.segments[segment.number] = KnownSegment(count, segment.whole_bytes + len(data))
-            if data or segment.whole_bytes < segment.file_bytes:
-                plan.appends.append(_Append(path, segment.file_bytes, segment.whole_bytes, data))
-                plan.told.append(
-                    SegmentAppend(segment.number, segment.whole_bytes, len(data), crc32(data))
-                )
-                yield len(data)
-        result.damage = loaded.damage
+    def _rest(self, plan: _Plan, has_stored: Callable[[bytes], bool]) -> Iterator[int]:
+        """Settle what has waited for the store; yield what each segment adds to the plan."""
+        again: LoadedIndex | None = None
+        for number in plan.waiting:
+            segment = plan.loaded.pop(number, None)
+            if segment is None:
+                again = again or self._load(plan.folder)
+                segment = again.segment(number)
+            yield self._settle(plan, segment, has_stored)
+        plan.waiting = []
 
-    def _append(self, log: WriteAheadLog, plans: Sequence[_Plan]) -> None:
-        """Tell the log what is planned, and do it."""
+    def _settle(
+        self, plan: _Plan, segment: LoadedSegment, has_stored: Callable[[bytes], bool]
+    ) -> int:
+        """Plan what is to be done for a segment; return how many bytes that is."""
+        result = plan.result
+        result.lost_count += segment.settle(has_stored)
+        path = plan.layout.segment(segment.number)
+        count = segment.message_count
+        if not count:
+            if segment.has_file:
+                self._dead.append(path)
+            return 0
+        result.cut_bytes += segment.file_bytes - segment.whole_bytes
+        if not segment.is_sound:
+            result.repaired_count += 1
+            self._unsound.append((path, result.segments, segment.number))
+        data = segment.missing()
+        result.message_count += count
+        result.body_bytes += segment.body_bytes
+        whole = segment.whole_bytes
+        result.segments[segment.number] = KnownSegment(count, whole + len(data))
+        if data or whole < segment.file_bytes:
+            plan.appends.append(_Append(path, segment.file_bytes, whole, data))
+            plan.told.append(SegmentAppend(segment.number, whole, len(data), crc32(data)))
+        return len(data)
+
+    def _append(self, log: WriteAheadLog, plans: list[_Plan]) -> None:
+        """Tell the log what is planned, and do it; there are no plans then."""
         for plan in plans:
             if plan.told:
                 log.note_appends(plan.origin, plan.told)
         log.commit()
-        for plan in plans:
+        for done, plan in enumerate(plans):
+            if done % STEP_QUEUES == 0:
+                self._step("queues written", done, len(plans))
             if plan.appends:
                 self._disk.make_folder(plan.layout.root, durable=False)
             for one in plan.appends:
@@ -209,6 +290,7 @@ class IndexRecovery:
                 finally:
                     file.close()
             plan.appends, plan.told = [], []
+        del plans[:-1]  # the last one may go on
 
     def _finish(self, log: WriteAheadLog) -> None:
         """Do steps 2 to 5."""
@@ -228,3 +310,8 @@ class IndexRecovery:
             data = sound(read_file(disk, path), self._entry_count)
             replace_file(disk, path, data)
             segments[number] = KnownSegment(segments[number].unacked, len(data))
+
+
+def _nowhere(_: bytes) -> bool:
+    """Say of a message that the store has it not: nobody asks about a segment without any."""
+    return False

@@ -64,10 +64,9 @@ class FaultyReads:
             size = file.size()
             if size > FILE_BYTES_MAX:
                 raise FileTooLarge(f"{path}: {size:,} bytes, more than {FILE_BYTES_MAX:,}")
-            try:
-                return file.read(0, size)
-            except DiskFailed:
-                pass
+            data = _read_all(file, 0, size)
+            if data is not None:
+                return data
             parts = []
             for position in range(0, size, _PIECE_BYTES):
                 try:
@@ -81,10 +80,9 @@ class FaultyReads:
 
     def read_around(self, file: File, position: int, size: int) -> bytes:
         """Return bytes of a file, fewer at its end; zeros for sectors that the disk cannot read."""
-        try:
-            return file.read(position, size)
-        except DiskFailed:
-            pass
+        data = _read_all(file, position, size)
+        if data is not None:
+            return data
         parts = []
         end = min(position + size, file.size())
         while position < end:
@@ -99,3 +97,11 @@ class FaultyReads:
                     self.tell(file.path, position, str(error))
             position = behind
         return b"".join(parts)
+
+
+def _read_all(file: File, position: int, size: int) -> bytes | None:
+    """Return bytes of a file; None if the disk cannot read some of them: then piece by piece."""
+    try:
+        return file.read(position, size)
+    except DiskFailed:
+        return None

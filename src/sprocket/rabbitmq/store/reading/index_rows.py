@@ -11,12 +11,12 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sprocket.base.checksum import crc32
 from sprocket.base.errors import CorruptRecord
 from sprocket.rabbitmq.codec import index
 from sprocket.rabbitmq.codec.index import IndexRecords, IndexStop, MessagePlace, MessageStates
 from sprocket.rabbitmq.store import layout
 from sprocket.rabbitmq.store.layout import QueueLayout
+from sprocket.rabbitmq.store.queue_index import joined, part
 from sprocket.rabbitmq.store.reading.faults import FaultyReads
 from sprocket.rabbitmq.store.write_ahead import QueueTail
 
@@ -78,41 +78,8 @@ def has_v2(names: list[str]) -> bool:
     return bool(layout.numbers(names, layout.SEGMENT_V2))
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenAhead:
-    """What our write-ahead log has of a queue, whose own files it completes.
-
-    Attributes:
-        tail: Its records; None if it has none.
-        is_journal_void: Without a tail its journal.jif does not count.
-    """
-
-    tail: QueueTail | None
-    is_journal_void: bool
-
-    def journal(self, data: bytes) -> bytes:
-        """Return the records of a journal.jif that count, and those of the log behind them."""
-        if self.tail is not None:
-            return b"".join((data[: self.tail.journal_bytes], *self.tail.records))
-        return b"" if self.is_journal_void else data
-
-    def segment(self, number: int, data: bytes) -> bytes:
-        """Return what counts of a segment: not what a flush was cut short in appending."""
-        for one in self.tail.appends if self.tail is not None else ():
-            end = one.position + one.size
-            if one.number == number and (
-                end > len(data) or crc32(memoryview(data)[one.position : end]) != one.crc
-            ):
-                return data[: one.position]
-        return data
-
-
-NOTHING_AHEAD = WrittenAhead(None, is_journal_void=False)
-"""What there is of a RabbitMQ's queue, and of ours after a clean stop."""
-
-
 def read_rows(
-    reads: FaultyReads, queue: QueueLayout, entry_count: int, ahead: WrittenAhead = NOTHING_AHEAD
+    reads: FaultyReads, queue: QueueLayout, entry_count: int, tail: QueueTail
 ) -> Iterator[IndexRows]:
     """Give what an index says, a segment at a time, in the order of the queue.
 
@@ -120,16 +87,15 @@ def read_rows(
         reads: Keeps what is wrong.
         queue: Whose index it is.
         entry_count: Entries of each segment of version 1.
-        ahead: What the write-ahead log has of the queue.
+        tail: What our write-ahead log has of the queue, whose own files it completes.
     """
-    is_gone = ahead.tail is not None and ahead.tail.is_gone
-    names = [] if is_gone else reads.disk.list(queue.root)
+    names = [] if tail.is_gone else reads.disk.list(queue.root)
     newer = [
         rows
         for number in layout.numbers(names, layout.SEGMENT_V2)
         if (rows := _v2(reads, queue.segment_v2(number), queue.store_v2(number))) is not None
     ]
-    older = _v1(reads, queue, layout.numbers(names, layout.SEGMENT), entry_count, ahead)
+    older = _v1(reads, queue, layout.numbers(names, layout.SEGMENT), entry_count, tail)
     if not newer:
         yield from older
         return
@@ -197,41 +163,25 @@ class _Half:
     records: IndexRecords
     states: MessageStates
 
-    def part(self, first: int, end: int, shift: int) -> "_Half":
-        """Return what it says of the ids from `first` to before `end`, moved by `shift`."""
-        start, stop = np.searchsorted(self.states.ids, (first, end)).tolist()
-        kept = self.states
-        states = MessageStates(
-            kept.ids[start:stop] + shift,
-            kept.published_at[start:stop],
-            kept.is_delivered[start:stop],
-            kept.is_acked[start:stop],
-            (),
-        )
-        return _Half(self.path, self.records, states)
-
 
 def _v1(
     reads: FaultyReads,
     queue: QueueLayout,
     numbers: list[int],
     entry_count: int,
-    ahead: WrittenAhead,
+    tail: QueueTail,
 ) -> Iterator[IndexRows]:
-    written = reads.read(queue.journal)
-    data = ahead.journal(written or b"")
+    written = b"" if tail.is_gone else reads.read(queue.journal)
+    data = tail.journal(written or b"")
     journal = _half(reads, queue.journal, data, entry_count)
     touched = set((journal.states.ids // entry_count).tolist())
     for number in sorted(touched.union(numbers)):
-        first = number * entry_count
-        halves = []
-        if number in numbers:
-            path = queue.segment(number)
-            data = ahead.segment(number, reads.read(path) or b"")
-            segment = _half(reads, path, data, entry_count, is_segment=True)
-            halves.append(segment.part(0, entry_count, first))
-        halves.append(journal.part(first, first + entry_count, 0))
-        rows = _joined(reads, halves)
+        path = queue.segment(number)
+        data = (reads.read(path) if number in numbers else None) or b""
+        data = data[: tail.whole_bytes(number, data)]
+        segment = _half(reads, path, data, entry_count, is_segment=True)
+        above = _Half(journal.path, journal.records, part(journal.states, number, entry_count))
+        rows = _joined(reads, segment, above, number * entry_count)
         if len(rows):
             yield rows
 
@@ -249,35 +199,24 @@ def _half(
     return _Half(path, records, states)
 
 
-def _joined(reads: FaultyReads, halves: list[_Half]) -> IndexRows:
-    """Add up what a segment and the journal say of the same messages."""
-    ids = np.unique(np.concatenate([half.states.ids for half in halves]))
-    count = len(ids)
-    sources = np.full(count, len(halves), np.uint8)
-    records = np.full(count, -1, np.int64)
-    is_delivered = np.zeros(count, np.bool_)
-    is_acked = np.zeros(count, np.bool_)
-    is_bare = np.zeros(count, np.bool_)
-    for number, half in enumerate(halves):
-        rows = np.searchsorted(ids, half.states.ids)
-        is_delivered[rows] |= half.states.is_delivered
-        is_acked[rows] |= half.states.is_acked
-        is_bare[rows] |= half.states.is_delivered & ~half.states.is_acked
-        is_first = (half.states.published_at >= 0) & (records[rows] < 0)
-        sources[rows[is_first]] = number
-        records[rows[is_first]] = half.states.published_at[is_first]
-    for row in np.flatnonzero((records < 0) & is_bare).tolist():
-        what = f"message {ids[row]} is said to be delivered, but nothing has it: passed over"
-        reads.tell(halves[-1].path, 0, what)
-    kept = np.flatnonzero(records >= 0)
-    ids, sources, records = ids[kept], sources[kept], records[kept]
-    count = len(ids)
+def _joined(reads: FaultyReads, segment: _Half, journal: _Half, first: int) -> IndexRows:
+    """Return what a segment and the journal say of the same messages."""
+    said = joined(segment.states, journal.states)
+    stray = ~said.is_published & said.is_delivered & ~said.is_acked
+    for relative_id in said.ids[stray].tolist():
+        what = f"message {first + relative_id} is said to be delivered, but nothing has it"
+        reads.tell(journal.path, 0, f"{what}: passed over")
+    kept = np.flatnonzero(said.is_published)
+    count = len(kept)
+    sources = (said.in_segment[kept] < 0).astype(np.uint8)
+    records = np.where(sources, said.in_journal[kept], said.in_segment[kept])
     message_ids = np.zeros((count, 16), np.uint8)
     expiry_us = np.zeros(count, np.uint64)
     body_sizes = np.zeros(count, np.int64)
     positions = np.zeros(count, np.int64)
     sizes = np.zeros(count, np.int64)
     is_persistent = np.zeros(count, np.bool_)
+    halves = segment, journal
     for number, half in enumerate(halves):
         of_it = np.flatnonzero(sources == number)
         if len(of_it):
@@ -289,10 +228,10 @@ def _joined(reads: FaultyReads, halves: list[_Half]) -> IndexRows:
             sizes[of_it] = told.term_sizes
             is_persistent[of_it] = told.is_persistent
     return IndexRows(
-        ids,
+        first + said.ids[kept],
         is_persistent,
-        is_delivered[kept],
-        is_acked[kept],
+        said.is_delivered[kept],
+        said.is_acked[kept],
         message_ids,
         expiry_us,
         body_sizes,

@@ -20,20 +20,19 @@ from sprocket.rabbitmq.codec.store import QueueTerms, clean_stop, recovery_terms
 from sprocket.rabbitmq.model.message import ID_BYTES, BasicMessage
 from sprocket.rabbitmq.model.names import QueueName, name_text
 from sprocket.rabbitmq.store import layout
-from sprocket.rabbitmq.store.layout import VhostLayout
+from sprocket.rabbitmq.store.layout import VhostLayout, write_ahead_file
 from sprocket.rabbitmq.store.reading.faults import FaultyReads, ReadFault
 from sprocket.rabbitmq.store.reading.index_rows import (
     EMBEDDED,
     IndexRows,
     Mask,
     RowSource,
-    WrittenAhead,
     chosen,
     has_v2,
     read_rows,
 )
 from sprocket.rabbitmq.store.reading.shared_messages import MessageMissing, SharedMessages
-from sprocket.rabbitmq.store.write_ahead import WriteAheadContents, read_log
+from sprocket.rabbitmq.store.write_ahead import NO_LOG, WriteAheadContents, read_log
 
 
 class MessageState(Enum):
@@ -205,9 +204,10 @@ class VhostReader:
             found = read_log(self.disk, self.layout.root)
         except DiskFailed as error:
             self._reads.tell(error.path or self.layout.root, 0, str(error))
-            return WriteAheadContents(
-                {}, are_journals_void=False, numbers=[], next_sequence=0, findings=()
-            )
+            return NO_LOG
+        if found.is_void:
+            what = "a RabbitMQ has run since it was written; it does not count"
+            self._reads.tell(write_ahead_file(self.layout.root, found.numbers[0]), 0, what)
         for finding in found.findings:
             self._reads.tell(self.layout.root, 0, finding)
         return found
@@ -267,9 +267,11 @@ class VhostReader:
 
     def rows(self, part: QueuePart) -> Iterator[IndexRows]:
         """Give what the index of a part says, as columns, a segment at a time."""
-        ahead = WrittenAhead(self._log.tails.get(part.folder), self._log.are_journals_void)
         yield from read_rows(
-            self._reads, self.layout.queue(part.folder), self.segment_entry_count, ahead
+            self._reads,
+            self.layout.queue(part.folder),
+            self.segment_entry_count,
+            self._log.tail(part.folder),
         )
 
     def messages(

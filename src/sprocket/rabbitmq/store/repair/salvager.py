@@ -18,12 +18,11 @@ from msgspec import Struct, structs
 
 from sprocket.base.disk import Disk
 from sprocket.base.errors import ForeignStore
-from sprocket.base.units import MIB
 from sprocket.rabbitmq.codec import index, message_term
 from sprocket.rabbitmq.codec.store import QueueTerms, clean_stop, entries, recovery_terms
-from sprocket.rabbitmq.model.message import BasicMessage
 from sprocket.rabbitmq.model.names import name_bytes
-from sprocket.rabbitmq.store import layout
+from sprocket.rabbitmq.settings import VhostStoreSettings
+from sprocket.rabbitmq.store import embedding, layout
 from sprocket.rabbitmq.store.layout import MessageStoreLayout, QueueLayout, VhostLayout
 from sprocket.rabbitmq.store.reading import (
     FoundMessage,
@@ -32,11 +31,8 @@ from sprocket.rabbitmq.store.reading import (
     VhostReader,
 )
 
-EMBEDDED_BYTES_MAX = 4095
-"""Body and properties of a message that lies in the queue's own files; RabbitMQ's default."""
-STORE_FILE_BYTES = 16 * MIB
-_HEADER_BYTES_ASSUMED = 100
-"""What RabbitMQ takes for each header that it would have to encode."""
+_SETTINGS = VhostStoreSettings()
+"""Where a message lies, and how long store files are: RabbitMQ's defaults."""
 
 
 class LostMessage(Struct, frozen=True):
@@ -208,7 +204,7 @@ class _Copy:
         for one in reversed(found):
             assert one.message is not None, "the others are lost"
             term = message_term.encode(one.message)
-            if _stored_bytes(one.message) > EMBEDDED_BYTES_MAX:
+            if not embedding.is_embedded(one.message, _SETTINGS.embed_bytes_below):
                 self._store.put(one.message.id, term)
                 term = b""
             record = index.publish(
@@ -242,14 +238,6 @@ class _Copy:
             file.close()
 
 
-def _stored_bytes(message: BasicMessage) -> int:
-    """Return what decides where RabbitMQ puts a message."""
-    if isinstance(message.properties, bytes):
-        return message.body_size + len(message.properties)
-    headers = message.properties.headers
-    return message.body_size + _HEADER_BYTES_ASSUMED * (0 if headers is None else len(headers))
-
-
 class _StoreWriter:
     """Writes each message once, into one file of a message store after the other."""
 
@@ -273,7 +261,7 @@ class _StoreWriter:
             return
         self._ids.add(message_id)
         self._position += self._file.write(entries.entry(message_id, term), self._position)
-        if self._position >= STORE_FILE_BYTES:
+        if self._position >= _SETTINGS.store_file_bytes:
             self._roll()
 
     def _roll(self) -> None:

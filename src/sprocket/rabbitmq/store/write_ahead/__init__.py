@@ -4,7 +4,21 @@ RabbitMQ keeps a journal for each queue and syncs each by itself. While we run, 
 journals go to this log instead; a queue's own journal.jif is written at a clean stop, from here.
 """
 
-from sprocket.rabbitmq.store.write_ahead.reading import QueueTail, WriteAheadContents, read_log
+from sprocket.rabbitmq.store.write_ahead.reading import (
+    NO_LOG,
+    QueueTail,
+    WriteAheadContents,
+    read_log,
+    set_aside,
+)
 from sprocket.rabbitmq.store.write_ahead.write_ahead_log import Origin, WriteAheadLog
 
-__all__ = ["Origin", "QueueTail", "WriteAheadContents", "WriteAheadLog", "read_log"]
+__all__ = [
+    "NO_LOG",
+    "Origin",
+    "QueueTail",
+    "WriteAheadContents",
+    "WriteAheadLog",
+    "read_log",
+    "set_aside",
+]

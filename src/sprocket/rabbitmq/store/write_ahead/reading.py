@@ -3,15 +3,29 @@
 Reading changes nothing. It ends in each file at the first batch that is not whole: in the newest
 one because a crash has cut it, or because an earlier use of the file begins there. In any other one
 that is damage, and told; what is in later files counts all the same.
+
+Who opens a virtual host removes recovery.dets before the log's first file is made, and writes it
+when the last one is gone. So where both are, a RabbitMQ has run on what a kill has left, and has
+changed the files that the log is about: the log is void.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from sprocket.base.checksum import crc32
 from sprocket.base.disk import Disk, read_file
 from sprocket.base.errors import CorruptRecord
-from sprocket.rabbitmq.codec import write_ahead
+from sprocket.rabbitmq.codec import index, write_ahead
 from sprocket.rabbitmq.codec.write_ahead import EntryKind, SegmentAppend, WriteAheadEntry
-from sprocket.rabbitmq.store.layout import write_ahead_file, write_ahead_files
+from sprocket.rabbitmq.store.layout import (
+    VhostLayout,
+    void_log_file,
+    void_log_files,
+    write_ahead_file,
+    write_ahead_files,
+)
+
+_ALL_BYTES = 1 << 62
 
 
 @dataclass(slots=True)
@@ -25,7 +39,7 @@ class QueueTail:
         is_gone: Whatever files the queue has are void.
     """
 
-    journal_bytes: int = 0
+    journal_bytes: int = _ALL_BYTES
     records: list[bytes] = field(default_factory=list)
     appends: list[SegmentAppend] = field(default_factory=list)
     is_gone: bool = False
@@ -49,6 +63,25 @@ class QueueTail:
                 self.records, self.appends, self._records_before_flush = [], [], None
                 self.journal_bytes, self.is_gone = 0, True
 
+    def journal(self, data: bytes) -> bytes:
+        """Return the records of a journal.jif that count, and those of the log behind them."""
+        written = data[: self.journal_bytes]
+        if not self.records:
+            return written
+        whole = written[: index.read_journal(written).stopped_at]  # so that more can follow
+        return b"".join([whole, *self.records])
+
+    def whole_bytes(self, number: int, data: bytes) -> int:
+        """Return up to where a segment counts: not what a flush was cut short in appending."""
+        whole = len(data)
+        for one in self.appends:
+            end = one.position + one.size
+            if one.number == number and (
+                end > whole or crc32(memoryview(data)[one.position : end]) != one.crc
+            ):
+                return min(whole, one.position)
+        return whole
+
 
 @dataclass(frozen=True, slots=True)
 class WriteAheadContents:
@@ -59,15 +92,30 @@ class WriteAheadContents:
         are_journals_void: A journal.jif counts as far as its queue's tail says, and without one not
             at all; else one without a tail counts whole.
         numbers: Of the files.
+        next_number: What the next file's number must be at least.
         next_sequence: What the next batch's number must be at least.
         findings: Sentences about damage.
+        is_void: Nothing of it counts, as a RabbitMQ has run since; then there are no tails.
     """
 
     tails: dict[str, QueueTail]
     are_journals_void: bool
     numbers: list[int]
+    next_number: int
     next_sequence: int
     findings: tuple[str, ...]
+    is_void: bool = False
+
+    def tail(self, folder: str) -> QueueTail:
+        """Return what there is of a queue; of one that the log has not, how its journal counts."""
+        found = self.tails.get(folder)
+        if found is None:
+            found = QueueTail(0 if self.are_journals_void else _ALL_BYTES)
+        return found
+
+
+NO_LOG = WriteAheadContents({}, False, [], 0, 0, ())
+"""What is read where there is no log."""
 
 
 def read_log(disk: Disk, folder: str) -> WriteAheadContents:
@@ -78,7 +126,11 @@ def read_log(disk: Disk, folder: str) -> WriteAheadContents:
     """
     tails: dict[str, QueueTail] = {}
     findings: list[str] = []
-    numbers = write_ahead_files(disk.list(folder))
+    listed = disk.list(folder)
+    numbers = write_ahead_files(listed)
+    next_number = max([*numbers, *void_log_files(listed)], default=-1) + 1
+    if numbers and disk.exists(VhostLayout(folder).recovery_terms):
+        return WriteAheadContents({}, False, numbers, next_number, 0, (), is_void=True)
     sequence: int | None = None
     are_void = False
     for number in numbers:
@@ -101,7 +153,22 @@ def read_log(disk: Disk, folder: str) -> WriteAheadContents:
                     _take(entry, names, tails)
                 except CorruptRecord as error:
                     findings.append(f"{path}: {error}")
-    return WriteAheadContents(tails, are_void, numbers, sequence or 0, tuple(findings))
+    return WriteAheadContents(tails, are_void, numbers, next_number, sequence or 0, tuple(findings))
+
+
+def set_aside(disk: Disk, folder: str, numbers: Sequence[int]) -> list[str]:
+    """Give the files of a log that is void names that no log has, durably; return these.
+
+    Raises:
+        DiskFailed: Some have their old names still.
+    """
+    renamed = []
+    for number in numbers:
+        path = void_log_file(folder, number)
+        disk.rename(write_ahead_file(folder, number), path)
+        renamed.append(path)
+    disk.sync_folder(folder)
+    return renamed
 
 
 def _take(entry: WriteAheadEntry, names: dict[int, QueueTail], tails: dict[str, QueueTail]) -> None:

@@ -129,9 +129,15 @@ class WriteAheadSync:
 
 
 class NextWriteAheadFile:
-    """Makes the next file of the log; see `group_commit.Job`."""
+    """Makes the next file of the log; see `group_commit.Job`.
 
-    def __init__(self, log: "WriteAheadLog", number: int, used: str | None) -> None:
+    Args:
+        log: Whose.
+        number: Its number.
+        used: That of a file which is not needed any more, to be used again.
+    """
+
+    def __init__(self, log: "WriteAheadLog", number: int, used: int | None) -> None:
         self._log = log
         self._number = number
         self._used = used
@@ -145,13 +151,14 @@ class NextWriteAheadFile:
         log = self._log
         path = write_ahead_file(log.folder, self._number)
         if self._used is not None:
-            file = log.disk.open(self._used, write=True)
+            used = write_ahead_file(log.folder, self._used)
+            file = log.disk.open(used, write=True)
             try:
                 file.write([bytes(write_ahead.HEAD_BYTES)], 0)
                 file.sync()
             finally:
                 file.close()
-            log.disk.rename(self._used, path)
+            log.disk.rename(used, path)
             self._used = None
             file = log.disk.open(path, write=True)
         else:
@@ -169,7 +176,8 @@ class NextWriteAheadFile:
 
     def finish(self, error: StoreError | None) -> None:
         """Note how it ended."""
-        self._log._note_file(self._number, self._made if error is None else None)
+        made = self._made if error is None else None
+        self._log._note_file(self._number, made, self._used)
 
 
 class WriteAheadLog:
@@ -201,7 +209,7 @@ class WriteAheadLog:
         self._file: File | None = None
         self._number = number - 1
         self._next: File | None = None
-        self._is_making = False
+        self._is_making = self._is_retiring = False
         self._ending: EntryKind | None = None
         self._end = file_bytes
         self._sequence = sequence
@@ -251,7 +259,7 @@ class WriteAheadLog:
     def forget(self, origin: Origin) -> None:
         """Say that a queue was deleted or purged: all that came before is void, its files, too.
 
-        Before the first of them is removed this must be durable.
+        Before the first of them is removed this must be durable. The next flush removes them.
         """
         origin.journal_bytes = 0
         self._seal(origin, EntryKind.GONE, b"")
@@ -335,6 +343,7 @@ class WriteAheadLog:
                 elif kind == EntryKind.GONE:
                     self._let_go(origin)
                     self._let_go_of_flush(origin)
+                    self._hold(origin)  # until a flush has removed its files
                 elif kind == EntryKind.FLUSH:
                     assert origin._flush_file is None
                     origin._flush_file = number
@@ -452,10 +461,16 @@ class WriteAheadLog:
             DiskFailed: Some are still there, which does no harm.
         """
         count = 0
-        while len(unused := self._unused()) > 1:
-            yield partial(self._remove, write_ahead_file(self.folder, unused[0]))
-            del self._holders[unused[0]]
-            count += 1
+        if self._is_making or self._is_retiring:  # that may give up a file, too
+            return count
+        self._is_retiring = True
+        try:
+            while len(unused := self._unused()) > 1:
+                yield partial(self._remove, write_ahead_file(self.folder, unused[0]))
+                del self._holders[unused[0]]
+                count += 1
+        finally:
+            self._is_retiring = False
         return count
 
     def _remove(self, path: str) -> None:
@@ -526,15 +541,17 @@ class WriteAheadLog:
     def _make_next(self) -> NextWriteAheadFile:
         self._is_making = True
         used = None
-        if unused := self._unused():
-            used = write_ahead_file(self.folder, unused[0])
-            del self._holders[unused[0]]
+        if not self._is_retiring and (unused := self._unused()):
+            used = unused[0]
+            del self._holders[used]
         return NextWriteAheadFile(self, self._number + 1, used)
 
-    def _note_file(self, number: int, file: File | None) -> None:
+    def _note_file(self, number: int, file: File | None, used: int | None) -> None:
         assert number == self._number + 1
         self._is_making = False
         self._next = file
+        if used is not None:  # it is still there, and older than all others
+            self._holders[used] = 0
 
     def _note_sync(self, files: Sequence[File], written: int, error: StoreError | None) -> None:
         self._syncs_out -= 1

@@ -2,6 +2,7 @@
 
 import errno
 from itertools import count, product
+from random import Random
 
 import pytest
 
@@ -197,3 +198,36 @@ def test_a_queue_that_is_removed_begins_anew() -> None:
         life.disk, PATHS, LIMITS.entry_count, read_log(life.disk, PATHS.root), ["Q"]
     ).run(lambda _: False)["Q"]
     assert found.message_count == 1
+
+
+def test_a_dead_segment_goes_before_the_journal_that_has_its_acks() -> None:
+    """Wherever a crash comes in the first flush after a clean stop, no message comes back."""
+    for nth in count(1):
+        life = Life(SimulatedDisk())
+        life.publish(0, 1, 4)
+        life.flush()
+        life.index.ack([0, 1])
+        steps.run(close_steps(life.log, PATHS, [life.index]))
+        known = {
+            0: KnownSegment(0, life.disk.size(Q.segment(0))),
+            1: KnownSegment(1, life.disk.size(Q.segment(1))),
+        }
+        life = Life(life.disk, known)
+        life.index.replay_journal(life.disk.contents()[Q.journal])
+        life.publish(5)
+        life.disk.fail("any", nth)
+        try:
+            life.flush()
+        except StoreError:
+            is_done = False
+        else:
+            is_done = True
+        ends = [life.disk.crash(Random(seed).randrange) for seed in range(6)]
+        for disk in (life.disk.kill(), *ends):
+            found = IndexRecovery(
+                disk, PATHS, LIMITS.entry_count, read_log(disk, PATHS.root), ["Q"]
+            ).run(lambda _: False)["Q"]
+            assert set(Life(disk, found.segments).read()) <= {4, 5}
+        if is_done:
+            break
+    assert nth > 8

@@ -9,7 +9,7 @@ from sprocket.base.disk import steps
 from sprocket.base.errors import DiskFailed, DiskFull, StoreFailed
 from sprocket.rabbitmq.codec.write_ahead import EntryKind, SegmentAppend
 from sprocket.rabbitmq.store.layout import write_ahead_files
-from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog, read_log
+from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog, read_log, set_aside
 from sprocket.testing.disk import SimulatedDisk
 
 FILE_BYTES = 300
@@ -218,3 +218,98 @@ def test_a_batch_that_is_lost_in_the_middle_is_told() -> None:
     contents = read_log(disk, ROOT)
     assert b"".join(contents.tails["A"].records) == b"13"
     assert contents.findings == ("/v/sprocket.wal.1: 1 batches before it are lost",)
+
+
+def used_again(disk: SimulatedDisk) -> WriteAheadLog:
+    """Return a log with files of which nobody needs the first, the others have records of A."""
+    log = new(disk)
+    a = Origin("A")
+    fill(log, a, [FILE_BYTES * b"1"])
+    log.begin_flush(a, [])
+    log.commit()
+    log.end_flush(a)
+    fill(log, a, [FILE_BYTES * b"2", b"3"])
+    return log
+
+
+def test_a_file_that_is_used_again_begins_with_zeros() -> None:
+    """So that its past does not count, though the file before it is damaged from its beginning."""
+    disk = SimulatedDisk()
+    log = used_again(disk)
+    fill(log, Origin("B"), [FILE_BYTES * b"4"])
+    job = log.begin_fill() or log.begin_file()
+    assert job is not None
+    job.run()
+    job.finish(None)
+    number = files(disk)[-1]
+    assert disk.contents()[f"{ROOT}/sprocket.wal.{number}"][:20] == bytes(20)
+
+
+def test_no_file_is_removed_while_another_one_is_made_of_the_oldest() -> None:
+    """Nor the other way round: they go one after the other, the oldest first."""
+    for is_made_first in (True, False):
+        disk = SimulatedDisk()
+        log = new(disk)
+        a = Origin("A")
+        for number in range(5):
+            fill(log, a, [b"%d" % number * FILE_BYTES])
+        log.begin_flush(a, [])
+        log.commit()
+        log.end_flush(a)
+        log.commit()
+        fill(log, a, [FILE_BYTES // 2 * b"5"])
+        retiring = log.retire_steps()
+        if is_made_first:
+            job = log.begin_fill()
+            assert job is not None
+            assert steps.run(retiring) == 0
+            job.run()
+            job.finish(None)
+        else:
+            call = next(retiring)
+            job = log.begin_fill()
+            assert job is not None
+            job.run()
+            job.finish(None)
+            call()
+            for call in retiring:
+                call()
+        numbers = files(disk)
+        assert numbers == [*range(numbers[0], numbers[-1] + 1)]
+        assert records(disk.crash(lambda _: 0)) == {"A": FILE_BYTES // 2 * b"5"}
+
+
+def test_a_file_that_could_not_be_used_again_is_still_the_oldest() -> None:
+    """It is tried again; no younger one goes before it."""
+    disk = SimulatedDisk()
+    log = new(disk)
+    a = Origin("A")
+    for number in range(4):
+        fill(log, a, [b"%d" % number * FILE_BYTES])
+    log.begin_flush(a, [])
+    log.commit()
+    log.end_flush(a)
+    fill(log, a, [FILE_BYTES * b"5"])
+    oldest = files(disk)[0]
+    job = log.begin_file()
+    assert job is not None
+    disk.fail("rename")
+    with pytest.raises(DiskFailed) as caught:
+        job.run()
+    job.finish(caught.value)
+    assert log.oldest_file == oldest
+    fill(log, a, [b"6"])
+    assert files(disk)[0] == oldest + 1
+
+
+def test_a_log_beside_what_a_clean_stop_leaves_is_void() -> None:
+    """A RabbitMQ has run since. Its files get other names, and no later one gets theirs."""
+    disk = SimulatedDisk()
+    fill(new(disk), Origin("A"), [b"1", FILE_BYTES * b"2", b"3"])
+    disk.open(f"{ROOT}/recovery.dets", write=True, create=True)
+    found = read_log(disk, ROOT)
+    assert (found.is_void, found.tails, found.numbers, found.next_number) == (True, {}, [0, 1], 2)
+    renamed = set_aside(disk, ROOT, found.numbers)
+    assert renamed == [f"{ROOT}/sprocket.void.0", f"{ROOT}/sprocket.void.1"]
+    found = read_log(disk.crash(lambda _: 0), ROOT)
+    assert (found.is_void, found.numbers, found.next_number) == (False, [], 2)
