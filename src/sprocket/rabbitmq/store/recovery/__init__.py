@@ -1,0 +1,20 @@
+"""A virtual host's folder brought into a state to go on from, whatever its last end was.
+
+`recover` does it, `look` says what would be done; both give a report. After a clean stop of ours
+`open_clean` takes what that left, if it is right in every point.
+"""
+
+from sprocket.rabbitmq.store.recovery.clean import clean_file, open_clean
+from sprocket.rabbitmq.store.recovery.recovery import STORE_ORIGIN, look, recover
+from sprocket.rabbitmq.store.recovery.report import RecoveredQueue, RecoveredVhost, VhostReport
+
+__all__ = [
+    "STORE_ORIGIN",
+    "RecoveredQueue",
+    "RecoveredVhost",
+    "VhostReport",
+    "clean_file",
+    "look",
+    "open_clean",
+    "recover",
+]

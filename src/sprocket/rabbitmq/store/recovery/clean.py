@@ -1,0 +1,143 @@
+"""The start after a clean stop of ours: believed in every point that can be seen, or not at all.
+
+`sprocket.clean` must be whole and of the same stop as recovery.dets; there must be no log, and the
+folders must have the files that it says, of the sizes that it says; each journal.jif must have its
+checksum. If not, `recovery` looks at everything.
+"""
+
+from sprocket.base.checksum import crc32
+from sprocket.base.disk import Disk, read_file, remove_if_there
+from sprocket.base.errors import CorruptRecord, FileMissing
+from sprocket.base.progress import Step, unwatched
+from sprocket.rabbitmq.codec import clean_vhost
+from sprocket.rabbitmq.codec.clean_vhost import CleanQueue, CleanVhost
+from sprocket.rabbitmq.store import message_store
+from sprocket.rabbitmq.store.layout import SEGMENT, VhostLayout, numbers, write_ahead_files
+from sprocket.rabbitmq.store.message_store import StoreContents
+from sprocket.rabbitmq.store.queue_index import KnownSegment
+from sprocket.rabbitmq.store.recovery.report import RecoveredQueue, RecoveredVhost, VhostReport
+
+STEP_QUEUES = 256
+
+
+def open_clean(
+    disk: Disk, layout: VhostLayout, entry_count: int, step: Step = unwatched
+) -> RecoveredVhost | None:
+    """Return what a clean stop of ours left; None if there was none, or anything is wrong with it.
+
+    Args:
+        disk: Where the folder lies.
+        layout: Its paths.
+        entry_count: Entries of a segment.
+        step: Is told how far it is.
+
+    Raises:
+        DiskFailed: A file cannot be read or removed.
+    Durability: when it returns a `RecoveredVhost` the files that say so are gone.
+    """
+    queues = _read(disk, layout, step)
+    if queues is None:
+        return None
+    forget(disk, layout)
+    store = message_store.open_clean(disk, layout.persistent, _references(queues))
+    return None if store is None else _recovered(queues, store, entry_count)
+
+
+def look_clean(
+    disk: Disk, layout: VhostLayout, entry_count: int, step: Step = unwatched
+) -> RecoveredVhost | None:
+    """Return what `open_clean` would, and change nothing; its arguments, and its errors."""
+    queues = _read(disk, layout, step)
+    if queues is None:
+        return None
+    store = message_store.look_clean(disk, layout.persistent, _references(queues))
+    return None if store is None else _recovered(queues, store, entry_count)
+
+
+def _references(queues: dict[str, RecoveredQueue]) -> list[bytes]:
+    return [one.reference for one in queues.values() if one.reference is not None]
+
+
+def _recovered(
+    queues: dict[str, RecoveredQueue], store: StoreContents, entry_count: int
+) -> RecoveredVhost:
+    counts = {folder: one.message_count for folder, one in queues.items() if one.message_count}
+    report = VhostReport(
+        clean_stop=True,
+        segment_entries=entry_count,
+        queues=len(queues),
+        messages=sum(counts.values()),
+        body_bytes=sum(one.body_bytes for one in queues.values()),
+        stored=len(store.messages),
+        messages_by_folder=counts,
+    )
+    return RecoveredVhost(queues, store, report)
+
+
+def forget(disk: Disk, layout: VhostLayout) -> None:
+    """Remove what says that the last stop was a clean one, durably.
+
+    It must be gone before the log has its first file: see `write_ahead.reading`.
+    """
+    remove_if_there(disk, layout.clean)
+    remove_if_there(disk, layout.recovery_terms)
+    disk.sync_folder(layout.root)
+
+
+def _read(disk: Disk, layout: VhostLayout, step: Step) -> dict[str, RecoveredQueue] | None:
+    """Return what a clean stop says of each queue, if it is right."""
+    try:
+        said = clean_vhost.decode(read_file(disk, layout.clean))
+        terms_crc = crc32(read_file(disk, layout.recovery_terms))
+    except (CorruptRecord, FileMissing):
+        return None
+    if terms_crc != said.terms_crc:
+        return None
+    if write_ahead_files(disk.list(layout.root)):
+        return None
+    folders = set(disk.folders(layout.queues))
+    if not folders <= said.queues.keys():
+        return None
+    queues = {}
+    for done, (folder, queue) in enumerate(said.queues.items()):
+        if done % STEP_QUEUES == 0:
+            step("queues opened", done, len(said.queues))
+        sizes = disk.sizes(layout.queue(folder).root) if folder in folders else {}
+        found = _queue(disk, layout, folder, queue, sizes)
+        if found is None:
+            return None
+        queues[folder] = found
+    return queues
+
+
+def _queue(
+    disk: Disk, layout: VhostLayout, folder: str, said: CleanQueue, sizes: dict[str, int]
+) -> RecoveredQueue | None:
+    """Return one queue, if its folder has the files that it should."""
+    paths = layout.queue(folder)
+    files = {number: sizes[f"{number}{SEGMENT}"] for number in numbers(sizes, SEGMENT)}
+    expected = {number: one.file_bytes for number, one in said.segments.items() if one.file_bytes}
+    journal_bytes = sizes.get(paths.journal.rpartition("/")[2], 0)
+    if files != expected or journal_bytes != said.journal_bytes:
+        return None
+    journal = read_file(disk, paths.journal) if journal_bytes else b""
+    if journal_bytes and crc32(journal) != said.journal_crc:
+        return None
+    return RecoveredQueue(
+        segments={
+            number: KnownSegment(one.unacked, one.file_bytes)
+            for number, one in said.segments.items()
+        },
+        next_seq_id=said.next_seq_id,
+        next_deliver_seq_id=said.next_deliver_seq_id,
+        message_count=said.message_count,
+        body_bytes=said.body_bytes,
+        reference=said.persistent_ref,
+        journal=journal,
+        has_name=paths.name.rpartition("/")[2] in sizes,
+    )
+
+
+def clean_file(terms: bytes, queues: dict[str, CleanQueue]) -> bytes:
+    """Return the content of `sprocket.clean` for the recovery.dets that is written with it."""
+    return clean_vhost.encode(CleanVhost(terms_crc=crc32(terms), queues=queues))

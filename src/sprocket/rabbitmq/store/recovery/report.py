@@ -1,0 +1,83 @@
+"""What opening a virtual host's folder has found, and what it tells."""
+
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+
+from sprocket.rabbitmq.store.message_store import StoreContents
+from sprocket.rabbitmq.store.queue_index import KnownSegment
+
+
+class VhostReport(Struct, frozen=True, kw_only=True):
+    """What was kept, cut, repaired and lost.
+
+    Attributes:
+        clean_stop: All of it was as a clean stop had left it, and nothing was looked at.
+        segment_entries: Messages of a segment, as the folder says.
+        queues: Queues that the folder has, each priority counted.
+        messages: What they have; a message of several queues counts in each.
+        body_bytes: Of their bodies.
+        stored: Messages in the message store.
+        log_files: Files of the write-ahead log, whose records were brought into the queues' own.
+        cut_bytes: Taken off the ends of segments and of the newest store file: what is no record,
+            or not whole, or what nobody needs.
+        repaired_segments: Segments that RabbitMQ would not have started with.
+        lost: Persistent messages that the message store should have had and has not.
+        void_log: Files of a log that did not count, under the names that they have now.
+        damage: What should not have been there, a sentence each.
+        messages_by_folder: What each queue has, by the name of its folder; the empty ones not.
+    """
+
+    clean_stop: bool
+    segment_entries: int
+    queues: int
+    messages: int
+    body_bytes: int
+    stored: int
+    log_files: int = 0
+    cut_bytes: int = 0
+    repaired_segments: int = 0
+    lost: int = 0
+    void_log: list[str] = []
+    damage: list[str] = []
+    messages_by_folder: dict[str, int] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveredQueue:
+    """A queue, or one of its priorities, to go on with.
+
+    Attributes:
+        segments: What there is.
+        next_seq_id: The sequence id that the next message gets.
+        next_deliver_seq_id: Messages with smaller ones may have been delivered.
+        message_count: Messages.
+        body_bytes: Of their bodies.
+        reference: Who it is to the message store; None for a new name.
+        journal: Its journal.jif, which `message_count` includes.
+        has_name: There is a .queue_name.
+    """
+
+    segments: dict[int, KnownSegment] = field(default_factory=dict)
+    next_seq_id: int = 0
+    next_deliver_seq_id: int = 0
+    message_count: int = 0
+    body_bytes: int = 0
+    reference: bytes | None = None
+    journal: bytes = b""
+    has_name: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveredVhost:
+    """All that is needed to go on.
+
+    Attributes:
+        queues: By the names of their folders.
+        store: What the message store has.
+        report: For people.
+    """
+
+    queues: dict[str, RecoveredQueue]
+    store: StoreContents
+    report: VhostReport

@@ -1,0 +1,376 @@
+"""The messages of one durable queue: kept by its index, the large ones by the message store.
+
+Theory of operation
+
+Whatever happens to a message is noted in memory and in the write-ahead log's next write. A deliver
+record is written with each message, as RabbitMQ does since 3.10; up to where messages may have been
+delivered is one number, which a clean stop leaves to the next start.
+
+Who acknowledges a message names its sequence id. Which message of the store that is, and how large
+its body was, is known of all that were published or read in this life. Of others it is looked up in
+their segment before the next flush, which may remove that; the store keeps them until then.
+
+Invariants
+
+1. The store counts a reference for each message of the index that lies there, plus those whose ids
+   are still to be looked up.
+2. What cannot be read, or is not what was stored, is never given out; it stays where it is.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+
+from sprocket.base.disk import StepsTo
+from sprocket.base.errors import CorruptRecord, StoreError
+from sprocket.rabbitmq.codec import index, message_term
+from sprocket.rabbitmq.model.message import BasicMessage
+from sprocket.rabbitmq.model.names import QueueName
+from sprocket.rabbitmq.store import embedding
+from sprocket.rabbitmq.store.body_sizes import BodySizes
+from sprocket.rabbitmq.store.message_store import MessageStore
+from sprocket.rabbitmq.store.queue_index import IndexEntry, QueueIndex, SegmentState
+from sprocket.rabbitmq.store.recovery import RecoveredQueue
+from sprocket.rabbitmq.store.write_ahead import WriteAheadLog
+
+
+class StoredEntry(Struct, frozen=True, gc=False):
+    """A message as it is read back.
+
+    Attributes:
+        seq_id: Its number in the queue.
+        message: What was published.
+        expires_at_us: When it expires, microseconds since 1970; None for never.
+        is_delivered: Somebody may have had it.
+    """
+
+    seq_id: int
+    message: BasicMessage
+    expires_at_us: int | None
+    is_delivered: bool
+
+
+class TurnTerms:
+    """The stored form of each message that was published since the last write, made once.
+
+    A message that goes to several queues is embedded in the index of each.
+    """
+
+    def __init__(self) -> None:
+        self._terms: dict[bytes, bytes] = {}
+
+    def term(self, message: BasicMessage) -> bytes:
+        """Return a message's term. Raises StoreError for a float that Erlang does not have."""
+        found = self._terms.get(message.id)
+        if found is None:
+            found = self._terms[message.id] = message_term.encode(message)
+        return found
+
+    def write(self) -> None:
+        """Forget them: the log has been given all."""
+        self._terms = {}
+
+    def begin_sync(self) -> None:
+        """Have nothing to sync."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSurroundings:
+    """What all queues of a virtual host share.
+
+    Attributes:
+        log: What makes durable what they do.
+        store: What has their large messages.
+        terms: What makes the stored form of messages.
+        embed_bytes_below: From which size on the store has a message.
+        entry_count: Messages of a segment.
+        touched: Queues that something happened to since this was looked at.
+        full: Queues that are to be flushed without waiting until they are idle.
+    """
+
+    log: WriteAheadLog
+    store: MessageStore
+    terms: TurnTerms
+    embed_bytes_below: int
+    entry_count: int
+    touched: "dict[StoredQueue, None]" = field(default_factory=dict)
+    full: "dict[StoredQueue, None]" = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _PurgedSegment:
+    """A segment that was purged, and what was known of its messages then."""
+
+    state: SegmentState
+    sizes: BodySizes
+
+
+class StoredQueue:
+    """See the head of the module; what `broker` calls a queue's storage.
+
+    Args:
+        name: What it is called, with its priority if it is one of several.
+        mine: Its index.
+        around: What it shares with the others.
+        found: How it was found at the start.
+        reference: Who it is to the message store of a RabbitMQ: 16 bytes.
+
+    Attributes:
+        name: As given.
+        index: As given.
+        next_seq_id: Larger than all that were ever used.
+        reference: As given.
+        is_removed: It was deleted, and its folder is to go.
+        unreadable: Why messages cannot be given out, by sequence id.
+    Threads: one at a time; calls that steps give may run elsewhere.
+    """
+
+    def __init__(
+        self,
+        name: QueueName | None,
+        mine: QueueIndex,
+        around: QueueSurroundings,
+        found: RecoveredQueue,
+        reference: bytes,
+    ) -> None:
+        self.name = name
+        self.index = mine
+        self.next_seq_id = found.next_seq_id
+        self.reference = reference
+        self.is_removed = False
+        self.unreadable: dict[int, str] = {}
+        self._around = around
+        self._delivered_end = found.next_deliver_seq_id
+        self._count = found.message_count
+        self._body_bytes = found.body_bytes
+        self._sizes = BodySizes(around.entry_count)
+        self._stored: dict[int, bytes] = {}
+        """Ids of messages that lie in the store, by sequence id, as far as they are known."""
+        self._to_look_up: set[int] = set()
+        """Messages that were acknowledged, and of which nothing is known."""
+        self._purged: list[_PurgedSegment] = []
+        """Segments that were purged, perhaps with messages of which nothing is known."""
+        self._known_from = found.next_seq_id
+        """Of messages from this on everything is known."""
+        if found.journal:
+            self._replay(found.journal)
+
+    def _replay(self, journal: bytes) -> None:
+        """Take up the journal.jif of a clean stop, which the counts include."""
+        for seq_id, record in self.index.replay_journal(journal):
+            self._note(seq_id, index.decode_publish(record, 0, is_segment=False))
+
+    # -- what the broker calls
+
+    def publish(
+        self, seq_id: int, message: BasicMessage, *, expires_at_us: int | None, is_delivered: bool
+    ) -> None:
+        """Keep a persistent message under a number that is larger than all before.
+
+        One that goes to several queues is given to each; large ones are stored once.
+
+        Raises:
+            StoreError: It cannot be stored; nothing has changed.
+        Durability: with the log's next write and sync, as all that follows.
+        """
+        assert message.is_persistent, "a transient message has no place on the disk"
+        around = self._around
+        size = sum(map(len, message.fragments))
+        message_id = message.id
+        is_stored = not embedding.is_embedded(message, around.embed_bytes_below)
+        if is_stored:
+            term = b""
+            stored_term = b"" if message_id in around.store else message_term.encode(message)
+        else:
+            term = around.terms.term(message)
+        record = index.publish(
+            seq_id, message_id, expires_at_us or 0, size, term, is_persistent=True
+        )
+        self.index.publish(seq_id, record, is_delivered=True)
+        if is_stored:
+            around.store.add(message_id, stored_term)
+            self._stored[seq_id] = message_id
+        self.next_seq_id = seq_id + 1
+        if is_delivered:
+            self._delivered_end = self.next_seq_id
+        self._sizes.put(seq_id, size)
+        self._count += 1
+        self._body_bytes += size
+        around.touched[self] = None
+        if self.index.is_flush_due:
+            around.full[self] = None
+
+    def deliver(self, seq_ids: Sequence[int]) -> None:
+        """Note that messages may have been seen.
+
+        After a clean stop those below the highest of them are redelivered, after a crash all.
+        """
+        if seq_ids:
+            self._delivered_end = max(self._delivered_end, max(seq_ids) + 1)
+
+    def ack(self, seq_ids: Sequence[int]) -> None:
+        """Have messages no more; each is named once.
+
+        Raises:
+            CorruptRecord: One is not there; nothing has changed for it and those behind it.
+        """
+        around, size_of, stored = self._around, self._sizes.get, self._stored
+        self.index.ack(seq_ids)
+        self._count -= len(seq_ids)
+        gone: list[bytes] = []
+        for seq_id in seq_ids:
+            size = size_of(seq_id)
+            if size is None:
+                self._to_look_up.add(seq_id)
+                continue
+            self._body_bytes -= size
+            if stored and (message_id := stored.pop(seq_id, None)) is not None:
+                gone.append(message_id)
+        if gone:
+            around.store.remove(gone)
+        for seq_id in self.unreadable.keys() & set(seq_ids) if self.unreadable else ():
+            del self.unreadable[seq_id]
+        around.touched[self] = None
+        if self.index.is_flush_due:
+            around.full[self] = None
+
+    def read(self, start: int, end: int) -> StepsTo[list[StoredEntry]]:
+        """Return the messages with a number from `start` up to before `end`, in order.
+
+        What cannot be read, or is not what was stored, is left out and stays in the files: see
+        `unreadable`; it is not counted any more.
+
+        Raises:
+            DiskFailed: A segment cannot be read.
+        """
+        found: list[IndexEntry] = []
+        for number in self.index.numbers(start, end):
+            some = yield from self.index.segment_steps(number)
+            for row, relative_id in enumerate(some.relative_ids):
+                if start <= some.first + relative_id < end:
+                    one = some.entry(row)
+                    found.append(one)
+                    if self._sizes.get(one.seq_id) is None:
+                        self._note(one.seq_id, one.record)
+        ids = [one.record.message_id for one in found if not one.record.term]
+        stored = {}
+        if ids:
+            terms = yield from self._around.store.read_steps(ids)
+            stored = dict(zip(ids, terms, strict=True))
+        entries = []
+        for one in found:
+            record = one.record
+            term = record.term or stored[record.message_id]
+            try:
+                if isinstance(term, StoreError):
+                    raise term
+                message = message_term.decode(term)
+                if message.id != record.message_id:
+                    raise CorruptRecord(
+                        f"expected message {record.message_id.hex()}, found {message.id.hex()}"
+                    )
+            except StoreError as error:
+                self.unreadable[one.seq_id] = str(error)
+                continue
+            entries.append(
+                StoredEntry(
+                    one.seq_id,
+                    message,
+                    record.expiry_us or None,
+                    one.seq_id < self._delivered_end,
+                )
+            )
+        return entries
+
+    def _note(self, seq_id: int, record: index.PublishRecord) -> None:
+        """Note what is to be known of a message when it is acknowledged."""
+        self._sizes.put(seq_id, record.body_size)
+        if not record.term:
+            self._stored[seq_id] = record.message_id
+
+    def unacked_count(self) -> int:
+        """Return how many messages there are that can be given out, as far as it is known."""
+        return self._count - len(self.unreadable)
+
+    def purge(self) -> None:
+        """Have no messages any more."""
+        states = self.index.forget()
+        store, entry_count = self._around.store, self._around.entry_count
+        store.remove(self._stored.values())
+        if len(store):
+            self._purged += [
+                _PurgedSegment(one, self._sizes)
+                for one in states
+                if one.number * entry_count < self._known_from
+            ]
+        self._stored, self._sizes = {}, BodySizes(entry_count)
+        self._count = self._body_bytes = 0
+        self.unreadable = {}
+        self._around.touched[self] = None
+
+    def remove(self) -> StepsTo[None]:
+        """Have nothing any more; the next flush takes the folder away.
+
+        Raises:
+            DiskFull, DiskFailed, StoreFailed: It may come back after a crash.
+        Durability: when it ends nothing comes back.
+        """
+        self.purge()
+        self.is_removed = True
+        self._around.full[self] = None
+        yield from self._around.log.commit_steps()
+
+    # -- what the virtual host calls
+
+    @property
+    def delivered_end(self) -> int:
+        """Messages with smaller numbers may have been delivered."""
+        return min(self._delivered_end, self.next_seq_id)
+
+    @property
+    def body_bytes(self) -> int:
+        """Bytes of the bodies; those of messages that are still to be looked up count."""
+        return self._body_bytes
+
+    @property
+    def message_count(self) -> int:
+        """Messages, those that cannot be read included."""
+        return self._count
+
+    @property
+    def has_to_look_up(self) -> bool:
+        """Whether a flush must wait for `look_up_steps`."""
+        return bool(self._to_look_up or self._purged)
+
+    def look_up_steps(self) -> StepsTo[None]:
+        """Find out of messages that are gone what the store had of them.
+
+        Raises:
+            DiskFailed: A segment cannot be read; what was not looked up still is to be.
+        """
+        while self._to_look_up:
+            wanted = sorted(self._to_look_up)
+            found = yield from self.index.published_steps(wanted)
+            for record in found.values():
+                self._body_bytes -= record.body_size
+            self._forget(record.message_id for record in found.values() if not record.term)
+            self._to_look_up.difference_update(wanted)
+        while self._purged:
+            one = self._purged[0]
+            some = yield from self.index.void_steps(one.state)
+            entries = [some.entry(row) for row in range(len(some.relative_ids))]
+            self._forget(
+                entry.record.message_id
+                for entry in entries
+                if not entry.record.term and one.sizes.get(entry.seq_id) is None
+            )
+            self._purged.pop(0)
+
+    def _forget(self, message_ids: Iterable[bytes]) -> None:
+        store = self._around.store
+        store.remove([one for one in message_ids if one in store])
+
+    def keep_sizes(self) -> None:
+        """Let go of what is known of segments that are gone."""
+        self._sizes.keep(self.index.unacked)

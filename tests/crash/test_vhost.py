@@ -1,0 +1,91 @@
+"""A virtual host's store: power may go, or the process be killed, at any call to the disk.
+
+No message is lost that was synced, none comes back that was settled and synced, order and content
+are what they were, and after a clean stop `check` is silent. One seed a run; `CRASH_SEED` and
+`CRASH_RUNS` choose others.
+"""
+
+import copy
+import os
+from functools import partial
+from random import Random
+
+import pytest
+from tests.crash.vhost_driver import NAMES, BrokenPromise, QueueModel, VhostLife
+
+from sprocket.base.errors import StoreError
+from sprocket.testing.disk import CHANGES, SimulatedDisk
+
+SEED = int(os.environ.get("CRASH_SEED", "1"))
+RUNS = int(os.environ.get("CRASH_RUNS", "40"))
+RUNS_NIGHT = int(os.environ.get("CRASH_RUNS", "5000"))
+
+
+class PowerLoss(BaseException):
+    """The moment at which everything stops."""
+
+
+def lose_power(countdown: list[int], call: str, _path: str) -> None:
+    """Count down the calls that change the disk, and stop before the last of them."""
+    if call in CHANGES:
+        countdown[0] -= 1
+        if countdown[0] == 0:
+            raise PowerLoss
+
+
+def run(seed: int) -> int:
+    """Live some lives with one seed; return how many ended in a crash."""
+    random = Random(seed)
+    disk = SimulatedDisk()
+    models = {name: QueueModel() for name in NAMES}
+    numbers = [0]
+    crashes = 0
+    is_clean: bool | None = False
+    for _ in range(8):
+        before = copy.deepcopy(models)
+        countdown = [random.choice([3, 10, 40, 1000])]
+        disk.before = partial(lose_power, countdown)
+        life = None
+        was_clean, is_clean = is_clean, False
+        try:
+            life = VhostLife(disk, models, numbers, is_clean=was_clean)
+            for _ in range(random.choice([5, 40, 150])):
+                life.step(random)
+                if random.random() < 0.02:
+                    countdown[0] = random.randint(1, 8)
+            if random.random() < 0.5:
+                countdown[0] = random.choice([1000, random.randint(1, 40)])
+                life.close()
+                is_clean = True
+        except PowerLoss:
+            crashes += 1
+            if life is None:
+                models = before  # opening was cut short
+                is_clean = None if was_clean is not False else False
+        disk.before = None
+        disk = disk.kill() if random.random() < 0.4 else disk.crash(random.randrange)
+    VhostLife(disk, models, numbers, is_clean=is_clean)
+    return crashes
+
+
+def run_seeds(seeds: range) -> int:
+    """Run some seeds; name the one that fails."""
+    crashes = 0
+    for seed in seeds:
+        try:
+            crashes += run(seed)
+        except (BrokenPromise, StoreError) as error:
+            raise AssertionError(f"CRASH_SEED={seed} CRASH_RUNS=1: {error}") from error
+    return crashes
+
+
+@pytest.mark.slow
+def test_nothing_synced_is_lost() -> None:
+    """Whatever happens in between, recovery itself included."""
+    assert run_seeds(range(SEED, SEED + RUNS)) > RUNS
+
+
+@pytest.mark.nightly
+def test_nothing_synced_is_lost_in_many_runs() -> None:
+    """The same, for much longer."""
+    assert run_seeds(range(SEED, SEED + RUNS_NIGHT)) > RUNS_NIGHT

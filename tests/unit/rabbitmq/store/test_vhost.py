@@ -1,0 +1,448 @@
+"""A virtual host's store: queues, messages that several share, flushes, clean stops."""
+
+import pytest
+from tests.rabbit_vhosts import (
+    LARGE,
+    PATHS,
+    ROOT,
+    Q,
+    close,
+    delivered,
+    flip,
+    flush,
+    ids,
+    journal,
+    log_files,
+    message,
+    opened,
+    publish,
+    put,
+    segment,
+)
+
+from sprocket.base.disk import steps
+from sprocket.base.errors import DiskFull, ForeignStore, StoreLocked
+from sprocket.rabbitmq.codec.store import clean_stop, recovery_terms
+from sprocket.rabbitmq.model.names import QueueName
+from sprocket.rabbitmq.settings import VhostGeometry, VhostStoreSettings
+from sprocket.rabbitmq.store.layout import queue_folder
+from sprocket.rabbitmq.store.repair import check_vhost
+from sprocket.rabbitmq.store.vhost import VhostPlace, VhostStore
+from sprocket.testing.disk import SimulatedDisk
+
+OTHER = QueueName("/", "other")
+
+
+def test_messages_come_back_after_a_power_loss_in_order() -> None:
+    """Those that were synced, of each queue; what was acknowledged and synced does not."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    a, b = store.queue(Q), store.queue(OTHER)
+    publish(a, 0, 1, 2, 9)
+    publish(b, 0, size=LARGE)
+    store.log.commit()
+    a.ack([1])
+    store.log.commit()
+    a.ack([2])
+    publish(a, 10)
+    again = opened(disk.crash(lambda _: 0))
+    assert (ids(again.queue(Q)), ids(again.queue(OTHER))) == ([0, 2, 9], [0])
+    assert delivered(again.queue(Q)) == [0, 2, 9]
+    assert again.queue(Q).next_seq_id == 12
+    assert (again.report.messages, again.report.clean_stop) == (4, False)
+
+
+def test_after_a_clean_stop_nothing_is_looked_at() -> None:
+    """What was delivered is known, numbers go on, and no segment is read."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    queue = store.queue(Q)
+    publish(queue, *range(6))
+    publish(queue, 6, 7, size=LARGE)
+    flush(store, queue)
+    queue.ack([0])
+    queue.deliver([2, 1])
+    publish(queue, 8)
+    close(store)
+    assert [*check_vhost(disk, ROOT)] == []
+    opens: list[str] = []
+    disk.before = lambda call, path: opens.append(path) if call == "open" else None
+    again = opened(disk)
+    assert [path for path in opens if path.endswith((".idx", ".rdq"))] == []
+    assert (again.report.clean_stop, again.report.messages) == (True, 8)
+    queue = again.queue(Q)
+    assert (queue.next_seq_id, queue.body_bytes) == (9, 6 * 20 + 2 * LARGE)
+    assert ids(queue) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert delivered(queue) == [1, 2]
+    close(again)
+    assert [*check_vhost(disk, ROOT)] == []
+    assert delivered(opened(disk).queue(Q)) == [1, 2]
+
+
+def test_a_message_of_several_queues_is_stored_once() -> None:
+    """And goes when the last of them has settled it, whatever the order and the starts between."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    queues = [store.queue(QueueName("/", name)) for name in "abc"]
+    for queue in queues:
+        publish(queue, 0, size=LARGE)
+    store.log.commit()
+    assert disk.contents()[PATHS.persistent.file(0)].count(b"body 0 ") == 1
+    queues[1].ack([0])
+    close(store)
+    store = opened(disk)
+    queues = [store.queue(QueueName("/", name)) for name in "abc"]
+    queues[2].ack([0])
+    store.log.commit()
+    disk = disk.kill()
+    store = opened(disk)
+    queues = [store.queue(QueueName("/", name)) for name in "abc"]
+    assert [ids(queue) for queue in queues] == [[0], [], []]
+    assert store.report.stored == 1
+    queues[0].ack([0])
+    flush(store, queues[0])
+    close(store)
+    assert opened(disk).report.stored == 0
+
+
+def test_small_messages_lie_in_the_index_of_each_queue() -> None:
+    """Body and properties count together, up to one byte below the limit."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    for number, size in enumerate((196, 197)):
+        publish(store.queue(Q), number, size=size)
+        publish(store.queue(OTHER), number, size=size)
+    flush(store, store.queue(Q), store.queue(OTHER))
+    contents = disk.contents()
+    for name in (Q, OTHER):
+        assert contents[segment(0, name)].count(b"body 0 ") == 1
+        assert b"body 1 " not in contents[segment(0, name)]
+    assert contents[PATHS.persistent.file(0)].count(b"body 1 ") == 1
+
+
+@pytest.mark.parametrize("restart", ["none", "clean", "kill"])
+def test_acknowledged_messages_of_the_store_are_given_back(restart: str) -> None:
+    """Also those that were never read in this life; what is left is what queues have."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    queue = store.queue(Q)
+    publish(queue, *range(12), size=LARGE)
+    flush(store, queue)
+    store.log.commit()
+    if restart == "clean":
+        close(store)
+    if restart != "none":
+        disk = disk.kill()
+        store = opened(disk)
+        queue = store.queue(Q)
+    queue.ack([*range(8)])
+    flush(store, queue)
+    while steps.run(store.collect_steps()):
+        pass
+    stored = b"".join(data for path, data in disk.contents().items() if path.endswith(".rdq"))
+    assert stored.count(b"body ") < 8
+    close(store)
+    assert [*check_vhost(disk, ROOT)] == []
+    assert opened(disk).report.stored == 4
+
+
+@pytest.mark.parametrize("restart", ["none", "clean", "kill"])
+def test_a_purge_gives_everything_back(restart: str) -> None:
+    """Numbers go on; what comes after it stays; nothing of before comes back."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    queue, other = store.queue(Q), store.queue(OTHER)
+    publish(queue, *range(6), size=LARGE)
+    publish(other, 3, size=LARGE)
+    publish(queue, *range(6, 9))
+    flush(store, queue)
+    publish(queue, 9)
+    store.log.commit()
+    if restart == "clean":
+        close(store)
+    if restart != "none":
+        disk = disk.kill()
+        store = opened(disk)
+        queue, other = store.queue(Q), store.queue(OTHER)
+        ids(other)
+    queue.purge()
+    assert (queue.unacked_count(), ids(queue)) == (0, [])
+    next_id = queue.next_seq_id
+    publish(queue, next_id, next_id + 1)
+    store.log.commit()
+    assert ids(opened(disk.crash(lambda _: 0)).queue(Q)) == [next_id, next_id + 1]
+    flush(store, queue)
+    assert ids(queue) == [next_id, next_id + 1]
+    close(store)
+    assert [*check_vhost(disk, ROOT)] == []
+    store = opened(disk)
+    assert (store.report.stored, store.report.messages) == (1, 3)
+    assert (ids(store.queue(Q)), ids(store.queue(OTHER))) == ([next_id, next_id + 1], [3])
+
+
+def test_a_purge_while_a_flush_is_under_way() -> None:
+    """At any of its steps: nothing of before comes back, nothing of after is lost."""
+    for at in range(8):
+        disk = SimulatedDisk()
+        store = opened(disk)
+        queue = store.queue(Q)
+        publish(queue, *range(6))
+        flush(store, queue)
+        publish(queue, 6, 7)
+        queue.ack([0, 1, 2, 3])
+        work = store.flush_steps([queue])
+        call = next(work)
+        for step in range(100):
+            if step == at:
+                queue.purge()
+                publish(queue, 8, 9)
+                assert ids(queue) == [8, 9]
+            try:
+                call = work.send(call())
+            except StopIteration:
+                break
+        else:
+            pytest.fail("the flush does not end")
+        assert ids(queue) == ([8, 9] if at <= step else [4, 5, 6, 7])
+        store.log.commit()
+        assert ids(opened(disk.crash(lambda _: 0)).queue(Q)) == ids(queue)
+        flush(store, queue)
+        assert ids(opened(disk.crash(lambda _: 0)).queue(Q)) == ids(queue)
+
+
+def test_a_queue_that_is_removed_leaves_nothing() -> None:
+    """Its folder goes with the next flush; one of the same name begins anew."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    queue = store.queue(Q)
+    publish(queue, *range(6))
+    flush(store, queue)
+    steps.run(queue.remove())
+    assert opened(disk.crash(lambda _: 0)).report.messages == 0
+    steps.run(store.flush_steps(store.flush_due(0)))
+    assert disk.list(PATHS.queues) == []
+    queue = store.queue(Q)
+    assert (queue.next_seq_id, queue.unacked_count()) == (0, 0)
+    publish(queue, 0)
+    store.log.commit()
+    assert ids(opened(disk.crash(lambda _: 0)).queue(Q)) == [0]
+
+
+def test_a_queue_may_come_back_before_its_folder_has_gone() -> None:
+    """Then the folder stays for it."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    queue = store.queue(Q)
+    publish(queue, 0, 1)
+    flush(store, queue)
+    steps.run(queue.remove())
+    queue = store.queue(Q)
+    publish(queue, 7)
+    flush(store, queue)
+    store.log.commit()
+    assert ids(opened(disk.crash(lambda _: 0)).queue(Q)) == [7]
+    assert disk.list(PATHS.queues) == [queue_folder(Q)]
+
+
+def test_what_is_due_for_a_flush() -> None:
+    """Queues with many records at once, idle ones after a second, others not."""
+    store = opened(SimulatedDisk())
+    many, few = store.queue(Q), store.queue(OTHER)
+    publish(few, 0)
+    assert (store.flush_due(10.0), store.is_flush_due) == ([], False)
+    publish(many, *range(7))
+    assert (store.flush_due(10.5), store.is_flush_due) == ([many], True)
+    flush(store, many)
+    assert (store.flush_due(10.9), store.is_flush_due) == ([], False)
+    assert store.flush_due(11.0) == [few]
+    publish(few, 1)
+    assert store.flush_due(11.2) == []
+    assert store.flush_due(12.2) == [few]
+    flush(store, few)
+    assert store.flush_due(99.0) == []
+
+
+def test_the_log_stays_small_though_a_queue_is_never_idle() -> None:
+    """The queues that need its oldest file are flushed, and the checksums of stored messages go."""
+    disk = SimulatedDisk()
+    settings = VhostStoreSettings(
+        embed_bytes_below=200, log_bytes_max=8192, log_file_bytes=2048, journal_bytes_max=1 << 20
+    )
+    store = opened(disk, settings, VhostGeometry())
+    slow, busy = store.queue(Q), store.queue(OTHER)
+    now = 0.0
+    for number in range(300):
+        now += 0.1
+        publish(busy, number, size=100)
+        if number % 40 == 0:
+            publish(slow, number, size=LARGE)
+        store.log.commit()
+        steps.run(store.flush_steps(store.flush_due(now)))
+        assert len(log_files(disk)) <= 6
+    again = opened(disk.crash(lambda _: 0), settings)
+    assert ids(again.queue(OTHER)) == [*range(300)]
+    assert ids(again.queue(Q)) == [*range(0, 300, 40)]
+
+
+def test_messages_in_memory_have_a_limit() -> None:
+    """The fullest queues are flushed until half of it is left."""
+    settings = VhostStoreSettings(embed_bytes_below=4096, journal_bytes_max=10_000)
+    store = opened(SimulatedDisk(), settings)
+    small, large = store.queue(Q), store.queue(OTHER)
+    publish(small, *range(5), size=500)
+    assert store.flush_due(0.0) == []
+    publish(large, *range(12), size=500)
+    assert store.flush_due(0.1) == [large]
+
+
+def test_many_queues_are_flushed_some_at_a_time() -> None:
+    """So that no turn is long."""
+    store = opened(SimulatedDisk())
+    queues = [store.queue(QueueName("/", f"q{n}")) for n in range(300)]
+    for queue in queues:
+        publish(queue, 0)
+    store.flush_due(0.0)
+    first = store.flush_due(2.0)
+    assert len(first) == 256
+    flush(store, *first)
+    assert len(store.flush_due(2.1)) == 44
+
+
+def test_names_are_in_the_folder_for_people() -> None:
+    """Of priorities, too, as soon as there is a folder."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    name = QueueName("/", "p", 3)
+    publish(store.queue(name), 0)
+    flush(store, store.queue(name))
+    path = PATHS.queue(queue_folder(name)).name
+    assert disk.crash(lambda _: 0).contents()[path] == b"VHOST: /\nQUEUE: p\0\3\n"
+
+
+def test_only_one_may_have_it_open() -> None:
+    """Until that one has closed it."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    with pytest.raises(StoreLocked):
+        opened(disk)
+    store.close()
+    opened(disk)
+
+
+def test_another_virtual_hosts_folder_is_refused() -> None:
+    """And left as it is."""
+    disk = SimulatedDisk()
+    close(opened(disk))
+    before = disk.contents()
+    with pytest.raises(ForeignStore, match="expected the virtual host 'v', found '/'"):
+        VhostStore.open(VhostPlace(disk, ROOT, "v"), VhostStoreSettings(), VhostGeometry())
+    assert disk.contents() == before
+
+
+def test_a_folder_keeps_its_geometry() -> None:
+    """Whatever the settings say later; it is told."""
+    disk = SimulatedDisk()
+    close(opened(disk, geometry=VhostGeometry(segment_entries=7)))
+    assert clean_stop.decode_config(disk.contents()[PATHS.config]) == 7
+    store = opened(disk, geometry=VhostGeometry(segment_entries=9))
+    assert store.report.segment_entries == 7
+    publish(store.queue(Q), *range(8))
+    flush(store, store.queue(Q))
+    assert {segment(0), segment(1)} <= disk.contents().keys()
+
+
+def test_a_folder_of_before_3_8_17() -> None:
+    """It has queues and no `.config`: its segments have 16,384 entries."""
+    disk = SimulatedDisk()
+    put(disk, journal(), b"")
+    store = opened(disk)
+    assert store.report.segment_entries == 16384
+    assert clean_stop.decode_config(disk.contents()[PATHS.config]) == 16384
+
+
+def test_a_geometry_that_cannot_be_understood_is_refused() -> None:
+    """Rather than guessed."""
+    disk = SimulatedDisk()
+    put(disk, PATHS.config, b"{segment_entry_count, 99999}.")
+    with pytest.raises(ForeignStore, match=r"\.config"):
+        opened(disk)
+
+
+def test_a_queue_of_version_2_is_refused_by_name() -> None:
+    """Before anything is changed."""
+    disk = SimulatedDisk()
+    put(disk, PATHS.queue(queue_folder(Q)).segment_v2(0), b"RCQI")
+    put(disk, PATHS.recovery_terms, recovery_terms.encode({}))
+    with pytest.raises(ForeignStore, match="salvage"):
+        opened(disk)
+    assert PATHS.recovery_terms in disk.contents()
+
+
+def test_a_full_disk_refuses_and_loses_nothing() -> None:
+    """A flush that found no space is due again."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    queue = store.queue(Q)
+    publish(queue, 0, 1)
+    store.log.commit()
+    disk.is_full = True
+    with pytest.raises(DiskFull):
+        flush(store, queue)
+    disk.is_full = False
+    assert store.flush_due(0.0) == [queue]
+    flush(store, queue)
+    assert ids(opened(disk.crash(lambda _: 0)).queue(Q)) == [0, 1]
+
+
+WHERE = {
+    "in the newest store file, after a kill": (LARGE, 1, "kill"),
+    "in a full store file, after a kill": (LARGE, 12, "kill"),
+    "in a store file, after a clean stop": (LARGE, 2, "clean"),
+    "in a full store file, after a clean stop": (LARGE, 12, "clean"),
+}
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_a_flipped_bit_is_noticed(where: str) -> None:
+    """The message is left out and told; all others are there, and it stays in the files."""
+    size, count, end = WHERE[where]
+    disk = SimulatedDisk()
+    store = opened(disk)
+    queue = store.queue(Q)
+    publish(queue, *range(count), size=size)
+    flush(store, queue)
+    if end == "clean":
+        close(store)
+    disk = disk.kill()
+    flip(disk, PATHS.persistent.file(0), b"body 0 ")
+    queue = opened(disk).queue(Q)
+    assert ids(queue) == [*range(1, count)]
+    assert len(queue.unreadable) <= 1
+    assert all("another checksum" in why for why in queue.unreadable.values())
+    if end == "clean":
+        assert [*queue.unreadable] == [0]
+
+
+def test_numbers_that_lie_far_apart() -> None:
+    """As transient messages between them are not kept."""
+    disk = SimulatedDisk()
+    store = opened(disk, geometry=VhostGeometry())
+    queue = store.queue(Q)
+    publish(queue, 5, 1_000, 1_000_000)
+    queue.ack([1_000])
+    flush(store, queue)
+    assert ids(queue) == [5, 1_000_000]
+    close(store)
+    assert [*check_vhost(disk, ROOT)] == []
+
+
+def test_an_expiry_comes_back() -> None:
+    """And none stays none."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    queue = store.queue(Q)
+    queue.publish(0, message(0), expires_at_us=77, is_delivered=True)
+    publish(queue, 1)
+    close(store)
+    found = steps.run(opened(disk).queue(Q).read(0, 9))
+    assert [(one.expires_at_us, one.is_delivered) for one in found] == [(77, True), (None, False)]
