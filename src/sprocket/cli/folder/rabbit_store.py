@@ -1,7 +1,6 @@
-"""`sprocket rabbit-store`: look into the queues of a stopped RabbitMQ, or of ours.
+"""`sprocket rabbit-store`: look into the queues of a stopped RabbitMQ, or of ours, and mend them.
 
-The commands change nothing in the folder. What cannot be read is told at the end, the rest is
-shown.
+Only `recover` changes the folder. What cannot be read is told at the end, the rest is shown.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Look into the folder of a stopped RabbitMQ's virtual hosts, without changing it.",
+    help="Look into the folder of a stopped RabbitMQ's virtual hosts, or of ours. Only `recover` "
+    "changes it.",
 )
 
 FOLDER_HELP = "Folder of a virtual host, of all of them, or of the node's data."
@@ -297,6 +297,76 @@ def check_folder(folder: Folder, vhost: Vhost = None, as_json: AsJson = False) -
         if count:
             raise repair.Broken(verdict)
         output.say(f"{folder}: nothing is wrong")
+
+
+@app.command("recover")
+def recover_folder(
+    folder: Folder,
+    vhost: Vhost = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what would be done.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Do in place what a start of Sprocket does after a crash, and leave it stopped cleanly.
+
+    RabbitMQ may then go on with it. Not while a broker runs on the folder.
+    """
+    import msgspec
+
+    from sprocket.base.disk import steps
+    from sprocket.rabbitmq.settings import VhostGeometry, VhostStoreSettings
+    from sprocket.rabbitmq.store import geometry, recovery
+    from sprocket.rabbitmq.store.reading import VhostReader
+    from sprocket.rabbitmq.store.vhost import VhostPlace, VhostStore
+
+    with opened(folder, vhost) as readers:
+        for reader in readers:
+            disk, paths = reader.disk, reader.layout
+            with output.progress() as step:
+                if dry_run:
+                    fixed = geometry.found(disk, paths, VhostGeometry())
+                    report = recovery.look(disk, paths, fixed.segment_entries, step)
+                else:
+                    name = reader.name if disk.exists(paths.name) else ""
+                    store = VhostStore.open(
+                        VhostPlace(disk, paths.root, name),
+                        VhostStoreSettings(),
+                        VhostGeometry(),
+                        step,
+                    )
+                    try:
+                        steps.run(store.close_steps())
+                    finally:
+                        store.close()
+                    report = store.report
+            told = msgspec.to_builtins(report)
+            counts = told.pop("messages_by_folder")
+            again = VhostReader(disk, paths.root)
+            rows = [
+                {**_name_row(queue), "messages": sum(counts.get(p.folder, 0) for p in queue.parts)}
+                for queue in again.queues()
+            ]
+            again.close()
+            if as_json:
+                output.write_json({"folder": paths.root, **told, "messages_by_queue": rows})
+                continue
+            verb = "would be recovered" if dry_run else "recovered"
+            tables.write_fields(
+                f"{paths.root}: {verb}",
+                {name: value for name, value in told.items() if not isinstance(value, list)},
+            )
+            for name, what in (("damage", "damaged"), ("void_log", "set aside")):
+                if told[name]:
+                    tables.write_table(what, [{"what": one} for one in told[name]])
+            if rows:
+                tables.write_table("messages", rows)
+
+
+def _name_row(queue: "FoundQueue") -> dict[str, Any]:
+    from sprocket.cli.terminal import basic_message
+
+    return {"vhost": basic_message.text(queue.vhost), "queue": basic_message.text(queue.name)}
 
 
 @app.command("salvage")

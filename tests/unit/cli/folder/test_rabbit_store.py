@@ -9,6 +9,7 @@ import pytest
 from tests.recorded_rabbitmq import CASES, RecordedVhosts
 from typer.testing import CliRunner, Result
 
+from sprocket.base.disk import RealDisk
 from sprocket.cli.main import app
 from sprocket.cli.terminal import output
 
@@ -256,3 +257,40 @@ def test_salvage_copies_what_is_whole(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "cannot be read" in result.stdout
     assert "1 messages or folders were left behind" in result.stderr
+
+
+def test_recover_brings_a_killed_nodes_folder_into_order(tmp_path: Path) -> None:
+    """A look changes nothing and tells the same; afterwards all is as a clean stop leaves it."""
+    folder = tmp_path / "vhosts"
+    RecordedVhosts("04-dirty-kill9").unpack(tmp_path)
+    before = snapshot(folder)
+    (told,) = lines(run("recover", folder, "--dry-run", "--json"))
+    assert snapshot(folder) == before
+    expected = lines(run("dump", folder, "--json"))
+    (done,) = lines(run("recover", folder, "--json"))
+    assert done == told
+    assert done["messages"] == len(expected) > 100
+    assert sum(row["messages"] for row in done["messages_by_queue"]) == done["messages"]
+    assert run("check", folder).exit_code == 0
+    places = ("file", "position")
+    assert [_without(one, places) for one in lines(run("dump", folder, "--json"))] == [
+        _without(one, places) for one in expected
+    ]
+    (again,) = lines(run("recover", folder, "--json"))
+    assert (again["clean_stop"], again["messages"]) == (True, done["messages"])
+
+
+def _without(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in names}
+
+
+def test_recover_is_refused_while_somebody_has_the_folder_open(tmp_path: Path) -> None:
+    """And a look is not."""
+    RecordedVhosts("01-journal-only").unpack(tmp_path)
+    (folder,) = (tmp_path / "vhosts").iterdir()
+    lock = RealDisk().lock(f"{folder}/sprocket.lock")
+    try:
+        assert "is locked" in refused("recover", folder)
+        assert run("recover", folder, "--dry-run").exit_code == 0
+    finally:
+        lock.release()
