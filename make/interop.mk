@@ -17,7 +17,12 @@ SPARK_KAFKA_JAR := $(SPARK_KAFKA)/lib/spark-sql-kafka-0-10_2.13-4.2.0.jar
 NEEDS_MAVEN = command -v mvn >/dev/null || { echo "peers: needs Maven (mvn) and a JDK 17; on Debian: apt-get install maven openjdk-17-jdk-headless" >&2; exit 1; }
 COPY_JARS = mvn --batch-mode --quiet dependency:copy-dependencies -DincludeScope=runtime
 
-.PHONY: peers peers-go peers-kafka interop-java interop-client interop-go bench-rocketmq torture
+RABBITMQ := .peers/rabbitmq-3.10.8
+RABBITMQ_ERL := $(RABBITMQ)/usr/lib/erlang/bin/erl
+RABBITMQ_ERLANG := asn1 base crypto eldap ftp inets mnesia os-mon parsetools public-key runtime-tools snmp ssl syntax-tools tftp tools xmerl
+PEERS_RABBITMQ := $(if $(SPROCKET_RABBITMQ_ROOT),,$(RABBITMQ_ERL))
+
+.PHONY: peers peers-go peers-kafka peers-rabbitmq interop-java interop-client interop-go interop-rabbitmq bench-rocketmq torture
 
 peers: $(ROCKETMQ_JAR) $(CLIENT_4_JAR) ## fetch the real RocketMQ 5.3.3, and its Java clients 5.3.3 and 4.9.8, once
 
@@ -54,6 +59,19 @@ $(GO_PEER): $(wildcard tests/interop/go/*)
 	@echo "peers-go: rocketmq-client-go/v2 into $(GO_PEER)"
 	@mkdir -p $(dir $@)
 	@cd tests/interop/go && go build -o $(CURDIR)/$(GO_PEER) .
+
+peers-rabbitmq: $(RABBITMQ_ERL) ## fetch the real RabbitMQ 3.10.8 and its Erlang from Debian 12, once
+
+$(RABBITMQ_ERL):
+	@command -v apt-get >/dev/null && apt-cache policy rabbitmq-server | grep -q ' 3\.10\.8-' || { echo "peers-rabbitmq: needs apt-get and the packages of Debian 12" >&2; exit 1; }
+	@echo "peers-rabbitmq: RabbitMQ 3.10.8 into $(RABBITMQ), about 35 MB; nothing is installed"
+	@mkdir -p $(RABBITMQ)/packages
+	@cd $(RABBITMQ)/packages && apt-get download --quiet rabbitmq-server $(addprefix erlang-,$(RABBITMQ_ERLANG))
+	@for package in $(RABBITMQ)/packages/*.deb; do dpkg -x $$package $(RABBITMQ); done
+	@sed -i 's#/usr/lib/erlang#$(CURDIR)/$(RABBITMQ)/usr/lib/erlang#g' $@
+
+interop-rabbitmq: $(STAMP) $(PEERS_RABBITMQ) ## the real RabbitMQ 3.10.8 starts on folders that Sprocket wrote
+	@$(BIN)/python -m pytest tests/interop/test_rabbitmq_folders.py -m interop -v -rs
 
 interop-java: $(STAMP) $(PEERS) ## the official Java clients, mqadmin and the real broker against Sprocket
 	@$(BIN)/python -m pytest tests/interop -m interop -v -rs --deselect tests/interop/test_go_client.py
