@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
 
+from msgspec import Struct as MsgStruct
+
 from sprocket.base.checksum import crc32
 from sprocket.base.disk import Buffer
 from sprocket.base.errors import CorruptRecord
@@ -47,13 +49,16 @@ class EntryKind(IntEnum):
     """The end of a file. All that came before is in the files of queues."""
 
 
-@dataclass(frozen=True, slots=True)
-class WriteAheadEntry:
+class WriteAheadEntry(MsgStruct, frozen=True, gc=False):
     """One entry: its kind, its origin's number, and what its kind says."""
 
     kind: EntryKind
     origin: int
     content: bytes
+
+
+_KINDS = (EntryKind.NAME, *EntryKind)
+"""By number, of which 0 is none: to make a member of its number takes longer than an entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,4 +172,4 @@ def _entries(data: Buffer, at: int, end: int) -> Iterator[WriteAheadEntry]:
         at = start + size
         if at > end or not EntryKind.NAME <= kind <= EntryKind.CLOSED:
             raise CorruptRecord("write-ahead log: an entry that is none")
-        yield WriteAheadEntry(EntryKind(kind), origin, bytes(data[start:at]))
+        yield WriteAheadEntry(_KINDS[kind], origin, bytes(data[start:at]))

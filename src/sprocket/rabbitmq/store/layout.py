@@ -14,8 +14,12 @@ SEGMENT = ".idx"
 SEGMENT_V2 = ".qi"
 STORE_V2 = ".qs"
 STORE_FILE = ".rdq"
+STORE_SUMS = ".sums"
 COMPACTED_FILE = ".rdt"
 """What a compaction that is under way, or that was cut short, has written so far."""
+
+STORE_ORIGIN = "msg_store_persistent"
+"""What the message store is called in the write-ahead log, where its newest checksums are."""
 
 _WRITE_AHEAD = "sprocket.wal."
 _VOID = "sprocket.void."
@@ -40,7 +44,7 @@ class VhostLayout:
         """Ours: locked while somebody has the folder open to write."""
         self.queues = f"{root}/queues"
         """The folder of all queues."""
-        self.persistent = MessageStoreLayout(f"{root}/msg_store_persistent")
+        self.persistent = MessageStoreLayout(f"{root}/{STORE_ORIGIN}")
         """The large messages that survive a restart."""
         self.transient = MessageStoreLayout(f"{root}/msg_store_transient")
         """Those that do not."""
@@ -89,7 +93,7 @@ class MessageStoreLayout:
 
     def sums(self, number: int) -> str:
         """Return the path of the checksums, ours, of a file's messages."""
-        return f"{self.root}/{number}.sums"
+        return f"{self.root}/{number}{STORE_SUMS}"
 
     def file(self, number: int) -> str:
         """Return the path of a file of messages."""

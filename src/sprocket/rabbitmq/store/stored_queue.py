@@ -149,6 +149,9 @@ class StoredQueue:
         """Ids of messages that lie in the store, by sequence id, as far as they are known."""
         self._to_look_up: set[int] = set()
         """Messages that were acknowledged, and of which nothing is known."""
+        self._reads: list[set[int]] = []
+        """For each read that is under way, what was acknowledged meanwhile."""
+        self._purges = 0
         self._purged: list[_PurgedSegment] = []
         """Segments that were purged, perhaps with messages of which nothing is known."""
         self._known_from = found.next_seq_id
@@ -229,6 +232,8 @@ class StoredQueue:
                 gone.append(message_id)
         if gone:
             around.store.remove(gone)
+        for one in self._reads:
+            one.update(seq_ids)
         for seq_id in self.unreadable.keys() & set(seq_ids) if self.unreadable else ():
             del self.unreadable[seq_id]
         around.touched[self] = None
@@ -255,8 +260,14 @@ class StoredQueue:
                         self._note(one.seq_id, one.record)
         ids = [one.record.message_id for one in found if not one.record.term]
         stored = {}
+        gone: set[int] = set()
+        purges = self._purges
         if ids:
-            terms = yield from self._around.store.read_steps(ids)
+            self._reads.append(gone)
+            try:
+                terms = yield from self._around.store.read_steps(ids)
+            finally:
+                self._reads = [one for one in self._reads if one is not gone]
             stored = dict(zip(ids, terms, strict=True))
         entries = []
         for one in found:
@@ -271,8 +282,11 @@ class StoredQueue:
                         f"expected message {record.message_id.hex()}, found {message.id.hex()}"
                     )
             except StoreError as error:
-                self.unreadable[one.seq_id] = str(error)
+                if one.seq_id not in gone and purges == self._purges:
+                    self.unreadable[one.seq_id] = str(error)
                 continue
+            if self.unreadable:  # the disk may have thought better of it
+                self.unreadable.pop(one.seq_id, None)
             entries.append(
                 StoredEntry(
                     one.seq_id,
@@ -296,6 +310,7 @@ class StoredQueue:
     def purge(self) -> None:
         """Have no messages any more."""
         states = self.index.forget()
+        self._purges += 1
         store, entry_count = self._around.store, self._around.entry_count
         store.remove(self._stored.values())
         if len(store):

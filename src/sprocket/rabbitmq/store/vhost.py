@@ -32,6 +32,7 @@ from functools import partial
 from msgspec import Struct
 
 from sprocket.base.checksum import crc32
+from sprocket.base.collector import uncollected
 from sprocket.base.disk import Disk, Lock, Steps, StepsTo, replace_file
 from sprocket.base.errors import StoreError
 from sprocket.base.progress import Step, unwatched
@@ -42,6 +43,7 @@ from sprocket.rabbitmq.model.names import QueueName
 from sprocket.rabbitmq.settings import VhostGeometry, VhostStoreSettings
 from sprocket.rabbitmq.store import geometry, message_store, queue_index, recovery
 from sprocket.rabbitmq.store.layout import (
+    STORE_ORIGIN,
     VhostLayout,
     encode_queue_name,
     queue_folder,
@@ -104,7 +106,7 @@ class VhostStore:
         self._settings = settings
         self._lock = lock
         self._limits = IndexLimits(entry_count, settings.journal_records_max)
-        self._store_origin = Origin(recovery.STORE_ORIGIN)
+        self._store_origin = Origin(STORE_ORIGIN)
         store = MessageStore(
             disk,
             layout.persistent,
@@ -170,10 +172,11 @@ class VhostStore:
             fixed = geometry.found(disk, layout, wanted)
             geometry.keep(disk, layout, place.vhost, fixed)
             count = fixed.segment_entries
-            found = recovery.open_clean(disk, layout, count, step)
-            if found is None:
-                found = recovery.recover(disk, layout, count, step)
-            return cls(place, settings, lock, found, count)
+            with uncollected():
+                found = recovery.open_clean(disk, layout, count, step)
+                if found is None:
+                    found = recovery.recover(disk, layout, count, step)
+                return cls(place, settings, lock, found, count)
         except BaseException:
             lock.release()
             raise

@@ -1,12 +1,10 @@
 """Opening a store: lock, geometry, recovery; readers do none of these."""
 
-import gc
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sprocket.base.clock import Clock, SystemClock
+from sprocket.base.collector import uncollected
 from sprocket.base.disk import Disk, Lock, SegmentFiles
 from sprocket.base.errors import DiskFailed, DiskFull, ForeignStore
 from sprocket.base.progress import Step, unwatched
@@ -179,18 +177,3 @@ def _write_lock_file(disk: Disk, layout: StoreLayout) -> None:
         raise
     finally:
         file.close()
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Keep the garbage collector from looking again and again through what is made to stay.
-
-    It would take a sixth of the time that 100,000 queues take.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

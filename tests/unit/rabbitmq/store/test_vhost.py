@@ -26,6 +26,7 @@ from sprocket.rabbitmq.codec.store import clean_stop, recovery_terms
 from sprocket.rabbitmq.model.names import QueueName
 from sprocket.rabbitmq.settings import VhostGeometry, VhostStoreSettings
 from sprocket.rabbitmq.store.layout import queue_folder
+from sprocket.rabbitmq.store.reading import VhostReader
 from sprocket.rabbitmq.store.repair import check_vhost
 from sprocket.rabbitmq.store.vhost import VhostPlace, VhostStore
 from sprocket.testing.disk import SimulatedDisk
@@ -421,6 +422,28 @@ def test_a_flipped_bit_is_noticed(where: str) -> None:
     assert all("another checksum" in why for why in queue.unreadable.values())
     if end == "clean":
         assert [*queue.unreadable] == [0]
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_who_only_reads_the_folder_notices_a_flipped_bit_too(where: str) -> None:
+    """By the checksums beside the files, and those in the log; check has one finding."""
+    size, count, end = WHERE[where]
+    disk = SimulatedDisk()
+    store = opened(disk)
+    queue = store.queue(Q)
+    publish(queue, *range(count), size=size)
+    flush(store, queue)
+    if end == "clean":
+        close(store)
+    assert [*check_vhost(disk, ROOT)] == []
+    flip(disk, PATHS.persistent.file(0), b"body 0 ")
+    reader = VhostReader(disk, ROOT)
+    (found,) = reader.queues()
+    faults = {one.seq_id: one.fault for one in reader.messages(found) if one.fault}
+    assert [*faults] == [0]
+    assert "another checksum" in faults[0]
+    (finding,) = check_vhost(disk, ROOT)
+    assert "another checksum" in finding.found
 
 
 def test_numbers_that_lie_far_apart() -> None:

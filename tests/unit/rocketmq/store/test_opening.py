@@ -196,21 +196,6 @@ def test_a_store_that_is_distrusted_is_made_again_from_its_log() -> None:
     store.close()
 
 
-def test_the_collector_rests_and_goes_on_as_it_was() -> None:
-    """Also after an error; who had switched it off finds it off."""
-    assert gc.isenabled()
-    with pytest.raises(ZeroDivisionError), opening.uncollected():
-        1 / gc.isenabled()
-    assert gc.isenabled()
-    gc.disable()
-    try:
-        with opening.uncollected():
-            assert not gc.isenabled()
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
-
-
 def test_the_sync_after_a_kill_is_told_of() -> None:
     """It is one call for all queues, which may take seconds; nothing else told is its name."""
     disk, _ = filled(20)

@@ -52,6 +52,10 @@ _NONE: Ints = np.empty(0, np.int64)
 _NOTHING: Mask = np.empty(0, np.bool_)
 _NO_KINDS: Bytes = np.empty(0, np.uint8)
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
+_TRANSIENT, _DELIVER, _ACK = map(
+    int, (RecordKind.PUBLISH_TRANSIENT, RecordKind.DELIVER, RecordKind.ACK)
+)
+"""numpy takes an integer at once, and a member of an enum by a long way."""
 _FIELDS = np.dtype(
     [("message_id", "V16"), ("expiry_us", ">u8"), ("body_size", ">u4"), ("term_size", ">u4")]
 )
@@ -174,7 +178,7 @@ def _read(data: Buffer, *, is_segment: bool) -> IndexRecords:
         prefixes = _numbers(view, starts, SEGMENT_PREFIX_BYTES).astype(np.int64)
         transient = ~prefixes >> RELATIVE_BITS & 1
         is_publish = prefixes >= SEGMENT_PUBLISH
-        kinds = np.where(is_publish, transient, RecordKind.DELIVER).astype(np.uint8)
+        kinds = np.where(is_publish, transient, _DELIVER).astype(np.uint8)
         ids = prefixes & (ENTRIES_MAX - 1)
     else:
         words = _numbers(view, starts, JOURNAL_PREFIX_BYTES)
@@ -343,14 +347,14 @@ def states(records: IndexRecords, entry_count: int = ENTRIES_MAX) -> MessageStat
         return MessageStates(_NONE, _NONE, _NOTHING, _NOTHING, tuple(findings))
     names, rows = _rows(ids)
     places = np.arange(len(ids))
-    is_publish = kinds <= RecordKind.PUBLISH_TRANSIENT
+    is_publish = kinds <= _TRANSIENT
     last = np.full(len(names), -1, np.int64)
     last[rows[is_publish]] = places[is_publish]  # of several the last one stays
     if np.count_nonzero(is_publish) != np.count_nonzero(last >= 0):
         is_earlier = is_publish & (last[rows] != places)
         findings += _found(starts[is_earlier], "published again later: the later record counts")
     counts = places > last[rows]  # what was said of an earlier publish is void
-    delivers = np.bincount(rows[counts & (kinds == RecordKind.DELIVER)], minlength=len(names))
+    delivers = np.bincount(rows[counts & (kinds == _DELIVER)], minlength=len(names))
     if records.is_segment:
         is_delivered, is_acked = delivers >= 1, delivers >= 2
         if (delivers > 2).any():
@@ -363,7 +367,7 @@ def states(records: IndexRecords, entry_count: int = ENTRIES_MAX) -> MessageStat
             names, last = names[keep], last[keep]
             is_delivered, is_acked = is_delivered[keep], is_acked[keep]
     else:
-        acks = np.bincount(rows[counts & (kinds == RecordKind.ACK)], minlength=len(names))
+        acks = np.bincount(rows[counts & (kinds == _ACK)], minlength=len(names))
         is_acked = acks >= 1
         is_delivered = (delivers >= 1) | (is_acked & (last >= 0))
         bare = is_acked & (last >= 0) & (delivers == 0)

@@ -1,10 +1,13 @@
 """The messages of a message store, found by reading all of its files."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from sprocket.base.checksum import crc32
 from sprocket.base.disk import File
 from sprocket.base.errors import CorruptRecord, DiskFailed, StoreError
+from sprocket.rabbitmq.codec import checksums
+from sprocket.rabbitmq.codec.checksums import TermSum
 from sprocket.rabbitmq.codec.store import Gap, StoreEntry, entries
 from sprocket.rabbitmq.store import layout
 from sprocket.rabbitmq.store.layout import MessageStoreLayout
@@ -27,12 +30,24 @@ class SharedMessages:
     """One message store; what its tables of a clean stop say is not trusted.
 
     The files are scanned when the first message is asked for. It takes some 400 bytes of memory
-    for each message.
+    for each message. A message whose checksum is beside its file, or in our log, is compared.
+
+    Args:
+        reads: Keeps what is wrong.
+        store: Its paths.
+        log_sums: Gives the checksums that our write-ahead log has.
     """
 
-    def __init__(self, reads: FaultyReads, store: MessageStoreLayout) -> None:
+    def __init__(
+        self,
+        reads: FaultyReads,
+        store: MessageStoreLayout,
+        log_sums: Callable[[], bytes] = bytes,
+    ) -> None:
         self._reads = reads
         self._store = store
+        self._log_sums = log_sums
+        self._sums: dict[bytes, TermSum] = {}
         self._locations: dict[bytes, _Location] | None = None
         self._copies: dict[bytes, list[_Location]] = {}
         self._open: dict[str, File] = {}
@@ -75,7 +90,13 @@ class SharedMessages:
             raise CorruptRecord(f"{place.path} at {place.position}: the message is not whole")
         if entries.HEAD.unpack_from(data)[1] != message_id:
             raise CorruptRecord(f"{place.path} at {place.position}: another message is there")
-        return data[entries.HEAD.size : -len(entries.MARK)]
+        term = data[entries.HEAD.size : -len(entries.MARK)]
+        known = self._sums.get(message_id)
+        if known is not None and known != TermSum(len(term), crc32(term)):
+            raise CorruptRecord(
+                f"{place.path} at {place.position}: the message has another checksum"
+            )
+        return term
 
     def _file(self, path: str) -> File:
         file = self._open.pop(path, None)
@@ -90,6 +111,10 @@ class SharedMessages:
         if self._locations is None:
             self._locations = {}
             names = self._reads.disk.list(self._store.root)
+            for number in layout.numbers(names, layout.STORE_SUMS):
+                data = self._reads.read(self._store.sums(number))
+                self._sums |= checksums.decode(data or b"")
+            self._sums |= checksums.decode(self._log_sums())
             # What a compaction wrote is a second copy, unless the crash cut its file just then.
             for path in (
                 *(self._store.file(n) for n in layout.numbers(names, layout.STORE_FILE)),

@@ -145,7 +145,7 @@ class VhostReader:
         self.disk = disk
         self.layout = VhostLayout(folder.rstrip("/"))
         self._reads = FaultyReads(disk)
-        self._persistent = SharedMessages(self._reads, self.layout.persistent)
+        self._persistent = SharedMessages(self._reads, self.layout.persistent, self._log_sums)
         self._transient = SharedMessages(self._reads, self.layout.transient)
         if not _is_vhost(disk, self.layout.root):
             raise ForeignStore(f"{folder}: no folder of a virtual host of RabbitMQ")
@@ -212,12 +212,17 @@ class VhostReader:
             self._reads.tell(self.layout.root, 0, finding)
         return found
 
+    def _log_sums(self) -> bytes:
+        """Return the checksums of stored messages that our log has."""
+        return b"".join(self._log.tail(layout.STORE_ORIGIN).records)
+
     @cached_property
     def _parts(self) -> list[QueuePart]:
         disk = self._reads.disk
         parts = []
         begun = (folder for folder, tail in self._log.tails.items() if tail.records)
-        for folder in sorted({*disk.folders(self.layout.queues), *begun}):
+        folders = {*disk.folders(self.layout.queues), *begun} - {layout.STORE_ORIGIN}
+        for folder in sorted(folders):
             paths = self.layout.queue(folder)
             queue = QueueName("", folder)
             data = self._reads.read(paths.name)

@@ -5,11 +5,10 @@
 """
 
 from sprocket.rabbitmq.store.recovery.clean import clean_file, open_clean
-from sprocket.rabbitmq.store.recovery.recovery import STORE_ORIGIN, look, recover
+from sprocket.rabbitmq.store.recovery.recovery import look, recover
 from sprocket.rabbitmq.store.recovery.report import RecoveredQueue, RecoveredVhost, VhostReport
 
 __all__ = [
-    "STORE_ORIGIN",
     "RecoveredQueue",
     "RecoveredVhost",
     "VhostReport",

@@ -20,15 +20,12 @@ from sprocket.base.errors import CorruptRecord, FileMissing
 from sprocket.base.progress import Step, unwatched
 from sprocket.rabbitmq.codec.store import QueueTerms, recovery_terms
 from sprocket.rabbitmq.store import message_store
-from sprocket.rabbitmq.store.layout import VhostLayout
+from sprocket.rabbitmq.store.layout import STORE_ORIGIN, VhostLayout
 from sprocket.rabbitmq.store.message_store import RecoveredStore
 from sprocket.rabbitmq.store.queue_index import IndexRecovery, RecoveredIndex
 from sprocket.rabbitmq.store.recovery import clean
 from sprocket.rabbitmq.store.recovery.report import RecoveredQueue, RecoveredVhost, VhostReport
 from sprocket.rabbitmq.store.write_ahead import WriteAheadContents, read_log, set_aside
-
-STORE_ORIGIN = "msg_store_persistent"
-"""What the message store is called in the log, where it has checksums."""
 
 
 @dataclass(frozen=True, slots=True)
