@@ -1,23 +1,30 @@
-"""An event loop is what the broker's parts take for one."""
+"""Timers of something that ends before its event loop does."""
 
-import asyncio
+from tests.timers import FakeTimers
 
-from sprocket.runtime import driver
-from sprocket.runtime.timers import Timers
+from sprocket.runtime.timers import EndingTimers
+from sprocket.testing.clock import FakeClock
 
 
-def test_a_loop_has_what_is_asked_for() -> None:
-    """Calls come in a later turn and after a time, and can be cancelled."""
-    made: list[str] = []
+def test_nothing_is_called_after_the_end() -> None:
+    """Neither what was due in the next turn nor later; before, everything is."""
+    inner = FakeTimers(FakeClock(0))
+    timers = EndingTimers(inner)
+    called: list[str] = []
+    timers.call_soon(lambda: called.append("soon"))
+    inner.turn()
+    timers.call_soon(lambda: called.append("too late"))
+    timers.call_later(1.0, lambda: called.append("much too late"))
+    timers.end()
+    inner.turn()
+    inner.advance(2000)
+    assert called == ["soon"]
 
-    async def main() -> None:
-        timers: Timers = asyncio.get_running_loop()
-        timers.call_soon(lambda: made.append("soon"))
-        timers.call_later(0.0, lambda: made.append("later"))
-        timers.call_later(0.0, lambda: made.append("never")).cancel()
-        assert made == []
-        while len(made) < 2:
-            await asyncio.sleep(0)
 
-    driver.run(main())
-    assert sorted(made) == ["later", "soon"]
+def test_a_call_can_be_taken_back() -> None:
+    """As with any timer."""
+    inner = FakeTimers(FakeClock(0))
+    called: list[str] = []
+    EndingTimers(inner).call_later(1.0, lambda: called.append("never")).cancel()
+    inner.advance(2000)
+    assert called == []
