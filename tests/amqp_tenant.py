@@ -40,6 +40,8 @@ class Door:
         self.published_count = 0
         self.fails_at_flow = False
         self.secrets: list[bytes | None] = []
+        self.replies: list[Replies] = []
+        """Of each channel that was opened."""
 
     def log_in(self, given: Credentials, session: Session) -> None:  # noqa: ARG002
         """See `Entrance`."""
@@ -64,6 +66,7 @@ class Flat:
 
     def open_channel(self, replies: Replies) -> ChannelService:
         """See `Tenancy`."""
+        self._door.replies.append(replies)
         return Desk(self._door, replies)
 
     def leave(self) -> None:

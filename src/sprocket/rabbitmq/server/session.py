@@ -129,6 +129,15 @@ class Replies:
                 frames.encode_content(self.number, payload, properties, fragments, largest)
             )
 
+    def send_contents(self, contents: Sequence[frames.Content]) -> None:
+        """Send several methods with content, together."""
+        if not self._channel.is_over:
+            largest, number = self._session.frame_bytes_max, self.number
+            buffers: list[frames.Buffer] = []
+            for payload, properties, fragments in contents:
+                buffers += frames.encode_content(number, payload, properties, fragments, largest)
+            self._session.send(buffers)
+
     @property
     def is_ready(self) -> bool:
         """Whether the client takes what it is sent: else nothing should be delivered to it."""
@@ -137,6 +146,18 @@ class Replies:
     def when_ready(self, callback: Callable[[], None]) -> None:
         """Have something called once when `is_ready` holds again."""
         self._session.peer.when_ready(callback)
+
+    def hold(self) -> None:
+        """Have nothing done that the client asks for after this, until `release`.
+
+        For what has to wait, for the disk mostly: answers come in the order of the questions. It
+        holds the other channels of the connection, too; nothing piles up but what one read brings.
+        """
+        self._session.hold()
+
+    def release(self) -> None:
+        """Go on; called once for each `hold`."""
+        self._session.release()
 
     def fail(self, error: AmqpError) -> None:
         """Close the channel, or the connection, for something that went wrong later on."""
@@ -194,6 +215,10 @@ class Session:
         self._services: dict[WireChannel, ChannelService] = {}
         self._is_over = False
         """Whether what the client asks for is not done any more."""
+        self._is_blocked = False
+        """Whether it waits until nothing is low."""
+        self._held_count = 0
+        """How much that it has asked for is under way."""
         self._deadline: Timer | None = timers.call_later(
             HANDSHAKE_SECONDS, lambda: self.drop("the handshake takes too long")
         )
@@ -302,9 +327,24 @@ class Session:
 
     def unblock(self) -> None:
         """Read the client again, which was blocked."""
+        self._is_blocked = False
         if BLOCKED in self.capabilities:
             self.send([frames.encode_method(0, methods.ConnectionUnblocked())])
-        self.peer.start_reading()
+        self._read_on()
+
+    def hold(self) -> None:
+        """Handle nothing more of the client until `release`; see `Replies.hold`."""
+        self._held_count += 1
+        self.peer.stop_reading()
+
+    def release(self) -> None:
+        """Go on, if nothing else holds it."""
+        self._held_count -= 1
+        self._read_on()
+
+    def _read_on(self) -> None:
+        if self._is_over or not (self._held_count or self._is_blocked):
+            self.peer.start_reading()
 
     # What heartbeats ask for.
 
@@ -348,6 +388,7 @@ class Session:
 
     def _block(self) -> None:
         """Read nothing more of a client that publishes while something is low."""
+        self._is_blocked = True
         self.peer.stop_reading()
         self._alarms.block(self)
         if BLOCKED in self.capabilities:

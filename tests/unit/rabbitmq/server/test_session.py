@@ -555,6 +555,35 @@ def test_a_secret_can_be_updated() -> None:
     play(scene)
 
 
+def test_what_is_asked_while_something_waits_comes_after_it() -> None:
+    """In order, once nothing holds it; an alarm that ends meanwhile makes no difference."""
+
+    async def scene() -> None:
+        at = Scene()
+        caller = await at.inside()
+        (replies,) = at.door.replies
+        replies.hold()
+        replies.hold()
+        asked = (method(1, methods.TxSelect()), method(1, methods.BasicQos(0, 0, False)))
+        assert await at.ask(caller, *asked) == []
+        replies.release()
+        await at.settle()
+        assert caller.said() == []
+        replies.release()
+        await at.settle()
+        assert caller.said() == [(1, methods.TxSelectOk()), (1, methods.BasicQosOk())]
+        at.server.alarms.set(["disk"])
+        await at.ask(caller, message(1, b"x"))
+        replies.hold()
+        at.server.alarms.set([])
+        assert await at.ask(caller, asked[0]) == []
+        replies.release()
+        await at.settle()
+        assert caller.said() == [(1, methods.TxSelectOk())]
+
+    play(scene)
+
+
 def test_a_server_that_stops_takes_leave() -> None:
     """Of every client; what a client asks for meanwhile is not done."""
 

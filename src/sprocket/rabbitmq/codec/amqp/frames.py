@@ -13,13 +13,15 @@ Source: `rabbit_reader`, `rabbit_binary_generator`; docs/formats/amqp.md.
 from collections.abc import Sequence
 from enum import IntEnum
 from struct import Struct
-from typing import Final
+from typing import Final, TypeAlias
 
 from sprocket.base.units import KIB
 from sprocket.rabbitmq.codec.amqp import methods
 from sprocket.rabbitmq.codec.amqp.methods import AmqpMethod
 
 Buffer = bytes | bytearray | memoryview
+Content: TypeAlias = tuple[bytes, bytes, Sequence[bytes]]
+"""A method as `methods.encode` gives it, properties as flags and values, and the body in pieces."""
 
 
 class FrameKind(IntEnum):
