@@ -3,12 +3,13 @@
 Each group is a frozen dataclass; a component is given its group and nothing else.
 """
 
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from sprocket.base.units import KIB, MIB
+from sprocket.runtime.settings import ClientLimits, EncryptionSettings, ListenSettings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,3 +62,70 @@ class VhostStoreSettings:
             log_bytes_max=8 * KIB,
             log_file_bytes=2 * KIB,
         )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AmqpSettings:
+    """Where AMQP 0-9-1 is served, and what its clients are offered."""
+
+    port: Annotated[int, Meta(ge=0, le=65535)] = 5672
+    """Port, plain and encrypted; 0 is any free one."""
+    cluster: Annotated[str, Meta(min_length=1, max_length=127)] = "sprocket"
+    """What clients are told that the cluster is called; cluster_name."""
+    loopback_users: tuple[str, ...] = ("guest",)
+    """Users that may log in from this machine only; loopback_users. `guest` has a password that
+    everybody knows."""
+    channel_count_max: Annotated[int, Meta(ge=1, le=65535)] = 2047
+    """Channels of one connection; channel_max."""
+    client_frame_bytes_max: Annotated[int, Meta(ge=4096, le=16 * MIB)] = 128 * KIB
+    """Largest frame; frame_max."""
+    heartbeat_seconds: Annotated[int, Meta(ge=0, le=65535)] = 60
+    """How often each side has to be heard, unless the client wants another interval; heartbeat. 0
+    is never."""
+    body_bytes_max: Annotated[int, Meta(ge=1, le=512 * MIB)] = 128 * MIB
+    """Largest body; max_message_size."""
+    ack_timeout_seconds: Annotated[int, Meta(ge=1, le=31_536_000)] = 1800
+    """A channel that has a message for longer without an acknowledgement is closed;
+    consumer_timeout."""
+    disk_free_bytes_min: Annotated[int, Meta(ge=0)] = 50 * MIB
+    """While less of the disk is free, who publishes is not read (connection.blocked);
+    disk_free_limit. 0 is never."""
+    definitions_path: str = ""
+    """A file of definitions, as `rabbitmqctl export_definitions` writes one, that is taken at each
+    start; load_definitions. Users, permissions and policies become what it says, the rest is
+    added."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AmqpDurabilitySettings:
+    """When a message is confirmed, and how much may be in memory."""
+
+    confirm: Literal["sync", "async"] = "sync"
+    """When a persistent message is confirmed: `sync` when it is on the disk, `async` when the
+    operating system has it (a power failure may lose the last half second)."""
+    confirm_wait_ms_max: Annotated[float, Meta(ge=0, le=100)] = 1.0
+    """How long the event loop waits for a sync at most; it does not wait at all while syncs take
+    longer on average. 0 is never."""
+    confirm_timeout_ms: Annotated[int, Meta(ge=100, le=600_000)] = 5000
+    """What is not on the disk after so long is answered with basic.nack."""
+    unconfirmed_bytes_max: Annotated[int, Meta(ge=1)] = 256 * MIB
+    """When half of this waits for a slow disk, connections that publish much are not read until it
+    has caught up."""
+    connection_unconfirmed_bytes_max: Annotated[int, Meta(ge=1)] = 4 * MIB
+    """How much a connection may publish then before it waits."""
+    held_bytes_max: Annotated[int, Meta(ge=1)] = 64 * MIB
+    """Bodies of messages on the disk that the queues of a virtual host hold in memory, too, so that
+    they need not be read for consumers."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AmqpNodeSettings:
+    """Everything that a node that serves AMQP can be told."""
+
+    server: ListenSettings = field(default_factory=ListenSettings)
+    limits: ClientLimits = field(default_factory=ClientLimits)
+    tls: EncryptionSettings = field(default_factory=EncryptionSettings)
+    amqp: AmqpSettings = field(default_factory=AmqpSettings)
+    amqp_durability: AmqpDurabilitySettings = field(default_factory=AmqpDurabilitySettings)
+    vhost_store: VhostStoreSettings = field(default_factory=VhostStoreSettings)
+    vhost_geometry: VhostGeometry = field(default_factory=VhostGeometry)

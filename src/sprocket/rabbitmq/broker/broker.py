@@ -1,0 +1,171 @@
+"""The node as a whole: constructs its parts, and runs what must happen now and then.
+
+No part gets this object to reach the other parts; `server` is given those that it needs.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from sprocket.base import log
+from sprocket.base.errors import StoreError
+from sprocket.base.place import Place
+from sprocket.rabbitmq.broker.access import Admissions
+from sprocket.rabbitmq.broker.message_ids import MessageIds
+from sprocket.rabbitmq.broker.node_folder import NodeFolder
+from sprocket.rabbitmq.broker.queues import WindowLimits
+from sprocket.rabbitmq.broker.vhost_broker import VhostBroker, VhostFloor
+from sprocket.rabbitmq.settings import AmqpNodeSettings
+from sprocket.runtime.group_commit import FlushMode
+from sprocket.runtime.offload import DiskThread
+from sprocket.runtime.pressure import Pressure
+from sprocket.runtime.snapshots import Snapshots
+from sprocket.runtime.tasks import Tasks
+from sprocket.runtime.timers import EndingTimers
+
+UPKEEP_SECONDS = 1.0
+"""How often queues are looked for that are to be flushed, and the disk is looked at."""
+SNAPSHOT_SECONDS = 60.0
+"""How often the journal of what was declared is made short."""
+LOOK_SECONDS = 0.5
+"""Under async flush, how often what was written is synced."""
+
+_log = log.get_logger(__name__)
+
+
+class AmqpBroker:
+    """Everything that a node is made of.
+
+    Args:
+        place: Where its folder lies, and the clock for everything that has a time.
+        found: The open folder; this stops its stores, its owner closes it.
+        settings: All groups; each part gets its own.
+        pressure: Told how much waits for the disk.
+
+    Threads: event loop only.
+    """
+
+    def __init__(
+        self, place: Place, found: NodeFolder, settings: AmqpNodeSettings, pressure: Pressure
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.users = found.users
+        self.topologies = found.vhosts
+        self.definitions = found.definitions
+        self.admissions = Admissions()
+        """Who is in."""
+        self.is_disk_low = False
+        self.timers = EndingTimers(loop)
+        self._place = place
+        self._found = found
+        self._disk_free_bytes_min = settings.amqp.disk_free_bytes_min
+        self._thread = DiskThread()
+        # A sync waits for no other work of the disk, and none of that for a sync that stalls.
+        self._sync_thread = DiskThread("sprocket-sync")
+        self._declarations = Snapshots(
+            self._thread, self._sync_thread, {"metadata": found.table}, durable=[found.table]
+        )
+        durability = settings.amqp_durability
+        floor = VhostFloor(
+            clock=place.clock,
+            timers=self.timers,
+            thread=self._thread,
+            sync_thread=self._sync_thread,
+            declarations=self._declarations,
+            mode=FlushMode(
+                is_sync=durability.confirm == "sync",
+                wait_seconds_max=durability.confirm_wait_ms_max / 1000,
+                timeout_seconds=durability.confirm_timeout_ms / 1000,
+                look_seconds=LOOK_SECONDS,
+            ),
+            pressure=pressure,
+            windows=WindowLimits(all_bytes=durability.held_bytes_max),
+            ids=MessageIds(),
+        )
+        self.vhosts = {
+            topology.vhost.name: VhostBroker(topology, found.stores[topology.vhost.name], floor)
+            for topology in found.vhosts
+        }
+        self._tasks = Tasks("amqp broker")
+
+    def start(self, disk_is_low: Callable[[bool], None]) -> None:
+        """Begin what happens now and then.
+
+        Args:
+            disk_is_low: Told when that changes.
+        """
+
+        def look() -> None:
+            self._look_at_disk(disk_is_low)
+
+        look()
+        for vhost in self.vhosts.values():
+            vhost.commits.start()
+        for seconds, work, name in (
+            (UPKEEP_SECONDS, self.upkeep, "upkeep"),
+            (UPKEEP_SECONDS, look, "disk"),
+            (SNAPSHOT_SECONDS, self._declarations.begin, "snapshots"),
+        ):
+            self._tasks.spawn(_every(seconds, work, name), name)
+
+    def upkeep(self) -> None:
+        """Flush queues that are due; every second."""
+        for vhost in self.vhosts.values():
+            vhost.upkeep()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is under way that will end by itself."""
+        return all(vhost.is_quiet for vhost in self.vhosts.values()) and not (
+            self._thread.waiting_count or self._sync_thread.waiting_count
+        )
+
+    async def settle(self) -> None:
+        """Wait until everybody who waits has an answer."""
+        for vhost in self.vhosts.values():
+            await vhost.settle()
+
+    async def stop(self) -> None:
+        """End everything and stop the stores cleanly: all that was answered is on the disk."""
+        await self._tasks.close()
+        self.timers.end()
+        for vhost in self.vhosts.values():
+            vhost.stop()
+        await self._sync_thread.stop()
+        await self._thread.stop()
+        closing = DiskThread("sprocket-closing")
+        with ExitStack() as last:
+            for name in list(self.vhosts):
+                last.callback(self._found.stores.pop(name).close)
+            for name, vhost in self.vhosts.items():
+                await _driven(closing, vhost, name)
+        await closing.stop()
+
+    def _look_at_disk(self, disk_is_low: Callable[[bool], None]) -> None:
+        free = self._place.disk.free_bytes(self._place.folder)
+        is_low = free < self._disk_free_bytes_min
+        if is_low != self.is_disk_low:
+            self.is_disk_low = is_low
+            _log.warning("free space of the disk", free_bytes=free, is_low=is_low)
+            disk_is_low(is_low)
+
+
+async def _driven(thread: DiskThread, vhost: VhostBroker, name: str) -> None:
+    """Stop a store cleanly; if it cannot be, the next start looks at everything."""
+    ended: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+    thread.drive(vhost.store.close_steps(), ended.set_result)
+    error = await ended
+    if isinstance(error, StoreError):
+        _log.error("a virtual host is not stopped cleanly", vhost=name, why=str(error))
+    elif error is not None:
+        raise error
+
+
+async def _every(seconds: float, work: Callable[[], None], name: str) -> None:
+    """Work now and then, for ever: a disk that is full today may not be tomorrow."""
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            work()
+        except StoreError as error:
+            _log.error("a round of the broker failed; trying again", round=name, why=str(error))

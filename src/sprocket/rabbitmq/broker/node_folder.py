@@ -1,0 +1,135 @@
+"""What a node keeps: declarations, and a store for each virtual host.
+
+<folder>/sprocket.lock           locked while somebody has it open
+<folder>/metadata.json, …        declarations, see `store.metadata_table`
+<folder>/msg_stores/vhosts/…     a folder for each virtual host, as in RabbitMQ's own
+"""
+
+from contextlib import ExitStack
+from typing import Final
+
+from sprocket.base import log
+from sprocket.base.disk import Disk, Lock, read_file, steps
+from sprocket.base.errors import RequestRefused, SettingsError, StoreError, WireError
+from sprocket.base.progress import Step
+from sprocket.rabbitmq.broker import first_start
+from sprocket.rabbitmq.broker.access import Users
+from sprocket.rabbitmq.broker.definitions import Definitions, Followers, Report
+from sprocket.rabbitmq.broker.policies import Policies
+from sprocket.rabbitmq.broker.topology import Vhosts
+from sprocket.rabbitmq.codec import definitions as definitions_codec
+from sprocket.rabbitmq.settings import AmqpNodeSettings
+from sprocket.rabbitmq.store.layout import vhost_folder
+from sprocket.rabbitmq.store.metadata_table import MetadataTable
+from sprocket.rabbitmq.store.vhost import VhostPlace, VhostStore
+
+LOCK: Final = "sprocket.lock"
+VHOSTS: Final = "msg_stores/vhosts"
+LIKE_VERSION: Final = "3.10.8"
+"""The RabbitMQ whose definitions these are."""
+
+_log = log.get_logger(__name__)
+
+
+class NodeFolder:
+    """See the head of the module; `open` makes one.
+
+    Attributes:
+        folder: The path.
+        table: Declarations.
+        users: Who may come in.
+        policies: For queues and exchanges.
+        vhosts: What was declared.
+        definitions: Writes and takes all of that.
+        stores: Those that are open, by virtual host; who stops one cleanly takes it out.
+
+    Threads: one at a time.
+    """
+
+    def __init__(self, disk: Disk, folder: str, lock: Lock, settings: AmqpNodeSettings) -> None:
+        self.folder = folder
+        self._disk = disk
+        self._lock = lock
+        self._settings = settings
+        self._is_closed = False
+        self.table = MetadataTable(disk, folder)
+        self.users = Users(self.table, settings.amqp.loopback_users)
+        self.policies = Policies(self.table)
+        self.vhosts = Vhosts(self.table, self.users, self.policies)
+        self.definitions = Definitions(
+            self.table, self.users, self.vhosts, self.policies, LIKE_VERSION
+        )
+        self.stores: dict[str, VhostStore] = {}
+
+    @classmethod
+    def open(cls, disk: Disk, folder: str, settings: AmqpNodeSettings, step: Step) -> "NodeFolder":
+        """Open a node's folder, made if it is missing, whatever its last end was.
+
+        Args:
+            disk: Where it lies.
+            folder: Its path.
+            settings: All groups.
+            step: Is told how far it is.
+
+        Raises:
+            StoreLocked: Somebody has it open.
+            ForeignStore: It is something else.
+            SettingsError: The definitions that settings name cannot be taken.
+            DiskFull, DiskFailed, StoreFailed: Nothing is lost; it may be tried again.
+        """
+        disk.make_folder(folder)
+        with ExitStack() as undo:
+            lock = disk.lock(f"{folder}/{LOCK}")
+            undo.callback(lock.release)
+            found = cls(disk, folder, lock, settings)
+            undo.pop_all()
+            undo.callback(found.close)
+            first_start.prepare(found.users, found.vhosts)
+            if settings.amqp.definitions_path:
+                found._take(settings.amqp.definitions_path)
+            for topology in found.vhosts:
+                found._open_store(topology.vhost.name, step)
+            undo.pop_all()
+            return found
+        raise AssertionError("unreachable")
+
+    def close(self) -> None:
+        """Give everything up; stores that are still open are left as after a crash."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        with ExitStack() as last:
+            last.callback(self._lock.release)
+            last.callback(self.table.close)
+            for store in self.stores.values():
+                last.callback(store.close)
+
+    def _open_store(self, vhost: str, step: Step) -> None:
+        folder = f"{self.folder}/{VHOSTS}/{vhost_folder(vhost)}"
+        settings = self._settings
+        store = VhostStore.open(
+            VhostPlace(self._disk, folder, vhost),
+            settings.vhost_store,
+            settings.vhost_geometry,
+            step,
+        )
+        self.stores[vhost] = store
+        for damage in store.report.damage:
+            _log.error("damage was found", vhost=vhost, what=damage)
+
+    def _take(self, path: str) -> None:
+        """Take definitions from a file."""
+        followers = Followers(
+            vhost_made=lambda _: None,  # all of this is looked at once the file is taken
+            queue_made=lambda _: None,
+            queues_changed=lambda _: None,
+        )
+        report = Report()
+        try:
+            file = definitions_codec.decode(read_file(self._disk, path))
+            steps.run(self.definitions.take_steps(file, followers, report))
+        except RequestRefused as error:
+            raise SettingsError(f"amqp.definitions_path: {path}: {error.remark}") from error
+        except (WireError, StoreError) as error:
+            raise SettingsError(f"amqp.definitions_path: {path}: {error}") from error
+        _log.info("definitions were taken", path=path, **report.taken)

@@ -1,0 +1,354 @@
+"""One virtual host that runs: its exchanges and bindings, its queues, and the store of those.
+
+    client ── VhostTopology: what there is, and as what ── Snapshots: declarations are durable
+       │
+       └──── BrokerQueue: messages ── StoredQueue ── GroupCommit: messages are durable
+
+Invariants
+
+1. A queue is in the topology exactly as long as it is here; who has taken it from the one takes it
+   from the other before anything else can happen.
+2. What is answered as declared, deleted or confirmed is durable.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sprocket.base import log
+from sprocket.base.clock import Clock
+from sprocket.base.disk import Steps
+from sprocket.base.errors import StoreError
+from sprocket.rabbitmq.broker.channels import DirectReplies
+from sprocket.rabbitmq.broker.commits import CommitDesk, Committed
+from sprocket.rabbitmq.broker.message_ids import MessageIds
+from sprocket.rabbitmq.broker.publishing import Publishing
+from sprocket.rabbitmq.broker.queues import (
+    BrokerQueue,
+    DeadLetters,
+    FewReads,
+    QueueServices,
+    Turns,
+    WindowLimits,
+    Windows,
+)
+from sprocket.rabbitmq.broker.topology import Headers, QueueDeclared, Requester, VhostTopology
+from sprocket.rabbitmq.broker.vhost_log import NothingFollows, VhostLog
+from sprocket.rabbitmq.codec.amqp import properties
+from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
+from sprocket.rabbitmq.model.fields import NO_FIELDS, FieldTable
+from sprocket.rabbitmq.model.message import BasicMessage
+from sprocket.rabbitmq.model.names import QueueName
+from sprocket.rabbitmq.store.vhost import VhostStore
+from sprocket.runtime.group_commit import FlushMode, GroupCommit, Machine
+from sprocket.runtime.offload import DiskThread
+from sprocket.runtime.pressure import Pressure
+from sprocket.runtime.snapshots import Snapshots
+from sprocket.runtime.timers import Timer, Timers
+
+WRITE_SECONDS = 0.1
+"""How soon what nobody waits for is made durable: acknowledgements, messages without confirms."""
+
+_log = log.get_logger(__name__)
+
+Failed = Callable[[StoreError], None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VhostFloor:
+    """What all virtual hosts of a node stand on."""
+
+    clock: Clock
+    timers: Timers
+    thread: DiskThread
+    """For reads and upkeep."""
+    sync_thread: DiskThread
+    declarations: Snapshots
+    """Makes durable what was declared."""
+    mode: FlushMode
+    pressure: Pressure
+    windows: WindowLimits
+    ids: MessageIds
+
+
+class VhostBroker:
+    """See the head of the module.
+
+    Args:
+        topology: What was declared.
+        store: The messages of durable queues; the owner of this closes it.
+        floor: What it stands on.
+
+    Threads: event loop only.
+    """
+
+    def __init__(self, topology: VhostTopology, store: VhostStore, floor: VhostFloor) -> None:
+        self.topology = topology
+        self.store = store
+        self.name = topology.vhost.name
+        self.turns = Turns(floor.timers)
+        self.replies = DirectReplies()
+        """Who waits for replies."""
+        self.commits: GroupCommit[Committed, list[tuple[Committed, StoreError | None]]]
+        self.commits = GroupCommit(
+            VhostLog(store.log, floor.declarations.begin_sync),
+            CommitDesk(),
+            NothingFollows(),
+            Machine(floor.timers, floor.clock, floor.thread, floor.sync_thread),
+            floor.mode,
+            floor.pressure,
+        )
+        self.publishing = Publishing(topology, self.route, self.replies, floor.ids)
+        self.declarations = floor.declarations
+        self._clock = floor.clock
+        self._timers = floor.timers
+        self._thread = floor.thread
+        self._services = QueueServices(
+            owner=self,
+            turns=self.turns,
+            timers=floor.timers,
+            clock=floor.clock,
+            windows=Windows(floor.windows),
+            reads=FewReads(floor.thread),
+            dead_letters=DeadLetters(
+                self._route_letter, floor.clock.now_ms, floor.ids.next, self.turns.mark
+            ),
+        )
+        self._queues: dict[str, BrokerQueue] = {}
+        self._going: dict[str, list[Callable[[], None]]] = {}
+        """Who waits for the end of deletions, by the names of queues whose files still go."""
+        self._write_timer: Timer | None = None
+        self._is_in_upkeep = self._is_stopped = False
+        for queue in topology.queues():
+            self._add(queue)
+        unclaimed = [one for one in store.unclaimed.values() if one.unacked_count()]
+        if unclaimed:
+            count = sum([one.unacked_count() for one in unclaimed])
+            _log.warning(
+                "there are messages of queues that nobody has declared; they are kept, and are in "
+                "the queues once those are declared",
+                vhost=self.name,
+                queues=len(unclaimed),
+                messages=count,
+            )
+
+    # Queues.
+
+    @property
+    def queues(self) -> Sequence[BrokerQueue]:
+        """All of them."""
+        return list(self._queues.values())
+
+    def queue(self, name: str, requester: Requester) -> BrokerQueue:
+        """Return a queue that somebody wants to use.
+
+        Raises:
+            RequestRefused: NOT_FOUND; RESOURCE_LOCKED if another connection owns it.
+        """
+        return self._queues[self.topology.queue(name, requester).name]
+
+    def is_going(self, name: str) -> bool:
+        """Whether files of a deleted queue of that name are still being taken away."""
+        return name in self._going
+
+    def when_gone(self, name: str, then: Callable[[], None]) -> None:
+        """Call `then` when they are."""
+        self._going[name].append(then)
+
+    def declare(self, wanted: DeclaredQueue, requester: Requester) -> QueueDeclared:
+        """Add a queue, or find that it is there and the same; its name is not `is_going`.
+
+        Raises:
+            RequestRefused: See `VhostTopology.declare_queue`.
+            DiskFull, DiskFailed: All is as before.
+        """
+        declared = self.topology.declare_queue(wanted, requester)
+        if declared.is_new:
+            self._add(declared.queue)
+        else:
+            self._queues[declared.queue.name].touch()
+        return declared
+
+    def delete(
+        self,
+        name: str,
+        requester: Requester,
+        done: Callable[[int], None],
+        failed: Failed,
+        *,
+        if_unused: bool,
+        if_empty: bool,
+    ) -> None:
+        """Delete a queue, if it is there; `done` is told how many messages were ready in it.
+
+        Raises:
+            RequestRefused: It may not be deleted, or not now.
+            DiskFull, DiskFailed: All is as before.
+        """
+        found = self.topology.deletable_queue(name, requester)
+        if found is None:
+            done(0)
+            return
+        queue = self._queues[found.name]
+        queue.check_removal(if_unused=if_unused, if_empty=if_empty)
+        count = self._remove(queue)
+
+        def durable(error: StoreError | None) -> None:
+            if error is None:
+                done(count)
+            else:
+                failed(error)
+
+        def gone() -> None:
+            self.declarations.when_durable(durable)
+
+        if self.is_going(found.name):
+            self.when_gone(found.name, gone)
+        else:
+            gone()
+
+    def delete_of(self, connection: int) -> None:
+        """Delete the queues that end with a connection."""
+        for queue in self.topology.queues_of(connection):
+            self._remove(self._queues[queue.name])
+
+    def unused(self, queue: BrokerQueue, /) -> None:
+        """Delete a queue whose last consumer is gone, or that nobody has used for too long."""
+        if queue.is_deleted:
+            return
+        try:
+            self._remove(queue)
+        except StoreError as error:
+            _log.error("an unused queue cannot be deleted", queue=queue.label, why=str(error))
+
+    def changed(self, queues: Sequence[DeclaredQueue]) -> None:
+        """Note that other policies are in force for some queues."""
+        for one in queues:
+            queue = self._queues.get(one.name)
+            if queue is not None:
+                queue.set_options(self.topology.options(one))
+
+    # Messages.
+
+    def route(self, exchange: str, keys: Sequence[str], headers: Headers) -> Sequence[BrokerQueue]:
+        """Return the queues that a message gets into which is published to an exchange."""
+        queues = self._queues
+        return [queues[name] for name in self.topology.route(exchange, keys, headers).queues]
+
+    # The log.
+
+    def note_write(self) -> None:
+        """Note that there may be something to make durable for which nobody waits."""
+        if self._write_timer is None and not self._is_stopped:
+            self._write_timer = self._timers.call_later(WRITE_SECONDS, self._write)
+
+    def upkeep(self) -> None:
+        """Flush queues that are due, and give back room; called every second."""
+        self._write_waiting()
+        if self._is_in_upkeep or self._is_stopped:
+            return
+        self._is_in_upkeep = True
+        due = self.store.flush_due(self._clock.monotonic())
+
+        def work() -> Steps:
+            yield from self.store.flush_steps(due)
+            yield from self.store.collect_steps()
+
+        def done(error: BaseException | None) -> None:
+            self._is_in_upkeep = False
+            if isinstance(error, StoreError):
+                _log.error("upkeep failed; trying again", vhost=self.name, why=str(error))
+            elif error is not None:
+                raise error
+
+        self._thread.drive(work(), done)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is under way that will end by itself."""
+        return not (
+            self._going
+            or self._is_in_upkeep
+            or self.commits.waiting_count
+            or self.store.log.waiting_bytes
+        )
+
+    async def settle(self) -> None:
+        """Do what is due, and wait until everybody who waits has an answer."""
+        self.turns.run()
+        self.commits.wait(_Nobody())
+        await self.commits.settle()
+
+    def stop(self) -> None:
+        """Do nothing more; what still waits is refused."""
+        self._is_stopped = True
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+        self.commits.close()
+
+    # Below.
+
+    def _add(self, queue: DeclaredQueue) -> None:
+        options = self.topology.options(queue)
+        storages = []
+        if queue.is_durable:
+            priority = options.max_priority
+            parts: Sequence[int | None] = [None] if priority is None else range(priority + 1)
+            storages = [self.store.queue(QueueName(self.name, queue.name, part)) for part in parts]
+        self._queues[queue.name] = BrokerQueue(
+            QueueName(self.name, queue.name),
+            options,
+            storages,
+            self._services,
+            is_auto_delete=queue.is_auto_delete,
+        )
+
+    def _remove(self, queue: BrokerQueue) -> int:
+        """Take a queue away; return how many messages were ready."""
+        name = queue.label
+        self.topology.remove_queue(name)
+        del self._queues[name]
+        count = queue.delete()
+        if queue.is_durable:
+            self._going[name] = []
+
+            def gone(error: BaseException | None) -> None:
+                if isinstance(error, StoreError):
+                    _log.error("files of a deleted queue stay", queue=name, why=str(error))
+                elif error is not None:
+                    raise error
+                for then in self._going.pop(name):
+                    then()
+
+            self._thread.drive(queue.remove_steps(), gone)
+        return count
+
+    def _route_letter(self, exchange: str, message: BasicMessage) -> Sequence[BrokerQueue]:
+        if self.topology.find_exchange(exchange) is None:
+            return ()
+
+        def headers() -> FieldTable:
+            held = message.properties
+            known = properties.decode(held) if isinstance(held, bytes) else held
+            return NO_FIELDS if known.headers is None else known.headers
+
+        return self.route(exchange, message.routing_keys, headers)
+
+    def _write(self) -> None:
+        self._write_timer = None
+        self._write_waiting()
+        if self.store.is_flush_due:
+            self.upkeep()
+
+    def _write_waiting(self) -> None:
+        if self.store.log.waiting_bytes and not self.commits.waiting_count:
+            self.commits.wait(_Nobody())
+
+
+class _Nobody:
+    """Nobody waits, but it is to be durable."""
+
+    records = 0
+    waiting_count = 1
+
+    def committed(self, error: StoreError | None) -> None:
+        """Note it; what failed is said by the commit itself."""
