@@ -249,7 +249,10 @@ def test_repository_stands_alone(what: str) -> None:
 
 MAY_NEED_NUMPY = (
     "cli.folder",
+    "rabbitmq.broker",
     "rabbitmq.codec.index",
+    "rabbitmq.server.handlers",
+    "rabbitmq.server.tenancy",
     "rabbitmq.store",
     "rocketmq.broker",
     "rocketmq.codec.columns",
@@ -417,7 +420,7 @@ def test_tests_import_from_a_face_what_it_exports() -> None:
 
 
 FLOORS = ("base", "runtime", "node")
-OF_A_PRODUCT = ("node/products.py", "node/rocketmq.py")
+OF_A_PRODUCT = ("node/products.py", "node/rabbitmq.py", "node/rocketmq.py")
 """A file for each product, and the table of them."""
 OF_ONE_PRODUCT = re.compile(
     r"(?<!sp)rocketmq|name ?server|consume ?queue|commit ?log|fastjson|netty"

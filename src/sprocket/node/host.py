@@ -108,6 +108,10 @@ class Product:
     """Opens what it keeps, and returns what lets clients in."""
     folder: str = ""
     """Where its files lie in a folder that it shares with other products."""
+    keeps_folder: bool = False
+    """Whether they lie there, too, if it runs alone."""
+    port_hint: str = ""
+    """What people are told to do about a port that is taken."""
     foreign: Callable[[bytes, str], ForeignSettings] | None = None
     """Reads a settings file of the program that it is made after."""
 
@@ -160,11 +164,11 @@ class Host:
         async with AsyncExitStack() as parts:
             for product in products:
                 for name, number in product.ports(given).items():
-                    bound[name] = await listening.bind(number)
+                    bound[name] = await listening.bind(number, product.port_hint)
                     parts.callback(bound[name].close)
             served: dict[str, Serve] = {}
             for product in products:
-                inside = product.folder if len(products) > 1 else ""
+                inside = product.folder if len(products) > 1 or product.keeps_folder else ""
                 site = Site(
                     place=Place(disk, f"{folder}/{inside}" if inside else folder, clock),
                     lodgers=frozenset(one.folder for one in products if one.folder != inside),

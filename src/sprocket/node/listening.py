@@ -1,5 +1,6 @@
 """Where a host listens, and under which address others are told to reach it."""
 
+import errno
 import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -27,14 +28,18 @@ class Listening:
             limits=limits, idle_seconds_max=server.idle_close_seconds
         )
 
-    async def bind(self, port: int) -> Bound:
+    async def bind(self, port: int, hint: str = "") -> Bound:
         """Take one port, 0 for any free one; nobody is let in before `open`.
+
+        Args:
+            port: Which.
+            hint: What people are told to do if somebody has it.
 
         Raises:
             SettingsError: The port is in use, or the address none of this machine.
         """
         host = self._server.host
-        with _refusing(host, port):
+        with _refusing(host, port, hint):
             return await driver.bind(host, port)
 
     async def open(
@@ -58,12 +63,15 @@ class Listening:
 
 
 @contextmanager
-def _refusing(host: str, port: int) -> Iterator[None]:
+def _refusing(host: str, port: int, hint: str = "") -> Iterator[None]:
     """Make what the system says of an address a matter of settings."""
     try:
         yield
     except OSError as error:
-        raise SettingsError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        advice = f" ({hint})" if hint and error.errno == errno.EADDRINUSE else ""
+        raise SettingsError(
+            f"cannot listen on {host}:{port}: {error.strerror or error}{advice}"
+        ) from error
 
 
 def is_private(address: str) -> bool:

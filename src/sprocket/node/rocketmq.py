@@ -269,6 +269,7 @@ NAMESERVER = Product(
     ports=_nameserver_ports,
     open=_open_nameserver,
     folder=NAMESERVER_FOLDER,
+    port_hint="NameServer: server.nameserver_port is another",
     foreign=read_nameserver_conf,
 )
 BROKER = Product(
@@ -276,6 +277,7 @@ BROKER = Product(
     settings=Settings,
     ports=_broker_ports,
     open=_open_broker,
+    port_hint="RocketMQ's broker: server.broker_port is another",
     foreign=read_broker_conf,
 )
 

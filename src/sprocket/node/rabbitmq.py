@@ -1,0 +1,173 @@
+"""A node that speaks AMQP 0-9-1 as RabbitMQ does.
+
+What it is made of is imported when it is opened, so that whoever only asks for its settings does
+not pay for it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sprocket.base.clock import Clock
+from sprocket.base.disk import Disk
+from sprocket.base.settings import Loaded
+from sprocket.node.host import Host, Product, Running, Serve, Site
+from sprocket.rabbitmq.settings import AmqpNodeSettings
+
+if TYPE_CHECKING:
+    from sprocket.rabbitmq.broker.broker import AmqpBroker
+    from sprocket.rabbitmq.server.amqp_server import AmqpServer
+    from sprocket.rabbitmq.store.recovery import VhostReport
+
+FOLDER = "rabbitmq"
+"""What the node keeps, in a folder that it shares with others."""
+OVERDUE_SECONDS = 60.0
+"""How often unacknowledged messages are looked at, RabbitMQ's interval."""
+
+_MEANING = {
+    "sync": "on the disk (one fdatasync covers everybody who waits)",
+    "async": "handed to the operating system; a power cut may lose the last half second",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunningAmqp(Running):
+    """A node that lets clients in."""
+
+    broker: "AmqpBroker"
+    server: "AmqpServer"
+    reports: "Mapping[str, VhostReport]"
+    """What was found in the folder of each virtual host."""
+
+
+def _ports(given: Loaded[object]) -> Mapping[str, int]:
+    return {"amqp": given.of(AmqpNodeSettings).amqp.port}
+
+
+async def _open(site: Site) -> Serve:
+    """Open the node's folder."""
+    from sprocket.rabbitmq.broker.node_folder import NodeFolder
+
+    settings, place = site.given.of(AmqpNodeSettings), site.place
+    found = await site.open(lambda step: NodeFolder.open(place.disk, place.folder, settings, step))
+
+    async def serve() -> RunningAmqp:
+        import asyncio
+
+        from sprocket.node.listening import told_host
+        from sprocket.rabbitmq.broker.broker import AmqpBroker
+        from sprocket.rabbitmq.server.amqp_server import AmqpServer
+        from sprocket.rabbitmq.server.connection import WireLimits
+        from sprocket.rabbitmq.server.greeting import Greeting
+        from sprocket.rabbitmq.server.login import AMQPLAIN, EXTERNAL, PLAIN
+        from sprocket.rabbitmq.server.tenancy import UserEntrance
+        from sprocket.runtime.driver import address
+        from sprocket.runtime.pressure import Pressure
+
+        own, durability = settings.amqp, settings.amqp_durability
+        reports = {name: store.report for name, store in found.stores.items()}
+        pressure = Pressure(
+            durability.unconfirmed_bytes_max, durability.connection_unconfirmed_bytes_max
+        )
+        broker = AmqpBroker(place, found, settings, pressure)
+        mechanisms: tuple[str, ...] = (PLAIN, AMQPLAIN)
+        if settings.tls.client_auth != "none":
+            mechanisms += (EXTERNAL,)
+        entrance = UserEntrance(broker, place.clock)
+        server = AmqpServer(
+            entrance,
+            Greeting(own.cluster, mechanisms),
+            WireLimits(
+                channel_max=own.channel_count_max,
+                frame_bytes_max=own.client_frame_bytes_max,
+                heartbeat_seconds=own.heartbeat_seconds,
+                message_bytes_max=own.body_bytes_max,
+            ),
+            place.clock,
+            asyncio.get_running_loop(),
+        )
+
+        def disk_is_low(is_low: bool) -> None:
+            server.alarms.set(["disk"] if is_low else [])
+
+        def look_for_overdue() -> None:
+            entrance.check_overdue(own.ack_timeout_seconds)
+            broker.timers.call_later(OVERDUE_SECONDS, look_for_overdue)
+
+        async def finish() -> None:
+            server.stop()
+            await broker.settle()
+
+        broker.start(disk_is_low)
+        broker.timers.call_later(OVERDUE_SECONDS, look_for_overdue)
+        site.parts.push_async_callback(broker.stop)
+        await site.listen("amqp", server.connection, server.on_event, pressure)
+        site.parts.push_async_callback(finish)
+        told = address(told_host(settings.server), site.ports["amqp"])
+        return RunningAmqp(
+            ready={"amqp": told},
+            rows=[
+                ("AMQP", told),
+                ("confirmed means", _MEANING[durability.confirm]),
+                *((f"recovery of {name}", _text(one)) for name, one in reports.items()),
+            ],
+            broker=broker,
+            server=server,
+            reports=reports,
+        )
+
+    return serve
+
+
+def _text(report: "VhostReport") -> str:
+    """Return what was found in a virtual host's folder, in one line."""
+    have = f"{report.messages:,} messages in {report.queues:,} queues"
+    if report.clean_stop:
+        return f"nothing to do after a clean stop; {have}"
+    text = f"looked at everything: {have}, cut {report.cut_bytes:,} bytes"
+    if report.lost:
+        text += f", {report.lost:,} messages are missing"
+    if report.damage:
+        text += f"; damage in {len(report.damage)} places"
+    return text
+
+
+AMQP = Product(
+    name="amqp",
+    settings=AmqpNodeSettings,
+    ports=_ports,
+    open=_open,
+    folder=FOLDER,
+    keeps_folder=True,
+    port_hint="AMQP: --amqp-port takes another, --no-amqp serves RocketMQ alone",
+)
+
+
+class AmqpNode:
+    """A node that runs, for a program that has it at hand.
+
+    Threads: event loop only.
+    """
+
+    def __init__(self, host: Host) -> None:
+        found = host.running["amqp"]
+        assert isinstance(found, RunningAmqp)
+        self.address = found.ready["amqp"]
+        self.broker = found.broker
+        self.server = found.server
+        self.reports = found.reports
+        """What was found in the folder of each virtual host."""
+        self.stop = host.stop
+
+    @classmethod
+    async def start(
+        cls,
+        settings: AmqpNodeSettings,
+        folder: str,
+        *,
+        disk: Disk | None = None,
+        clock: Clock | None = None,
+    ) -> "AmqpNode":
+        """See `Host.start`."""
+        given: Loaded[object] = Loaded(root=settings, origins={})
+        return cls(await Host.start([AMQP], given, folder, disk=disk, clock=clock))

@@ -1,0 +1,485 @@
+"""One channel: every method that a client may send on it, given to the services of its vhost.
+
+Invariants
+
+1. Answers come in the order of the questions. What has to wait holds the connection until it is
+   answered (`Replies.hold`).
+2. A declaration is answered when it is durable; so is what takes one back.
+3. Whatever a service refuses closes the channel, or, by its code, the connection.
+
+Source: `rabbit_channel`; docs/formats/amqp.md.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from sprocket.base import log
+from sprocket.base.clock import Clock
+from sprocket.base.errors import RequestRefused, StoreError
+from sprocket.rabbitmq.broker.access import Need
+from sprocket.rabbitmq.broker.channels import REPLY_TO, BrokerChannel, Got
+from sprocket.rabbitmq.broker.publishing import Publisher, Submission
+from sprocket.rabbitmq.broker.queues import BrokerQueue
+from sprocket.rabbitmq.broker.topology import Requester, check_consumption
+from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
+from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode, methods
+from sprocket.rabbitmq.model.binding import Binding, Destination, binding
+from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
+from sprocket.rabbitmq.model.exchange import DELAYED, Exchange
+from sprocket.rabbitmq.model.resource import ResourceKind, queue_resource
+from sprocket.rabbitmq.server.connection import Published
+from sprocket.rabbitmq.server.handlers.told_client import ToldClient
+from sprocket.rabbitmq.server.session import Replies
+
+_PRIORITY = "x-priority"
+
+_log = log.get_logger(__name__)
+
+T = TypeVar("T")
+Failed = Callable[[StoreError], None]
+
+
+class ChannelMethods:
+    """See the head of the module; a `session.ChannelService`.
+
+    Args:
+        vhost: Where the client is.
+        requester: Who it is to the topology.
+        publisher: And to those who publish.
+        replies: Takes what is said to it.
+        understands: The capabilities that it has.
+        clock: Of the machine.
+        closed: Called once when the channel ends.
+
+    Threads: event loop only.
+    """
+
+    def __init__(
+        self,
+        vhost: VhostBroker,
+        requester: Requester,
+        publisher: Publisher,
+        replies: Replies,
+        understands: frozenset[str],
+        clock: Clock,
+        closed: Callable[["ChannelMethods"], None],
+    ) -> None:
+        self._vhost = vhost
+        self._topology = vhost.topology
+        self._requester = requester
+        self._access = requester.access
+        self._publisher = publisher
+        self._replies = replies
+        self._client = ToldClient(replies, understands, self._fail)
+        self._busy_with: methods.AmqpMethod | None = None
+        """What the channel has not answered yet."""
+        self._is_closed = False
+        self._closed = closed
+        self._channel = BrokerChannel(
+            self._client, vhost.turns, vhost.commits, vhost.replies, clock
+        )
+
+    def check_overdue(self, timeout_seconds: float) -> None:
+        """Close the channel if its client has had something for too long."""
+        if self._channel.is_overdue(timeout_seconds):
+            why = (
+                f"delivery acknowledgement on channel {self._replies.number} timed out. Timeout "
+                f"value used: {round(timeout_seconds * 1000)} ms. This timeout value can be "
+                "configured, see consumers doc guide to learn more"
+            )
+            self._replies.fail(AmqpError(ReplyCode.PRECONDITION_FAILED, why))
+
+    # What the session tells.
+
+    def published(self, event: Published) -> None:
+        """Take a message."""
+        method = event.method
+        if method.immediate:
+            raise _not_implemented("immediate=true")
+        given = Submission(
+            method.exchange,
+            method.routing_key,
+            method.mandatory,
+            event.properties,
+            event.envelope,
+            tuple(event.fragments),
+        )
+        try:
+            publication = self._vhost.publishing.publication(
+                given, self._publisher, self._reply_key
+            )
+            self._channel.publish(publication)
+        except RequestRefused as refusal:
+            raise _as_amqp(refusal) from refusal
+        self._vhost.note_write()
+
+    def called(self, method: methods.AmqpMethod) -> None:
+        """Do what a method asks for."""
+        try:
+            self._do(method)
+        except RequestRefused as refusal:
+            raise _as_amqp(refusal) from refusal
+        except StoreError as error:
+            raise _failed(error) from error
+
+    def close(self) -> None:
+        """Give back what the channel holds."""
+        self._is_closed = True
+        self._channel.close()
+        self._answered()
+        self._vhost.note_write()
+        self._closed(self)
+
+    # Methods.
+
+    def _do(self, method: methods.AmqpMethod) -> None:
+        send, channel = self._replies.send, self._channel
+        match method:
+            case methods.BasicAck():
+                channel.ack(method.delivery_tag, is_multiple=method.multiple)
+                self._vhost.note_write()
+            case methods.BasicReject():
+                channel.reject(method.delivery_tag, is_requeue=method.requeue)
+                self._vhost.note_write()
+            case methods.BasicNack():
+                channel.reject(
+                    method.delivery_tag, is_multiple=method.multiple, is_requeue=method.requeue
+                )
+                self._vhost.note_write()
+            case methods.BasicGet():
+                self._get(method)
+            case methods.BasicConsume():
+                self._consume(method)
+            case methods.BasicCancel():
+                channel.cancel(method.consumer_tag)
+                if not method.nowait:
+                    send(methods.BasicCancelOk(method.consumer_tag))
+            case methods.BasicQos():
+                if method.prefetch_size:
+                    raise _not_implemented(f"prefetch_size!=0 ({method.prefetch_size})")
+                channel.qos(method.prefetch_count, is_global=method.is_global)
+                send(methods.BasicQosOk())
+            case methods.BasicRecover() | methods.BasicRecoverAsync():
+                if not method.requeue:
+                    raise _not_implemented("requeue=false")
+                channel.recover()
+                if isinstance(method, methods.BasicRecover):
+                    send(methods.BasicRecoverOk())
+            case methods.ExchangeDeclare():
+                self._declare_exchange(method)
+            case methods.ExchangeDelete():
+                self._topology.delete_exchange(
+                    method.exchange, self._requester, if_unused=method.if_unused
+                )
+                self._when_durable(method, None if method.nowait else methods.ExchangeDeleteOk())
+            case methods.ExchangeBind():
+                self._topology.bind(self._of_exchanges(method), self._requester)
+                self._when_durable(method, None if method.nowait else methods.ExchangeBindOk())
+            case methods.ExchangeUnbind():
+                self._topology.unbind(self._of_exchanges(method), self._requester)
+                self._when_durable(method, None if method.nowait else methods.ExchangeUnbindOk())
+            case methods.QueueDeclare():
+                self._declare_queue(method)
+            case methods.QueueBind():
+                self._topology.bind(self._of_queue(method), self._requester)
+                self._when_durable(method, None if method.nowait else methods.QueueBindOk())
+            case methods.QueueUnbind():
+                self._topology.unbind(self._of_queue(method), self._requester)
+                self._when_durable(method, methods.QueueUnbindOk())
+            case methods.QueuePurge():
+                self._purge(method)
+            case methods.QueueDelete():
+                self._delete_queue(method)
+            case methods.ConfirmSelect():
+                channel.confirm_select()
+                if not method.nowait:
+                    send(methods.ConfirmSelectOk())
+            case methods.TxSelect():
+                channel.tx_select()
+                send(methods.TxSelectOk())
+            case methods.TxCommit():
+                self._commit(method)
+            case methods.TxRollback():
+                channel.tx_rollback()
+                send(methods.TxRollbackOk())
+            case methods.ChannelFlow():
+                if not method.active:
+                    raise _not_implemented("active=false")
+                send(methods.ChannelFlowOk(True))
+            case methods.ChannelFlowOk():
+                return  # nobody has asked
+            case methods.AccessRequest():
+                send(methods.AccessRequestOk())
+            case methods.BasicCancelOk():
+                return  # cancellations are told without waiting for this
+            case _:
+                raise AmqpError(ReplyCode.COMMAND_INVALID, "unimplemented method")
+
+    # Exchanges.
+
+    def _declare_exchange(self, method: methods.ExchangeDeclare) -> None:
+        if method.passive:
+            self._topology.check_exchange(method.exchange)
+        else:
+            if method.type == DELAYED:
+                # Nothing keeps its messages yet: better no such exchange than one that loses them.
+                raise AmqpError(ReplyCode.COMMAND_INVALID, f"unknown exchange type '{method.type}'")
+            wanted = Exchange(
+                vhost=self._vhost.name,
+                name=method.exchange,
+                type=method.type,
+                is_durable=method.durable,
+                is_auto_delete=method.auto_delete,
+                is_internal=method.internal,
+                arguments=method.arguments,
+            )
+            self._topology.declare_exchange(wanted, self._requester)
+        self._when_durable(method, None if method.nowait else methods.ExchangeDeclareOk())
+
+    def _of_exchanges(self, method: methods.ExchangeBind | methods.ExchangeUnbind) -> Binding:
+        return binding(
+            self._vhost.name,
+            method.source,
+            Destination(ResourceKind.EXCHANGE, method.destination),
+            method.routing_key,
+            method.arguments,
+        )
+
+    # Queues.
+
+    def _declare_queue(self, method: methods.QueueDeclare) -> None:
+        if method.passive:
+            self._look_at_queue(method)
+            return
+        if self._vhost.is_going(method.queue):
+            self._later(method)
+            return
+        wanted = DeclaredQueue(
+            vhost=self._vhost.name,
+            name=method.queue,
+            is_durable=method.durable,
+            is_auto_delete=method.auto_delete,
+            owner=self._requester.connection if method.exclusive else None,
+            arguments=method.arguments,
+        )
+        declared = self._vhost.declare(wanted, self._requester)
+        name = self._channel.last_queue = declared.queue.name
+        answer = None
+        if not method.nowait:
+            depth = self._vhost.queue(name, self._requester).depth()
+            answer = methods.QueueDeclareOk(name, depth.ready, depth.consumers)
+        self._when_durable(method, answer)
+
+    def _later(self, method: methods.QueueDeclare) -> None:
+        """Declare a queue whose predecessor of the same name still goes."""
+        self._replies.hold()
+
+        def go_on() -> None:
+            try:
+                if not self._is_closed:
+                    self.called(method)
+            except AmqpError as error:
+                self._replies.fail(_about(error, method))
+            self._replies.release()
+
+        self._vhost.when_gone(method.queue, go_on)
+
+    def _look_at_queue(self, method: methods.QueueDeclare) -> None:
+        """Say how much is in a queue; or whether somebody waits for replies."""
+        name = method.queue
+        replies = self._vhost.replies
+        ready, consumers = 0, 1
+        if not (
+            (name == REPLY_TO and self._channel.takes_replies)
+            or (replies.is_key(name) and replies.is_open(name))
+        ):
+            found = self._topology.check_queue(self._named(name), self._requester)
+            queue = self._vhost.queue(found.name, self._requester)
+            queue.touch()
+            name = self._channel.last_queue = found.name
+            depth = queue.depth()
+            ready, consumers = depth.ready, depth.consumers
+        if not method.nowait:
+            self._replies.send(methods.QueueDeclareOk(name, ready, consumers))
+
+    def _of_queue(self, method: methods.QueueBind | methods.QueueUnbind) -> Binding:
+        key = method.routing_key
+        name = self._named(method.queue)
+        if not method.queue and not key:
+            key = name
+        return binding(
+            self._vhost.name,
+            method.exchange,
+            Destination(ResourceKind.QUEUE, name),
+            key,
+            method.arguments,
+        )
+
+    def _purge(self, method: methods.QueuePurge) -> None:
+        queue = self._readable(self._named(method.queue))
+
+        def done(count: int) -> None:
+            if not method.nowait:
+                self._replies.send(methods.QueuePurgeOk(count))
+
+        self._wait(method, queue.purge, done)
+        self._vhost.note_write()
+
+    def _delete_queue(self, method: methods.QueueDelete) -> None:
+        def delete(done: Callable[[int], None], failed: Failed) -> None:
+            self._vhost.delete(
+                self._named(method.queue),
+                self._requester,
+                done,
+                failed,
+                if_unused=method.if_unused,
+                if_empty=method.if_empty,
+            )
+
+        def done(count: int) -> None:
+            if not method.nowait:
+                self._replies.send(methods.QueueDeleteOk(count))
+
+        self._wait(method, delete, done)
+
+    def _named(self, name: str) -> str:
+        """Return the name of a queue; an empty one stands for what was declared last."""
+        if name:
+            return name
+        if not self._channel.last_queue:
+            raise AmqpError(ReplyCode.NOT_FOUND, "no previously declared queue")
+        return self._channel.last_queue
+
+    def _readable(self, name: str) -> BrokerQueue:
+        """Return a queue that the client may read."""
+        self._access.check(Need.READ, queue_resource(name, self._vhost.name))
+        return self._vhost.queue(name, self._requester)
+
+    # Messages.
+
+    def _reply_key(self) -> str:
+        return self._channel.reply_key
+
+    def _consume(self, method: methods.BasicConsume) -> None:
+        if method.queue == REPLY_TO:
+            tag = self._channel.consume_replies(method.consumer_tag, no_ack=method.no_ack)
+            if not method.nowait:
+                self._replies.send(methods.BasicConsumeOk(tag))
+            return
+        name = self._named(method.queue)
+        queue = self._readable(name)
+        check_consumption(self._topology.queue(name, self._requester), method.arguments)
+        given = method.arguments.get(_PRIORITY)
+        priority = given.value if given is not None and isinstance(given.value, int) else 0
+        tag = self._channel.consume(
+            queue,
+            method.consumer_tag,
+            no_ack=method.no_ack,
+            is_exclusive=method.exclusive,
+            priority=priority,
+        )
+        # Deliveries begin at the end of this turn.
+        if not method.nowait:
+            self._replies.send(methods.BasicConsumeOk(tag))
+
+    def _get(self, method: methods.BasicGet) -> None:
+        queue = self._readable(self._named(method.queue))
+        self._channel.get(queue, self._got, no_ack=method.no_ack)
+        self._vhost.note_write()
+        if self._channel.is_busy:
+            self._hold_until_answered(method)
+
+    def _commit(self, method: methods.TxCommit) -> None:
+        self._channel.tx_commit(self._committed)
+        if self._channel.is_busy:
+            self._hold_until_answered(method)
+
+    # Waiting.
+
+    def _when_durable(self, method: methods.AmqpMethod, answer: methods.AmqpMethod | None) -> None:
+        """Answer when all that was declared is durable."""
+
+        def start(done: Callable[[None], None], failed: Failed) -> None:
+            def durable(error: StoreError | None) -> None:
+                if error is None:
+                    done(None)
+                else:
+                    failed(error)
+
+            self._vhost.declarations.when_durable(durable)
+
+        def done(_: None) -> None:
+            if answer is not None:
+                self._replies.send(answer)
+
+        self._wait(method, start, done)
+
+    def _wait(
+        self,
+        method: methods.AmqpMethod,
+        start: Callable[[Callable[[T], None], Failed], None],
+        done: Callable[[T], None],
+    ) -> None:
+        """Begin what ends with one of two calls, perhaps later, and do nothing else until then."""
+        is_ended = is_held = False
+
+        def end() -> None:
+            nonlocal is_ended
+            is_ended = True
+            if is_held:
+                self._replies.release()
+
+        def succeeded(result: T) -> None:
+            done(result)
+            end()
+
+        def failed(error: StoreError) -> None:
+            self._replies.fail(_about(_failed(error), method))
+            end()
+
+        start(succeeded, failed)
+        if not is_ended:
+            is_held = True
+            self._replies.hold()
+
+    def _hold_until_answered(self, method: methods.AmqpMethod) -> None:
+        """Do nothing else until the channel has answered, which it does not if it is closed."""
+        self._busy_with = method
+        self._replies.hold()
+
+    def _answered(self) -> None:
+        if self._busy_with is not None:
+            self._busy_with = None
+            self._replies.release()
+
+    def _got(self, found: Got | None) -> None:
+        self._client.got(found)
+        self._answered()
+
+    def _committed(self) -> None:
+        self._replies.send(methods.TxCommitOk())
+        self._answered()
+
+    def _fail(self, refusal: RequestRefused) -> None:
+        """Close the channel, as something went wrong that it waited for."""
+        error = _as_amqp(refusal)
+        self._replies.fail(error if self._busy_with is None else _about(error, self._busy_with))
+        self._answered()
+
+
+def _as_amqp(refusal: RequestRefused) -> AmqpError:
+    return AmqpError(ReplyCode(refusal.code), refusal.remark)
+
+
+def _not_implemented(why: str) -> AmqpError:
+    return AmqpError(ReplyCode.NOT_IMPLEMENTED, why)
+
+
+def _failed(error: StoreError) -> AmqpError:
+    """Return what a client is told of a disk that does not do what it should."""
+    _log.error("a client's request failed", why=str(error))
+    return AmqpError(ReplyCode.INTERNAL_ERROR, str(error))
+
+
+def _about(error: AmqpError, method: methods.AmqpMethod) -> AmqpError:
+    return AmqpError(error.code, error.explanation, methods.layout_of(method).id)

@@ -1,0 +1,145 @@
+"""Who may come in, and a client in its virtual host.
+
+Source: `rabbit_reader`, `rabbit_direct`; docs/formats/amqp.md.
+"""
+
+import ipaddress
+from collections.abc import Callable, Iterator
+from itertools import count
+
+from sprocket.base.clock import Clock
+from sprocket.base.errors import RequestRefused
+from sprocket.rabbitmq.broker.access import Admissions
+from sprocket.rabbitmq.broker.broker import AmqpBroker
+from sprocket.rabbitmq.broker.publishing import Publisher
+from sprocket.rabbitmq.broker.topology import Requester
+from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
+from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode
+from sprocket.rabbitmq.model.user import User
+from sprocket.rabbitmq.server.handlers import ChannelMethods
+from sprocket.rabbitmq.server.login import Credentials
+from sprocket.rabbitmq.server.session import ChannelService, LoginRefused, Replies, Session, Tenancy
+
+
+class UserEntrance:
+    """Lets users in who have a password and a permission; a `session.Entrance`.
+
+    Args:
+        broker: Knows them.
+        clock: Of the machine.
+
+    Threads: event loop only.
+    """
+
+    def __init__(self, broker: AmqpBroker, clock: Clock) -> None:
+        self._users = broker.users
+        self._topologies = broker.topologies
+        self._vhosts = broker.vhosts
+        self._admissions = broker.admissions
+        self._clock = clock
+        self._numbers = count(1)
+        self._inside: set[VhostTenancy] = set()
+
+    def log_in(self, given: Credentials, session: Session) -> None:
+        """Let a user in, or raise LoginRefused."""
+        is_loopback = ipaddress.ip_address(session.peer.host).is_loopback
+        try:
+            self._users.log_in(given.user, given.password, is_loopback=is_loopback)
+        except RequestRefused as refusal:
+            raise LoginRefused(refusal.remark) from refusal
+
+    def enter(self, vhost: str, session: Session) -> Tenancy:
+        """Let the user of a session into a virtual host. Raises AmqpError."""
+        try:
+            topology = self._topologies.get(vhost)
+            access = self._users.access(session.user, vhost)
+            user = self._users.get(session.user)
+            if user is None:  # removed since it has logged in
+                raise AmqpError(ReplyCode.NOT_ALLOWED, f"user '{session.user}' is deleted")
+            self._admissions.enter(user, topology.vhost)
+        except RequestRefused as refusal:
+            raise AmqpError(ReplyCode(refusal.code), refusal.remark) from refusal
+        requester = Requester(access, next(self._numbers))
+        tenancy = VhostTenancy(
+            self._vhosts[vhost], user, requester, self._admissions, session, self._clock, self._gone
+        )
+        self._inside.add(tenancy)
+        return tenancy
+
+    def check_overdue(self, timeout_seconds: float) -> None:
+        """Close every channel whose client has had something for too long."""
+        for tenancy in list(self._inside):
+            for channel in tenancy.channels():
+                channel.check_overdue(timeout_seconds)
+
+    def _gone(self, tenancy: "VhostTenancy") -> None:
+        self._inside.discard(tenancy)
+
+
+class VhostTenancy:
+    """A client in a virtual host; a `session.Tenancy`.
+
+    Args:
+        vhost: Where it is.
+        user: As whom.
+        requester: Who it is to the topology; has the number of its connection.
+        admissions: Counts connections and channels.
+        session: Its connection.
+        clock: Of the machine.
+        gone: Called once when it leaves.
+
+    Threads: event loop only.
+    """
+
+    def __init__(
+        self,
+        vhost: VhostBroker,
+        user: User,
+        requester: Requester,
+        admissions: Admissions,
+        session: Session,
+        clock: Clock,
+        gone: Callable[["VhostTenancy"], None],
+    ) -> None:
+        self._vhost = vhost
+        self._user = user
+        self._requester = requester
+        self._publisher = Publisher(user, requester.access)
+        self._admissions = admissions
+        self._understands = session.capabilities
+        self._clock = clock
+        self._gone = gone
+        self._channels: set[ChannelMethods] = set()
+
+    def channels(self) -> Iterator[ChannelMethods]:
+        """Give those that are open."""
+        yield from list(self._channels)
+
+    def open_channel(self, replies: Replies) -> ChannelService:
+        """Return what serves a channel. Raises AmqpError."""
+        try:
+            self._admissions.open_channel(self._user)
+        except RequestRefused as refusal:
+            raise AmqpError(ReplyCode(refusal.code), refusal.remark) from refusal
+        opened = ChannelMethods(
+            self._vhost,
+            self._requester,
+            self._publisher,
+            replies,
+            self._understands,
+            self._clock,
+            self._closed,
+        )
+        self._channels.add(opened)
+        return opened
+
+    def leave(self) -> None:
+        """Give back what the connection holds; all its channels are closed."""
+        assert self._requester.connection is not None, "a client has a connection"
+        self._vhost.delete_of(self._requester.connection)
+        self._admissions.leave(self._user.name, self._vhost.name)
+        self._gone(self)
+
+    def _closed(self, channel: ChannelMethods) -> None:
+        self._channels.discard(channel)
+        self._admissions.close_channel(self._user.name)

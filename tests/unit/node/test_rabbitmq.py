@@ -1,0 +1,84 @@
+"""A node that serves AMQP: its folder, its definitions, and what it refuses to start with."""
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sprocket.base.errors import SettingsError, StoreLocked
+from sprocket.base.settings import Loaded
+from sprocket.node.host import Host
+from sprocket.node.rabbitmq import AMQP, AmqpNode
+from sprocket.rabbitmq.settings import AmqpNodeSettings, AmqpSettings
+from sprocket.runtime import driver
+
+SETTINGS = AmqpNodeSettings(amqp=AmqpSettings(port=0))
+
+
+def test_its_files_lie_in_a_folder_of_their_own(tmp_path: Path) -> None:
+    """Whether it runs alone or beside others; a second one cannot have it meanwhile."""
+
+    async def main() -> None:
+        node = await AmqpNode.start(SETTINGS, str(tmp_path))
+        with pytest.raises(StoreLocked):
+            await AmqpNode.start(SETTINGS, str(tmp_path))
+        await node.stop()
+
+    driver.run(main())
+    assert [path.name for path in tmp_path.iterdir()] == ["rabbitmq"]
+    assert (tmp_path / "rabbitmq" / "msg_stores" / "vhosts").is_dir()
+
+
+def test_a_port_that_is_taken_is_told_with_what_to_do(tmp_path: Path) -> None:
+    """One line that names the options."""
+
+    async def main() -> None:
+        server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        taken = replace(SETTINGS, amqp=AmqpSettings(port=port))
+        given: Loaded[object] = Loaded(root=taken, origins={})
+        with pytest.raises(SettingsError, match="--amqp-port takes another, --no-amqp") as caught:
+            await Host.start([AMQP], given, str(tmp_path))
+        assert f"cannot listen on 127.0.0.1:{port}" in str(caught.value)
+        server.close()
+
+    driver.run(main())
+
+
+def test_definitions_are_there_at_the_start(tmp_path: Path) -> None:
+    """Of two virtual hosts; a second start with the same file changes nothing."""
+    path = tmp_path / "definitions.json"
+    queue = {"name": "q", "vhost": "v", "durable": True, "auto_delete": False, "arguments": {}}
+    path.write_text(json.dumps({"vhosts": [{"name": "v"}], "queues": [queue]}))
+    settings = replace(SETTINGS, amqp=AmqpSettings(port=0, definitions_path=str(path)))
+
+    async def main() -> list[dict[str, list[str]]]:
+        found = []
+        for _ in range(2):
+            node = await AmqpNode.start(settings, str(tmp_path / "node"))
+            vhosts = node.broker.vhosts
+            found.append({name: [q.label for q in one.queues] for name, one in vhosts.items()})
+            await node.stop()
+        return found
+
+    assert driver.run(main()) == [{"/": [], "v": ["q"]}] * 2
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [("{", "definitions.json"), ('{"queues": [{"name": "q"}]}', "definitions.json")],
+)
+def test_wrong_definitions_are_an_error_of_settings(tmp_path: Path, content: str, why: str) -> None:
+    """Which names the file; the next start without it goes on."""
+    path = tmp_path / "definitions.json"
+    path.write_text(content)
+    settings = replace(SETTINGS, amqp=AmqpSettings(port=0, definitions_path=str(path)))
+
+    async def main() -> None:
+        with pytest.raises(SettingsError, match=why):
+            await AmqpNode.start(settings, str(tmp_path / "node"))
+        await (await AmqpNode.start(SETTINGS, str(tmp_path / "node"))).stop()
+
+    driver.run(main())

@@ -1,0 +1,94 @@
+"""A node in the test process: its ends, its clock, and when it is quiet."""
+
+from pathlib import Path
+
+import pika
+import pytest
+from tests.unit.rabbitmq.server.handlers.conftest import connect
+
+from sprocket.testing.local_amqp import LocalAmqp
+from sprocket.testing.quiet import NotQuiet
+
+PERSISTENT = pika.BasicProperties(delivery_mode=2)
+
+
+def fill(broker: LocalAmqp) -> None:
+    """Declare two queues; publish a confirmed message to each, transient and persistent."""
+    with connect(broker) as opened:
+        channel = opened.channel()
+        channel.confirm_delivery()
+        for name, durable in (("kept", True), ("gone", False)):
+            channel.queue_declare(name, durable=durable)
+            channel.basic_publish("", name, b"persistent", PERSISTENT)
+            channel.basic_publish("", name, b"transient")
+
+
+@pytest.mark.parametrize("end", ["restart", "crash", "power_cut"])
+def test_what_is_durable_outlives_every_end(tmp_path: Path, end: str) -> None:
+    """And nothing else does: a transient queue, a transient message."""
+    with LocalAmqp(str(tmp_path / "node")) as broker:
+        fill(broker)
+        reports = getattr(broker, end)()
+        assert (end == "restart") == reports["/"].clean_stop
+        assert reports["/"].messages == 1
+        with connect(broker) as opened:
+            channel = opened.channel()
+            assert channel.basic_get("kept", True)[2] == b"persistent"
+            with pytest.raises(pika.exceptions.ChannelClosedByBroker):
+                channel.queue_declare("gone", passive=True)
+
+
+def test_declarations_outlive_a_power_cut() -> None:
+    """Each that was answered: exchange, queue, binding; and a deletion."""
+    with LocalAmqp() as broker:
+        with connect(broker) as opened:
+            channel = opened.channel()
+            channel.exchange_declare("x", "topic", durable=True)
+            channel.queue_declare("q", durable=True)
+            channel.queue_declare("deleted", durable=True)
+            channel.queue_bind("q", "x", "#")
+            channel.queue_delete("deleted")
+        broker.power_cut()
+        with connect(broker) as opened:
+            channel = opened.channel()
+            channel.basic_publish("x", "any", b"x")
+            assert channel.basic_get("q", True)[2] == b"x"
+            with pytest.raises(pika.exceptions.ChannelClosedByBroker):
+                channel.queue_declare("deleted", passive=True)
+
+
+def test_it_is_quiet_when_everything_is_durable() -> None:
+    """An acknowledgement outlives a power cut once the broker has settled."""
+    with LocalAmqp() as broker:
+        fill(broker)
+        with connect(broker) as opened:
+            channel = opened.channel()
+            channel.basic_ack(channel.basic_get("kept")[0].delivery_tag)
+            channel.queue_declare("kept", passive=True)
+            broker.settle()
+        assert broker.power_cut()["/"].messages == 0
+
+
+def test_it_is_not_quiet_while_a_consumer_has_messages() -> None:
+    """The text says which."""
+    with LocalAmqp() as broker:
+        fill(broker)
+        with connect(broker) as opened:
+            channel = opened.channel()
+            channel.basic_consume("kept", lambda *_: None)
+            opened.process_data_events(time_limit=0)
+            with pytest.raises(NotQuiet, match="consumers of kept have 2 messages"):
+                broker.settle(seconds=0.05)
+
+
+def test_a_stopped_broker_tells_its_clients() -> None:
+    """320, as RabbitMQ does."""
+    with LocalAmqp() as broker:
+        opened = connect(broker)
+        broker.stop()
+        with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as caught:
+            opened.channel()
+        text = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
+        assert (320, text) == caught.value.args
+        broker.start()
+        connect(broker).close()
