@@ -15,18 +15,11 @@ What is like `sprocket up`, and what is not
 """
 
 import asyncio
-import contextlib
 import difflib
-import random
-import shutil
-import socket
-import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Self
 
-from sprocket.base.clock import SystemClock
-from sprocket.base.errors import StoreError
 from sprocket.base.units import MIB
 from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.codec.record import batch, record
@@ -43,22 +36,17 @@ from sprocket.rocketmq.settings import (
 )
 from sprocket.rocketmq.store.recovery import RecoveryReport
 from sprocket.runtime.blocking import Portal
-from sprocket.runtime.driver import carrier
 from sprocket.testing import quiet
 from sprocket.testing.clock import FakeClock
+from sprocket.testing.local_process import LocalProcess, free_port
 from sprocket.testing.quiet import NotQuiet
-from sprocket.testing.shifted_loop import ShiftedLoop
 from sprocket.testing.twin_disk import TwinDisk
 
-TURNS = 25
-"""Turns of the loop after a jump: more than any chain of callbacks in the broker is long."""
 SETTLE_SECONDS = 10.0
 """How long a broker may take to become quiet; a listener that hangs is told of by then."""
 LIMIT_SECONDS = 30 * 24 * 3600.0
 """Longer than all tries of a message together."""
 YEAR_MS = 366 * 24 * 3600 * 1000
-PORTS = range(20_000, 32_000)
-"""Below those that outgoing connections are given, which could hold one at a restart."""
 
 
 def small_settings() -> Settings:
@@ -96,16 +84,19 @@ class LocalBroker:
         """The NameServer's address, for clients."""
         self.address = ""
         """The broker's address."""
-        self.folder = folder or ""
-        """The store's folder, which other programs may read."""
-        self.clock = FakeClock(SystemClock().now_ms() if now_ms is None else now_ms)
-        """Read it; `advance` moves it."""
-        self._is_folder_ours = folder is None
         self._settings = settings or small_settings()
-        self._disk: TwinDisk | None = None
-        self._portal: Portal | None = None
-        self._loop: ShiftedLoop | None = None
-        self._node: Node | None = None
+        self._process: LocalProcess[Node]
+        self._process = LocalProcess("sprocket-test-broker", self._begin, folder, now_ms)
+
+    @property
+    def folder(self) -> str:
+        """The store's folder, which other programs may read."""
+        return self._process.folder
+
+    @property
+    def clock(self) -> FakeClock:
+        """Read it; `advance` moves it."""
+        return self._process.clock
 
     def __enter__(self) -> Self:
         self.start()
@@ -127,25 +118,16 @@ class LocalBroker:
             StoreError: The folder is another's, locked or damaged.
             SettingsError: The settings do not fit together, or a port is in use.
         """
-        assert self._node is None, "it runs already"
-        if not self.folder:
-            self.folder = tempfile.mkdtemp(prefix="sprocket-")
-        if self._disk is None:
-            self._disk = TwinDisk(self.folder)
         if not self.address:
             self._settings = replace(self._settings, server=_with_ports(self._settings.server))
-        if self._portal is None:
-            self._portal = Portal("sprocket-test-broker", self._make_loop)
-        self._node = self._portal.call(self._start, self._disk)
-        self.nameserver = self._node.addresses.nameserver
-        self.address = self._node.addresses.broker
-        return self._node.report
+        node = self._process.start()
+        self.nameserver = node.addresses.nameserver
+        self.address = node.addresses.broker
+        return node.report
 
     def stop(self) -> None:
         """Stop it cleanly, as SIGTERM does; folder, ports and clock stay for `start`."""
-        if self._node is not None and self._portal is not None:
-            node, self._node = self._node, None
-            self._portal.call(node.stop)
+        self._process.stop()
 
     def restart(self) -> RecoveryReport:
         """Stop it cleanly and start it again."""
@@ -158,24 +140,16 @@ class LocalBroker:
         What it had in memory only is gone, what it had written is there, synced or not. Nothing
         that waited is answered: clients see their connections break.
         """
-        assert self._disk is not None
-        successor = self._disk.kill()
-        self._fall()
-        self._disk = successor
+        self._process.kill()
         return self.start()
 
     def power_cut(self, seed: int | None = None) -> RecoveryReport:
         """Cut the power and start again; return what recovery did.
 
         Args:
-            seed: By default nothing that was not synced is found; a number draws which of the
-                blocks of 512 bytes and which names are found after all, the same each time.
+            seed: See `LocalProcess.cut_power`.
         """
-        assert self._disk is not None
-        choose = _nothing if seed is None else random.Random(seed).randrange  # noqa: S311
-        self._disk.kill()
-        self._fall()
-        self._disk = self._disk.cut(choose)
+        self._process.cut_power(seed)
         return self.start()
 
     def advance(self, ms: int = 0, *, seconds: float = 0) -> None:
@@ -184,8 +158,7 @@ class LocalBroker:
         What becomes due is done when this returns; clients hear of it a moment later, so wait for
         what should arrive.
         """
-        assert self._portal is not None, "it has not been started"
-        self._portal.call(self._advance, ms + round(seconds * 1000))
+        self._process.advance(ms + round(seconds * 1000))
 
     def settle(self, *, seconds: float = SETTLE_SECONDS) -> None:
         """Wait until nothing more happens by itself; what that means `testing.quiet` tells.
@@ -268,31 +241,13 @@ class LocalBroker:
 
     def close(self) -> None:
         """Stop it permanently; a temporary folder is removed. May be called again."""
-        try:
-            self.stop()
-        finally:
-            portal, self._portal = self._portal, None
-            if portal is not None:
-                portal.close()
-            if self._is_folder_ours and self.folder:
-                shutil.rmtree(self.folder, ignore_errors=True)
+        self._process.close()
 
-    def _make_loop(self) -> asyncio.AbstractEventLoop:
-        self._loop = ShiftedLoop()
-        return self._loop
-
-    async def _start(self, disk: TwinDisk) -> Node:
+    async def _begin(self, disk: TwinDisk, folder: str, clock: FakeClock) -> Node:
         settings = self._settings
         return await Node.start(
-            settings, self.folder, disk=disk, clock=self.clock, geometry=settings.geometry
+            settings, folder, disk=disk, clock=clock, geometry=settings.geometry
         )
-
-    async def _advance(self, ms: int) -> None:
-        assert self._loop is not None
-        await _turns()  # what is under way now ends before the time in which it might be too late
-        self.clock.advance(ms)
-        self._loop.jump(ms / 1000)
-        await _turns()
 
     def _advance_to_next(self, ms_max: float) -> int:
         """Move the clock to the next message that waits for its time; return by how much."""
@@ -308,20 +263,7 @@ class LocalBroker:
         return max(wait_ms, 1)
 
     def _running(self) -> tuple[Portal, Node]:
-        assert self._portal is not None, "it has not been started"
-        assert self._node is not None, "it does not run"
-        return self._portal, self._node
-
-    def _fall(self) -> None:
-        """End what runs without a word to anybody; its disk refuses every change by now."""
-        node, self._node = self._node, None
-        if node is not None and self._portal is not None:
-            self._portal.call(_kill, node)
-
-
-async def _turns() -> None:
-    for _ in range(TURNS):
-        await asyncio.sleep(0)
+        return self._process.portal, self._process.node
 
 
 async def _next_due_ms(node: Node) -> int | None:
@@ -363,33 +305,13 @@ def _refuse_in_a_loop(name: str, instead: str) -> None:
     raise RuntimeError(f"{name} waits for clients of this event loop too: await {instead}")
 
 
-async def _kill(node: Node) -> None:
-    carrier().abort_all("the broker was killed")
-    with contextlib.suppress(StoreError):  # its last words find a dead disk
-        await node.stop()
-
-
-def _nothing(_count: int) -> int:
-    """Choose, of what a loss of power may leave, the least."""
-    return 0
-
-
 def _with_ports(server: ServerSettings) -> ServerSettings:
     """Give each port that is 0, or the one of `sprocket up`, a number that is free and may stay."""
-    chance = random.SystemRandom()
     usual = ServerSettings()
-    names = [
-        name
-        for name in ("nameserver_port", "broker_port")
-        if getattr(server, name) in (0, getattr(usual, name))
-    ]
     found: dict[str, int] = {}
-    while len(found) < len(names):
-        port = chance.choice(PORTS)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind((server.host, port))
-            if port not in found.values():
-                found[names[len(found)]] = port
+    for name in ("nameserver_port", "broker_port"):
+        if getattr(server, name) in (0, getattr(usual, name)):
+            found[name] = free_port(server.host, found.values())
     if "broker_port" in found:  # nobody would find its twin, two below, which may be taken
         server = replace(server, vip_port=False)
     return replace(server, **found)  # type: ignore[arg-type]
