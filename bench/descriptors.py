@@ -95,7 +95,16 @@ def measure(folder: Path, count: int) -> Iterator[Figure]:
         "dump": ("store", "dump", str(root)),
         "find": ("store", "find", str(root), "--topic", "bench", "--key", f"key-{count - 1}"),
         "salvage": ("store", "salvage", str(root), str(folder / "salvaged")),
-        "up": ("up", "--data", str(root), "--nameserver-port", "0", "--broker-port", "0"),
+        "up": (
+            "up",
+            "--data",
+            str(root),
+            "--nameserver-port",
+            "0",
+            "--broker-port",
+            "0",
+            "--no-amqp",
+        ),
     }
     for name, arguments in commands.items():
         yield Figure(

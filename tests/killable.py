@@ -27,7 +27,15 @@ class Broker:
     def start(self) -> None:
         """Start it, and return when it is ready."""
         names = self.nameserver.rpartition(":")[2]
-        command = [sys.executable, "-m", "sprocket.cli.main", "up", "--data", str(self.folder)]
+        command = [
+            sys.executable,
+            "-m",
+            "sprocket.cli.main",
+            "up",
+            "--data",
+            str(self.folder),
+            "--no-amqp",
+        ]
         command += ["--nameserver-port", names, "--broker-port", str(self._port), *self._settings]
         self._process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

@@ -54,7 +54,15 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Run `sprocket up` on free ports."""
     folder = tmp_path_factory.mktemp("docs")
     command = [sys.executable, "-c", "from sprocket.cli.main import main; main()", "up"]
-    command += ["--data", "sprocket-data", "--nameserver-port", "0", "--broker-port", "0"]
+    command += [
+        "--data",
+        "sprocket-data",
+        "--nameserver-port",
+        "0",
+        "--broker-port",
+        "0",
+        "--no-amqp",
+    ]
     log = folder / "broker.log"
     with log.open("wb") as output:
         process = subprocess.Popen(

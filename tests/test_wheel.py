@@ -79,7 +79,7 @@ def broker_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 def nameserver(broker_python: Path, tmp_path: Path) -> Iterator[str]:
     """Run the installed `sprocket up` on free ports; return the NameServer's address."""
     command = [str(broker_python.with_name("sprocket")), "up", "--data", "data"]
-    command += ["--nameserver-port", "0", "--broker-port", "0"]
+    command += ["--nameserver-port", "0", "--broker-port", "0", "--no-amqp"]
     log = tmp_path / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(command, cwd=tmp_path, stdout=output, stderr=output)

@@ -167,7 +167,7 @@ class Broker:
         """
         command = [str(Path(sys.executable).with_name("sprocket")), "up"]
         command += ["--data", str(self._data), "--nameserver-port", str(self._nameserver_port)]
-        command += ["--broker-port", str(self._broker_port)]
+        command += ["--broker-port", str(self._broker_port), "--no-amqp"]
         self._child = self._held.start("the broker", command, self._log)
         self._child.wait_for(first_ready, 30.0)
         return [line for line in self._child.lines() if not LOG_LINE.match(line)]

@@ -288,7 +288,7 @@ def test_sprocket_up_serves_it(tmp_path: Path) -> None:
     """The ready line names it, and a signal ends it like the others."""
     process = subprocess.Popen(
         [sys.executable, "-c", UP, "up", "--data", str(tmp_path / "s")]
-        + [word for one in FREE[:3] for word in ("--set", one)],
+        + [word for one in (*FREE[:3], "amqp.port=0") for word in ("--set", one)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"},
         stdout=subprocess.PIPE,
@@ -298,7 +298,9 @@ def test_sprocket_up_serves_it(tmp_path: Path) -> None:
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
-        found = re.fullmatch(r"ready nameserver=\S+ broker=\S+ data=\S+ echo=(\S+)\n", line)
+        found = re.fullmatch(
+            r"ready nameserver=\S+ broker=\S+ data=\S+ amqp=\S+ echo=(\S+)\n", line
+        )
         assert found, line
         assert asyncio.run(say(found[1], b"hello\n")) == b"hello\n"
         process.send_signal(signal.SIGTERM)

@@ -336,7 +336,7 @@ class Sprocket:
         """Start the process and wait for nothing."""
         self.folder.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "sprocket.cli.main", "up", "--data", str(self.store)]
-        ports = ["--nameserver-port", "0", "--broker-port", "0"]
+        ports = ["--nameserver-port", "0", "--broker-port", "0", "--no-amqp"]
         self._process = Process(
             [*command, *ports, *self.options],
             self.folder / "sprocket.log",

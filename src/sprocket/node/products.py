@@ -1,9 +1,10 @@
 """The products that a process can run. To add one, write a file beside this one and add it here."""
 
 from sprocket.node.host import Product
+from sprocket.node.rabbitmq import AMQP
 from sprocket.node.rocketmq import BROKER, NAMESERVER
 
-PRODUCTS: tuple[Product, ...] = (NAMESERVER, BROKER)
+PRODUCTS: tuple[Product, ...] = (NAMESERVER, BROKER, AMQP)
 
 
 def named(*names: str) -> list[Product]:

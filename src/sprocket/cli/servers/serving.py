@@ -35,6 +35,7 @@ def serve(
     data: str | None,
     default: str,
     *,
+    known: "Sequence[Product]" = (),
     goodbye: str = "stopped; everything acknowledged is on the disk",
 ) -> None:
     """Serve some products until a signal comes.
@@ -46,6 +47,7 @@ def serve(
         own: The settings that have an option of their own, by full name; None is not given.
         data: The folder, if it was given.
         default: The folder if neither an option nor a file names one.
+        known: Products whose settings may be given, too, as a file may be for all.
         goodbye: What people are told at the end.
     """
     logs.log_to_stderr(options.log_format, options.log_level)
@@ -53,7 +55,7 @@ def serve(
     from sprocket.node.host import Host
 
     given = config_file.read(options.config, products)
-    loaded = load(products, given, options.overrides, own)
+    loaded = load(known or products, given, options.overrides, own)
     folder = os.path.abspath(data or given.folder or default)
 
     async def start() -> "Host":

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from sprocket.base.errors import SettingsError
 from sprocket.cli.options import expanded
 from sprocket.cli.servers import serving
 from sprocket.cli.servers.serving import Serving
@@ -35,20 +36,35 @@ def up(
     broker_port: Annotated[
         int | None, typer.Option("--broker-port", help="0 is any free port.")
     ] = None,
+    amqp_port: Annotated[
+        int | None, typer.Option("--amqp-port", help="0 is any free port.")
+    ] = None,
     flush: Flush = None,
+    no_amqp: Annotated[
+        bool, typer.Option("--no-amqp", help="Serve RocketMQ's clients alone.")
+    ] = False,
+    no_rocketmq: Annotated[
+        bool, typer.Option("--no-rocketmq", help="Serve AMQP's clients alone.")
+    ] = False,
     *,
     options: Serving,
 ) -> None:
-    """Run a NameServer and a broker in the foreground. FILE may be RocketMQ's broker.conf."""
-    from sprocket.node.products import PRODUCTS
+    """Run a NameServer, a broker and AMQP in the foreground. FILE may be RocketMQ's broker.conf."""
+    if no_amqp and no_rocketmq:
+        raise SettingsError("--no-amqp and --no-rocketmq were given: nothing would be served")
+    from sprocket.node import products
 
     own = {
         "server.host": host,
         "server.nameserver_port": nameserver_port,
         "server.broker_port": broker_port,
         "store.flush": flush,
+        "amqp.port": amqp_port,
+        "amqp_durability.confirm": flush,
     }
-    serving.serve(PRODUCTS, options, own, data, STORE)
+    left_out = {*(["nameserver", "broker"] if no_rocketmq else []), *(["amqp"] if no_amqp else [])}
+    served = [one for one in products.PRODUCTS if one.name not in left_out]
+    serving.serve(served, options, own, data, STORE, known=products.PRODUCTS)
 
 
 @expanded

@@ -16,7 +16,9 @@ from sprocket.base.errors import StoreLocked
 
 pytestmark = pytest.mark.slow
 
-READY = re.compile(r"ready nameserver=(127\.0\.0\.1:\d+) broker=(127\.0\.0\.1:\d+) data=(\S+)\n")
+READY = re.compile(
+    r"ready nameserver=(127\.0\.0\.1:\d+) broker=(127\.0\.0\.1:\d+) data=(\S+)(?: amqp=(\S+))?\n"
+)
 SECONDS_MAX = 60
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -39,7 +41,15 @@ def start(tmp_path: Path) -> Iterator[Start]:
         return process
 
     yield lambda *more: begin(
-        "--data", str(tmp_path / "s"), "--nameserver-port", "0", "--broker-port", "0", *more
+        "--data",
+        str(tmp_path / "s"),
+        "--nameserver-port",
+        "0",
+        "--broker-port",
+        "0",
+        "--amqp-port",
+        "0",
+        *more,
     )
     for process in running:
         process.kill()
