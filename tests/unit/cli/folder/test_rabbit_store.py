@@ -259,6 +259,7 @@ def test_salvage_copies_what_is_whole(tmp_path: Path) -> None:
     assert "1 messages or folders were left behind" in result.stderr
 
 
+@pytest.mark.slow
 def test_recover_brings_a_killed_nodes_folder_into_order(tmp_path: Path) -> None:
     """A look changes nothing and tells the same; afterwards all is as a clean stop leaves it."""
     folder = tmp_path / "vhosts"

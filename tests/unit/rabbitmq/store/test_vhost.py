@@ -424,6 +424,20 @@ def test_a_flipped_bit_is_noticed(where: str) -> None:
         assert [*queue.unreadable] == [0]
 
 
+def test_checksums_outlive_kills() -> None:
+    """Those that only the log has had are beside the files when it is gone."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    publish(store.queue(Q), 0, 1, size=LARGE)
+    store.log.commit()
+    disk = disk.kill()
+    opened(disk).close()
+    flip(disk, PATHS.persistent.file(0), b"body 0 ")
+    queue = opened(disk).queue(Q)
+    assert ids(queue) == [1]
+    assert "another checksum" in queue.unreadable[0]
+
+
 @pytest.mark.parametrize("where", WHERE)
 def test_who_only_reads_the_folder_notices_a_flipped_bit_too(where: str) -> None:
     """By the checksums beside the files, and those in the log; check has one finding."""

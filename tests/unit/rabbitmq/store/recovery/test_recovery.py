@@ -417,6 +417,7 @@ def _told(one: object) -> tuple[str, str, bool, str]:
     return message.exchange, message.routing_keys[0], one.is_delivered, digest
 
 
+@pytest.mark.slow
 def test_redelivered_is_known_after_a_clean_stop_of_rabbitmq() -> None:
     """By the number that its terms have."""
     recorded = RecordedVhosts("01-journal-only")
