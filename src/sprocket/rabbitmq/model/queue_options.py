@@ -23,9 +23,9 @@ class QueueOptions(Struct, frozen=True, kw_only=True):
     """
 
     message_ttl_ms: int | None = None
-    """How long a message may wait, if its own expiration is not shorter; 0 to 2³²−1."""
+    """How long a message may wait, if its own expiration is not shorter; 0 to ten years."""
     expires_ms: int | None = None
-    """How long nobody may use the queue before it is deleted; 1 to 2³²−1."""
+    """How long nobody may use the queue before it is deleted; 1 ms to ten years."""
     max_length: int | None = None
     """How many messages may be ready."""
     max_length_bytes: int | None = None
