@@ -1,7 +1,8 @@
 """Whether log, queues and index agree, over the whole of a store or a part of it.
 
-`LogCheck` walks over a range of the log and gives its records in rounds; `QueueCheck`, `BatchCheck`
-and `IndexCheck` hold what is derived against them and report each broken `Rule` as a `Finding`.
+`LogCheck` walks over a range of the log and gives its records in rounds; `UnitCheck`, `QueueCheck`,
+`BatchCheck` and `IndexCheck` hold what is derived against them and report each broken `Rule` as a
+`Finding`.
 A check of a store runs all of them from its first record to its last; recovery runs the first two
 over the last part of what it would trust (`range_check`). Nothing is changed here.
 """
@@ -10,8 +11,15 @@ from sprocket.rocketmq.store.agreement import range_check
 from sprocket.rocketmq.store.agreement.batch_check import BatchCheck
 from sprocket.rocketmq.store.agreement.finding import Finding, Rule
 from sprocket.rocketmq.store.agreement.index_check import IndexCheck
-from sprocket.rocketmq.store.agreement.log_check import LogCheck, log_segments
-from sprocket.rocketmq.store.agreement.queue_check import QueueCheck
+from sprocket.rocketmq.store.agreement.log_check import (
+    Breaks,
+    CheckedLog,
+    LogCheck,
+    Moment,
+    WalkedBefore,
+    log_segments,
+)
+from sprocket.rocketmq.store.agreement.queue_check import QueueCheck, UnitCheck, UnitRun
 from sprocket.rocketmq.store.agreement.unit_files import (
     StoredUnits,
     UnitFiles,
@@ -21,14 +29,20 @@ from sprocket.rocketmq.store.agreement.unit_files import (
 
 __all__ = [
     "BatchCheck",
+    "Breaks",
+    "CheckedLog",
     "Finding",
     "IndexCheck",
     "LogCheck",
+    "Moment",
     "QueueCheck",
     "Rule",
     "StoredUnits",
+    "UnitCheck",
     "UnitFiles",
+    "UnitRun",
     "Units",
+    "WalkedBefore",
     "log_segments",
     "queues_in",
     "range_check",

@@ -11,7 +11,7 @@ from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES, QueueGeometry
 from sprocket.rocketmq.store.agreement.finding import Finding, Rule
-from sprocket.rocketmq.store.agreement.log_check import LogCheck
+from sprocket.rocketmq.store.agreement.log_check import CheckedLog
 from sprocket.rocketmq.store.agreement.unit_files import UnitFiles, queues_in
 from sprocket.rocketmq.store.queue import BATCH_UNIT, QueueKey
 
@@ -53,7 +53,7 @@ class BatchCheck:
         topics: Those that have batch queues.
     """
 
-    def __init__(self, disk: Disk, folder: str, geometry: QueueGeometry, log: LogCheck) -> None:
+    def __init__(self, disk: Disk, folder: str, geometry: QueueGeometry, log: CheckedLog) -> None:
         self._disk = disk
         self._folder = folder
         self._file_bytes = geometry.batch_units_per_file * BATCH_UNIT_BYTES

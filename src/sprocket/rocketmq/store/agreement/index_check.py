@@ -18,7 +18,7 @@ from sprocket.rocketmq.geometry import IndexGeometry
 from sprocket.rocketmq.model.hashes import abs_hash, hash32
 from sprocket.rocketmq.model.message import is_indexable
 from sprocket.rocketmq.store.agreement.finding import Finding, Rule
-from sprocket.rocketmq.store.agreement.log_check import LogCheck
+from sprocket.rocketmq.store.agreement.log_check import CheckedLog
 from sprocket.rocketmq.store.index import (
     HEADER,
     HEADER_BYTES,
@@ -219,7 +219,7 @@ class IndexCheck:
         disk: Disk,
         folder: str,
         geometry: IndexGeometry,
-        log: LogCheck,
+        log: CheckedLog,
         *,
         is_off: bool,
     ) -> None:

@@ -7,6 +7,9 @@ there: if a record was lost there, queues and index show it.
 
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from msgspec import Struct
 
 from sprocket.base.disk import NAME_DIGITS, Disk, OpenFiles, Segment
 from sprocket.rocketmq.codec.columns import RecordBatch
@@ -25,6 +28,85 @@ from sprocket.rocketmq.store.log import (
 
 CLOCK_STEP_MS = 60_000
 """A store time that is off by less may come from a clock that was corrected."""
+
+
+class Moment(NamedTuple):
+    """Where a record lies, and its store time."""
+
+    place: int
+    at_ms: int
+
+
+class WalkedBefore(Struct, frozen=True):
+    """What a walk that begins inside of a log should know of the part before.
+
+    Attributes:
+        recent: The last two records.
+        next_offsets: By topic and queue id, the queue offset behind the last record.
+    """
+
+    recent: tuple[Moment, ...] = ()
+    next_offsets: dict[tuple[str, int], int] = {}
+
+
+class CheckedLog(Protocol):
+    """What the checks of queues and index ask about the log that they are held against."""
+
+    @property
+    def first(self) -> int:
+        """Where the oldest file begins."""
+
+    @property
+    def end(self) -> int:
+        """Where the log ends, as far as it was walked over."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a broker may be writing."""
+
+    def is_damaged(self, place: int) -> bool:
+        """Say whether a place lies in damage that was reported."""
+
+    def is_broken(self, start: int, end: int) -> bool:
+        """Say whether a message may be missing between two places.
+
+        There may be damage, a record that stands for damage, or the end of a file, whose blank
+        may stand for it.
+        """
+
+
+class Breaks:
+    """Where a log has something else than intact messages.
+
+    Args:
+        starts: Where its files begin.
+
+    Attributes:
+        damage: What holds no intact record, in order.
+        places: Where damage begins, or a record lies that stands for damage; ascending.
+    """
+
+    def __init__(self, starts: Sequence[int]) -> None:
+        self.damage: list[Damage] = []
+        self.places: list[int] = []
+        self._starts = starts
+
+    def add_damage(self, damage: Damage) -> None:
+        """Take up damage behind all that was taken up before."""
+        self.damage.append(damage)
+        insort(self.places, damage.start)
+
+    def is_damaged(self, place: int) -> bool:
+        """See `CheckedLog.is_damaged`."""
+        at = bisect_right(self.damage, place, key=lambda damage: damage.start) - 1
+        return at >= 0 and place < self.damage[at].end
+
+    def is_broken(self, start: int, end: int) -> bool:
+        """See `CheckedLog.is_broken`."""
+        at = bisect_right(self.places, start - 1)
+        if at < len(self.places) and self.places[at] < end:
+            return True
+        return bisect_right(self._starts, start) != bisect_right(self._starts, end)
 
 
 def log_segments(
@@ -78,6 +160,7 @@ class LogCheck:
         until: Where to stop; records that begin there or later are not given.
         check_crc: Compare checksums.
         is_open: A broker may be writing: what is torn at the end is looked at a second time.
+        before: What came before `start`; without it the walk knows nothing of it.
         progress: Is told how many bytes of how many are done.
 
     Attributes:
@@ -85,8 +168,9 @@ class LogCheck:
         first: Where the oldest file begins.
         position: The first byte behind the last records given.
         end: Where the log ends, as far as the walk came.
-        damage: What holds no intact record, in order; the torn end of the log as well.
-        misplaced: Where records lie that are intact except for the place that they name.
+        next_offsets: By topic and queue id, the queue offset behind the last record given.
+        recent: The last two records given, or those before.
+        has_gone_back: Some record was stored before the one that it follows.
         findings: What is wrong with the records that were given, and with what lies between them.
     """
 
@@ -98,8 +182,10 @@ class LogCheck:
         until: int = ANYWHERE,
         check_crc: bool = True,
         is_open: bool = False,
+        before: WalkedBefore | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
+        before = before or WalkedBefore()
         self._segments = segments
         self._starts = [segment.start for segment in segments]
         self._until = until
@@ -107,33 +193,30 @@ class LogCheck:
         self.is_open = is_open
         self._progress = progress
         self._total = sum(segment.size for segment in segments)
-        self._breaks: list[int] = []  # starts of damage and padding, ascending
-        self._next_offsets: dict[tuple[str, int], int] = {}
+        self.breaks = Breaks(self._starts)
+        self.next_offsets = dict(before.next_offsets)
         self.first = self._starts[0] if self._starts else 0
         self.position = self.first if start is None else start
         self.end = self.position
-        self._recent: list[Entry] = []  # the last two records
-        self.damage: list[Damage] = []
+        self.recent: tuple[Moment, ...] = before.recent
+        self.has_gone_back = False
         self.misplaced: list[int] = []
         self.findings: list[Finding] = []
 
     # What queues and index ask.
 
+    @property
+    def damage(self) -> list[Damage]:
+        """What holds no intact record, in order; the torn end of the log as well."""
+        return self.breaks.damage
+
     def is_damaged(self, place: int) -> bool:
-        """Say whether a place lies in damage that was reported."""
-        at = bisect_right(self.damage, place, key=lambda damage: damage.start) - 1
-        return at >= 0 and place < self.damage[at].end
+        """See `CheckedLog.is_damaged`."""
+        return self.breaks.is_damaged(place)
 
     def is_broken(self, start: int, end: int) -> bool:
-        """Say whether a message may be missing between two places.
-
-        There may be damage, a record that stands for damage, or the end of a file, whose blank
-        may stand for it.
-        """
-        at = bisect_right(self._breaks, start - 1)
-        if at < len(self._breaks) and self._breaks[at] < end:
-            return True
-        return bisect_right(self._starts, start) != bisect_right(self._starts, end)
+        """See `CheckedLog.is_broken`."""
+        return self.breaks.is_broken(start, end)
 
     def entry_at(self, place: int) -> Entry | None:
         """Return what the intact record at a place says, None if there is none."""
@@ -171,11 +254,11 @@ class LogCheck:
             self._segments,
             start,
             check_crc=self._check_crc,
-            next_offsets=self._next_offsets,
+            next_offsets=self.next_offsets,
             until=self._until,
         )
-        if self._recent:
-            walk.last_stored_at_ms = self._recent[-1].stored_at_ms
+        if self.recent:
+            walk.last_stored_at_ms = self.recent[-1].at_ms
         return walk
 
     def _records(self, walk: LogScanner) -> Iterator[RecordBatch]:
@@ -186,7 +269,7 @@ class LogCheck:
             if self._is_odd(found):
                 self._check_entries(found.entries())
             else:
-                self._recent = found.entries(max(len(found) - 2, 0))
+                self.recent = (*self.recent, *_moments(found))[-2:]
             yield found
         self._tell(walk, told)
 
@@ -207,8 +290,7 @@ class LogCheck:
         self.findings.append(Finding(rule, path, position + at, expected, found, place))
 
     def _damaged(self, damage: Damage) -> None:
-        self.damage.append(damage)
-        insort(self._breaks, damage.start)
+        self.breaks.add_damage(damage)
         self._report(Rule.LOG_RECORD, damage.start, "an intact record", damage.why)
 
     def _misplaced(self, found: Misplaced) -> None:
@@ -219,13 +301,14 @@ class LogCheck:
 
     def _is_odd(self, batch: RecordBatch) -> bool:
         """Say whether the records have to be looked at one by one."""
-        before = self._recent[-1].stored_at_ms if self._recent else 0
+        before = self.recent[-1].at_ms if self.recent else 0
         times = batch.stored_at_ms
+        goes_back = int(times[0]) < before or bool((times[1:] < times[:-1]).any())
+        self.has_gone_back |= goes_back
         return (
-            batch.end + BLANK_BYTES > self._segment(batch.end - 1).end
+            goes_back
+            or batch.end + BLANK_BYTES > self._segment(batch.end - 1).end
             or not batch.indexable.all()
-            or int(times[0]) < before
-            or bool((times[1:] < times[:-1]).any())
         )
 
     def _check_entries(self, entries: Sequence[Entry]) -> None:
@@ -237,20 +320,27 @@ class LogCheck:
             if entry.sys_flag & TRANSACTION_ROLLBACK == TRANSACTION_ROLLBACK and (
                 PADDING_TOPIC.startswith(entry.topic)
             ):
-                insort(self._breaks, place)
-        known = [*self._recent, *entries]
-        for before, entry, after in zip(known, known[1:], known[2:], strict=False):
-            self._check_time(before, entry, after)
-        self._recent = known[-2:]
+                insort(self.breaks.places, place)
+        times = [Moment(entry.physical_offset, entry.stored_at_ms) for entry in entries]
+        known = (*self.recent, *times)
+        for before, record, after in zip(known, known[1:], known[2:], strict=False):
+            self._check_time(before, record, after)
+        self.recent = known[-2:]
 
-    def _check_time(self, before: Entry, entry: Entry, after: Entry) -> None:
+    def _check_time(self, before: Moment, record: Moment, after: Moment) -> None:
         """Report a record that alone is out of line; a clock that was set back stays so."""
-        low, high, found = before.stored_at_ms, after.stored_at_ms, entry.stored_at_ms
+        low, high, found = before.at_ms, after.at_ms, record.at_ms
         if low <= high and not low - CLOCK_STEP_MS <= found <= high + CLOCK_STEP_MS:
             expected = f"a store time from {low} to {high}"
-            self._report(Rule.LOG_TIME, entry.physical_offset, expected, str(found))
+            self._report(Rule.LOG_TIME, record.place, expected, str(found))
 
     def close(self) -> None:
         """Close the files."""
         for segment in self._segments:
             segment.release()
+
+
+def _moments(batch: RecordBatch) -> Iterator[Moment]:
+    """Give the last two records of a batch."""
+    places, times = batch.physical_offset[-2:].tolist(), batch.stored_at_ms[-2:].tolist()
+    return map(Moment, places, times)

@@ -14,13 +14,14 @@ from math import inf
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from sprocket.rocketmq.codec.columns import Ints, RecordBatch
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.offsets import ANYWHERE
 from sprocket.rocketmq.store.agreement.finding import Finding, Rule
-from sprocket.rocketmq.store.agreement.log_check import LogCheck
+from sprocket.rocketmq.store.agreement.log_check import CheckedLog
 from sprocket.rocketmq.store.agreement.unit_files import Units
 from sprocket.rocketmq.store.queue import (
     FILLER_SIZE,
@@ -38,89 +39,90 @@ _Records: TypeAlias = tuple[RecordBatch, Ints] | list[Entry]
 """Those of one queue: rows of a batch that all are their own units, or one by one."""
 
 
-class _Queue:
-    """How far the check of one queue is.
+class UnitRun(Struct):
+    """Records of one queue whose offsets follow each other, and whose units were looked at.
 
     Attributes:
-        next: The queue offset after the last record of the log, None before the first.
-        reached: Physical end of that record.
-        missing: Rows of records without unit: first and last offset, first and last record.
+        first: Queue offset of the first record.
+        next: The queue offset behind the last one.
+        place: Physical offset of the first record.
+        reached: Physical end of the last one.
+        missing: Rows of records without unit.
     """
 
-    __slots__ = ("key", "missing", "next", "reached", "units")
-
-    def __init__(self, key: QueueKey, units: Units) -> None:
-        self.key = key
-        self.units = units
-        self.next: int | None = None
-        self.reached = 0
-        self.missing: list[list[int]] = []
-
-    @property
-    def name(self) -> str:
-        """What findings call it."""
-        return f"{self.key[0]}/{self.key[1]}"
+    first: int
+    next: int
+    place: int
+    reached: int
+    missing: list["MissingUnits"] = []
 
 
-class QueueCheck:
-    """Compares the log's records with the units of a store.
+class MissingUnits(Struct, array_like=True):
+    """Records whose offsets follow each other and that have no unit.
+
+    Attributes:
+        first: Queue offset of the first.
+        last: Queue offset of the last.
+        first_record: Physical offset of the first.
+        last_record: Physical offset of the last.
+    """
+
+    first: int
+    last: int
+    first_record: int
+    last_record: int
+
+
+class UnitCheck:
+    """Compares the records of a part of the log with their units, each record by itself.
+
+    What lies before, between and behind the runs that it gives is left to `QueueCheck`.
 
     Args:
-        log: The walk over the log, which is going on.
+        entry_at: Returns what the intact record at a place says, None if there is none.
         units_of: Returns the units of a queue that has records; None passes it over.
         assigner: Says which units records get.
-        topics: Names in the table of topics, None without one. A topic that is not in it was
-            deleted, and its queues with it.
-        records_only: Units for which the log has no record are not looked at, for that part of the
-            log may not be walked over.
         reads_max: How often to read units; what comes later is not looked at.
 
     Attributes:
         reads: How often units were read.
-        wrong: Queues that have a wrong unit for a record, or none.
+        wrong: Queues that have a wrong unit for a record.
     """
 
     def __init__(
         self,
-        log: LogCheck,
+        entry_at: Callable[[int], Entry | None],
         units_of: Callable[[QueueKey], Units | None],
         assigner: UnitAssigner,
         *,
-        topics: frozenset[str] | None,
-        records_only: bool = False,
         reads_max: float = inf,
     ) -> None:
         self.reads = 0
         self.wrong: set[QueueKey] = set()
-        self._log = log
+        self._entry_at = entry_at
         self._units_of = units_of
         self._assigner = assigner
-        self._topics = topics
-        self._records_only = records_only
         self._reads_max = reads_max
-        self._queues: dict[QueueKey, _Queue] = {}
 
-    def add(self, key: QueueKey, units: Units) -> None:
-        """Take up a queue, which may have no record."""
-        self._queues[key] = _Queue(key, units)
-
-    def take(self, found: RecordBatch) -> Iterator[Finding]:
-        """Check the units of records that follow each other in the log."""
+    def runs(self, found: RecordBatch) -> Iterator[tuple[QueueKey, UnitRun, list[Finding]]]:
+        """Give the runs of records that follow each other in the log, and what is wrong there."""
         for key, records in self._by_queue(found):
             if self.reads >= self._reads_max:
                 return
-            queue = self._queue(key)
-            if queue is None:
+            units = self._units_of(key)
+            if units is None:
                 continue
             self.reads += 1
             if not isinstance(records, list):
                 batch, rows = records
-                if self._agrees(queue, batch, rows):
+                run = _agreeing(units, batch, rows)
+                if run is not None:
+                    yield key, run, []
                     continue
                 entries = batch.entries()
                 records = [entries[row] for row in rows.tolist()]
-            for run in _runs(records):
-                yield from self._run(queue, run)
+            for one in _runs(records):
+                yield key, *self._run(key, units, one)
 
     def keys(self, found: RecordBatch) -> set[QueueKey]:
         """Return the queues that get units of some records."""
@@ -138,78 +140,138 @@ class QueueCheck:
                 rounds.setdefault((unit.topic, unit.queue_id), []).append(unit)
         yield from rounds.items()
 
-    def _queue(self, key: QueueKey) -> _Queue | None:
+    def _run(
+        self, key: QueueKey, units: Units, records: list[Entry]
+    ) -> tuple[UnitRun, list[Finding]]:
+        """Check the units of records whose queue offsets follow each other."""
+        first, last = records[0], records[-1]
+        run = UnitRun(
+            first.queue_offset,
+            last.next_offset,
+            first.physical_offset,
+            last.physical_offset + last.size,
+        )
+        findings = []
+        read = units.read(run.first, run.next - run.first)
+        stored = list(QUEUE_UNIT.iter_unpack(read))
+        for entry in records:
+            unit = stored[entry.queue_offset - run.first]
+            if unit == (0, 0, 0):
+                _miss(run, entry)
+            elif not self._is_right(key, units, entry, unit):
+                self.wrong.add(key)
+                expected = _told(entry.physical_offset, entry.size, entry.tags_code)
+                place = units.place(entry.queue_offset)
+                found = _told(*unit)
+                finding = Finding(Rule.QUEUE_UNIT, *place, expected, found, entry.physical_offset)
+                findings.append(finding)
+        return run, findings
+
+    def _is_right(
+        self, key: QueueKey, units: Units, entry: Entry, unit: tuple[int, int, int]
+    ) -> bool:
+        """Say whether a unit may stand where that of a record is expected."""
+        place, size, code = unit
+        if (place, size) == (entry.physical_offset, entry.size):
+            return code == entry.tags_code or _fits(units, entry, code)
+        if place <= entry.physical_offset:
+            return False
+        # The offset may have been given out again after the topic was deleted.
+        found = self._entry_at(place)
+        return found is not None and (found.topic, found.queue_id, found.queue_offset) == (
+            *key,
+            entry.queue_offset,
+        )
+
+
+class _Queue:
+    """How far the check of one queue is.
+
+    Attributes:
+        next: The queue offset after the last record of the log, None before the first.
+        reached: Physical end of that record.
+        missing: Rows of records without unit.
+    """
+
+    __slots__ = ("key", "missing", "next", "reached", "units")
+
+    def __init__(self, key: QueueKey, units: Units) -> None:
+        self.key = key
+        self.units = units
+        self.next: int | None = None
+        self.reached = 0
+        self.missing: list[MissingUnits] = []
+
+    @property
+    def name(self) -> str:
+        """What findings call it."""
+        return f"{self.key[0]}/{self.key[1]}"
+
+
+class QueueCheck:
+    """Compares the log's records with the units of a store.
+
+    Args:
+        log: The walk over the log, which is going on.
+        units_of: Returns the units of a queue that has records; None passes it over.
+        topics: Names in the table of topics, None without one. A topic that is not in it was
+            deleted, and its queues with it.
+        records_only: Units for which the log has no record are not looked at, for that part of the
+            log may not be walked over.
+
+    Attributes:
+        wrong: Queues that lack units.
+    """
+
+    def __init__(
+        self,
+        log: CheckedLog,
+        units_of: Callable[[QueueKey], Units | None],
+        *,
+        topics: frozenset[str] | None,
+        records_only: bool = False,
+    ) -> None:
+        self.wrong: set[QueueKey] = set()
+        self._log = log
+        self._units_of = units_of
+        self._topics = topics
+        self._records_only = records_only
+        self._queues: dict[QueueKey, _Queue] = {}
+
+    def add(self, key: QueueKey, units: Units) -> None:
+        """Take up a queue, which may have no record."""
+        self._queues[key] = _Queue(key, units)
+
+    def units(self, key: QueueKey) -> Units | None:
+        """Return the units of a queue; None if it is passed over."""
         if key not in self._queues:
             units = self._units_of(key)
             if units is None:
                 return None
             self._queues[key] = _Queue(key, units)
-        return self._queues[key]
+        return self._queues[key].units
 
-    def _agrees(self, queue: _Queue, batch: RecordBatch, rows: Ints) -> bool:
-        """Say whether a queue goes on with the records of a batch, and has the units for them."""
-        first = int(batch.queue_offset[rows[0]])
-        begin = first if self._records_only else queue.units.first
-        if first != (begin if queue.next is None else queue.next):
-            return False
-        if not (batch.queue_offset[rows] == np.arange(first, first + len(rows))).all():
-            return False
-        units = np.empty(len(rows), UNIT_TYPE)
-        units["physical_offset"] = batch.physical_offset[rows]
-        units["size"] = batch.size[rows]
-        units["tags_code"] = batch.tags_code[rows]
-        if queue.units.read(first, len(rows)) != units.tobytes():
-            return False
-        queue.next = first + len(rows)
-        queue.reached = int(batch.physical_offset[rows[-1]] + batch.size[rows[-1]])
-        return True
-
-    def _run(self, queue: _Queue, run: list[Entry]) -> Iterator[Finding]:
-        """Check records whose queue offsets follow each other."""
-        first, last = run[0], run[-1]
-        if queue.next is None:
-            start, after = queue.units.first, 0
-        elif first.queue_offset < queue.next:
-            queue.missing.clear()  # the topic was made again
-            start, after = first.queue_offset, 0
-        else:
-            start, after = queue.next, queue.reached
-        yield from self._between(queue, (start, first.queue_offset), (after, first.physical_offset))
-        queue.next = last.next_offset
-        queue.reached = last.physical_offset + last.size
-        count = last.next_offset - first.queue_offset
-        units = list(QUEUE_UNIT.iter_unpack(queue.units.read(first.queue_offset, count)))
-        for entry in run:
-            yield from self._unit(queue, entry, units[entry.queue_offset - first.queue_offset])
-
-    def _unit(self, queue: _Queue, entry: Entry, unit: tuple[int, int, int]) -> Iterator[Finding]:
-        """Check one unit against its record."""
-        place, size, code = unit
-        if (place, size) == (entry.physical_offset, entry.size):
-            if code == entry.tags_code or _fits(queue, entry, code):
-                return
-        elif unit == (0, 0, 0):
-            row = queue.missing[-1] if queue.missing else None
-            if row is not None and row[1] + 1 == entry.queue_offset:
-                row[1], row[3] = entry.queue_offset, entry.physical_offset
-            else:
-                offsets = [entry.queue_offset] * 2
-                queue.missing.append([*offsets, *[entry.physical_offset] * 2])
+    def take(self, key: QueueKey, run: UnitRun) -> Iterator[Finding]:
+        """Take up the next run of a queue; check what lies between it and the one before."""
+        if self.units(key) is None:
             return
-        elif place > entry.physical_offset and self._is_record(queue, entry.queue_offset, place):
-            return  # the offset was given out again after the topic was deleted
-        self.wrong.add(queue.key)
-        expected = _told(entry.physical_offset, entry.size, entry.tags_code)
-        place_of_unit = queue.units.place(entry.queue_offset)
-        found = _told(*unit)
-        yield Finding(Rule.QUEUE_UNIT, *place_of_unit, expected, found, entry.physical_offset)
-
-    def _is_record(self, queue: _Queue, offset: int, place: int) -> bool:
-        found = self._log.entry_at(place)
-        return found is not None and (found.topic, found.queue_id, found.queue_offset) == (
-            *queue.key,
-            offset,
-        )
+        queue = self._queues[key]
+        if run.first != queue.next:
+            if queue.next is None:
+                start, after = queue.units.first, 0
+            elif run.first < queue.next:
+                queue.missing.clear()  # the topic was made again
+                start, after = run.first, 0
+            else:
+                start, after = queue.next, queue.reached
+            yield from self._between(queue, (start, run.first), (after, run.place))
+        queue.next, queue.reached = run.next, run.reached
+        for row in run.missing:
+            last = queue.missing[-1] if queue.missing else None
+            if last is not None and last.last + 1 == row.first:
+                last.last, last.last_record = row.last, row.last_record
+            else:
+                queue.missing.append(row)
 
     def _between(
         self, queue: _Queue, offsets: tuple[int, int], places: tuple[int, int]
@@ -268,24 +330,49 @@ class QueueCheck:
         is_there = queue.units.is_there
         if not is_there and self._topics is not None and queue.key[0] not in self._topics:
             return
-        for first, last, first_record, last_record in queue.missing:
-            if self._log.is_open and last + 1 == queue.next:
+        for row in queue.missing:
+            if self._log.is_open and row.last + 1 == queue.next:
                 continue
             self.wrong.add(queue.key)
             expected = (
-                f"units {first} to {last} of {queue.name}, "
-                f"for records from {first_record} to {last_record}"
+                f"units {row.first} to {row.last} of {queue.name}, "
+                f"for records from {row.first_record} to {row.last_record}"
             )
             found = "nothing" if is_there else "no file"
-            place = queue.units.place(first)
-            yield Finding(Rule.QUEUE_MISSING, *place, expected, found, first_record)
+            place = queue.units.place(row.first)
+            yield Finding(Rule.QUEUE_MISSING, *place, expected, found, row.first_record)
 
 
-def _fits(queue: _Queue, entry: Entry, code: int) -> bool:
+def _agreeing(units: Units, batch: RecordBatch, rows: Ints) -> UnitRun | None:
+    """Return the run of some records of one queue if it is one, and has their units."""
+    first = int(batch.queue_offset[rows[0]])
+    if not (batch.queue_offset[rows] == np.arange(first, first + len(rows))).all():
+        return None
+    expected = np.empty(len(rows), UNIT_TYPE)
+    expected["physical_offset"] = batch.physical_offset[rows]
+    expected["size"] = batch.size[rows]
+    expected["tags_code"] = batch.tags_code[rows]
+    if units.read(first, len(rows)) != expected.tobytes():
+        return None
+    place, last = batch.physical_offset[rows[[0, -1]]].tolist()
+    return UnitRun(first, first + len(rows), place, last + int(batch.size[rows[-1]]))
+
+
+def _miss(run: UnitRun, entry: Entry) -> None:
+    """Note that a record of a run has no unit."""
+    row = run.missing[-1] if run.missing else None
+    if row is not None and row.last + 1 == entry.queue_offset:
+        row.last, row.last_record = entry.queue_offset, entry.physical_offset
+    else:
+        places = entry.physical_offset, entry.physical_offset
+        run.missing.append(MissingUnits(entry.queue_offset, entry.queue_offset, *places))
+
+
+def _fits(units: Units, entry: Entry, code: int) -> bool:
     """Say whether a code that is not that of the tag may stand in the unit anyway."""
     if entry.topic == SCHEDULE_TOPIC:  # brokers may have delay levels of their own
         return code >= entry.stored_at_ms
-    unit = queue.units.extended(code) if is_address(code) else None
+    unit = units.extended(code) if is_address(code) else None
     return unit is not None and (unit.tags_code, unit.stored_at_ms) == (
         entry.tags_code,
         entry.stored_at_ms,

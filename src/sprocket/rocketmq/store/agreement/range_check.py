@@ -7,6 +7,7 @@ trust: the unit of each record, by the check that a whole store gets, and by loo
 since a check of an index reads each of its slots. A small store is looked at as a whole.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.offsets import ANYWHERE
 from sprocket.rocketmq.store.agreement.log_check import LogCheck
-from sprocket.rocketmq.store.agreement.queue_check import QueueCheck
+from sprocket.rocketmq.store.agreement.queue_check import QueueCheck, UnitCheck
 from sprocket.rocketmq.store.agreement.unit_files import StoredUnits, UnitFiles, Units
 from sprocket.rocketmq.store.index import Indexes, key_string
 from sprocket.rocketmq.store.log import LogScanner
@@ -78,21 +79,19 @@ def wrong_queues(
 
     log = LogCheck(files.segments, start=part.start, until=part.until, check_crc=False)
     topics = None if absent_too else frozenset[str]()
-    check = QueueCheck(
-        log, units_of, assigner, topics=topics, records_only=True, reads_max=READS_MAX
-    )
+    check = QueueCheck(log, units_of, topics=topics, records_only=True)
+    units = UnitCheck(log.entry_at, check.units, assigner, reads_max=READS_MAX)
     absent: set[QueueKey] = set()
     for found in log.rounds():
-        step("queues compared with the log", check.reads, READS_MAX)
-        for _finding in check.take(found):
-            pass
-        if check.reads >= READS_MAX:
+        step("queues compared with the log", units.reads, READS_MAX)
+        for key, run, _findings in units.runs(found):
+            deque(check.take(key, run), 0)
+        if units.reads >= READS_MAX:
             if not absent_too or found.physical_offset[0] >= put_from:
                 break
-            absent |= check.keys(found) - queues.by_key.keys()
-    for _finding in check.finish():
-        pass
-    return check.wrong | absent
+            absent |= units.keys(found) - queues.by_key.keys()
+    deque(check.finish(), 0)
+    return units.wrong | check.wrong | absent
 
 
 def index_is_wrong(files: SegmentFiles, index: Indexes, part: Part, step: Step = unwatched) -> bool:

@@ -12,18 +12,21 @@ import msgspec
 
 from sprocket.base.disk import Disk, OpenFiles, SegmentFiles, read_file
 from sprocket.base.errors import DiskFailed, FileMissing, ForeignStore, WireError
+from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.geometry import Geometry, QueueGeometry
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store import topic_table
 from sprocket.rocketmq.store.agreement import (
     BatchCheck,
+    CheckedLog,
     Finding,
     IndexCheck,
     LogCheck,
     QueueCheck,
     Rule,
     StoredUnits,
+    UnitCheck,
     UnitFiles,
     Units,
     log_segments,
@@ -75,14 +78,20 @@ def check(
     segments, findings = log_segments(disk, layout.commitlog, settled.log.segment_bytes)
     yield from findings
     log = LogCheck(segments, is_open=is_open(disk, folder), progress=progress)
-    with closing(log), closing(_StoredQueues(disk, layout, settled.queue)) as stored:
+    with closing(log), closing(StoredQueues(disk, layout, settled.queue)) as stored:
         yield from _check_messages(disk, layout, settled, log, stored)
-    yield from _check_checkpoint(disk, layout.checkpoint)
-    yield from _check_tables(disk, layout)
+    yield from checkpoint_findings(disk, layout.checkpoint)
+    yield from table_findings(disk, layout)
 
 
-class _StoredQueues:
-    """The queues of a store, as they are on its disk."""
+class StoredQueues:
+    """The queues of a store, as they are on its disk.
+
+    Args:
+        disk: Where the store lies.
+        layout: Its paths.
+        geometry: Sizes of the files of its queues.
+    """
 
     def __init__(self, disk: Disk, layout: StoreLayout, geometry: QueueGeometry) -> None:
         self._disk = disk
@@ -99,18 +108,34 @@ class _StoredQueues:
             findings: Gets what is wrong with names and lengths of files.
         """
         if self._geometry.engine != "files":
-            self._engine = engines.make(self._disk, self._layout, self._geometry, write=False)
-            self._engine.load(clean=True)
-            for key, queue in self._engine.by_key.items():
+            for key, queue in self._loaded().by_key.items():
                 yield key, StoredUnits(queue, self._folder(key))
             return
         folder, size = self._layout.consumequeue, self._geometry.file_bytes
         for key, path, segments in queues_in(self._disk, folder, size, findings):
             yield key, UnitFiles(path, segments, extension=self._extension(key))
 
+    def units(self, key: QueueKey) -> Units:
+        """Return what there is of one queue, without a look at the others where they are files."""
+        if self._geometry.engine != "files":
+            queue = self._loaded().by_key.get(key)
+            return self.absent(key) if queue is None else StoredUnits(queue, self._folder(key))
+        topic, queue_id = key
+        if "/" in topic or topic in ("", ".", "..") or queue_id < 0:
+            return self.absent(key)  # such a folder is no queue's
+        segments, _wrong = log_segments(self._disk, self._folder(key), self._geometry.file_bytes)
+        return UnitFiles(self._folder(key), segments, extension=self._extension(key))
+
     def absent(self, key: QueueKey) -> Units:
         """Return what there is of a queue that is not there."""
         return UnitFiles(self._folder(key))
+
+    def _loaded(self) -> Queues:
+        """Return the queues of an engine that has no files of its own for each."""
+        if self._engine is None:
+            self._engine = engines.make(self._disk, self._layout, self._geometry, write=False)
+            self._engine.load(clean=True)
+        return self._engine
 
     def _folder(self, key: QueueKey) -> str:
         return f"{self._layout.consumequeue}/{key[0]}/{key[1]}"
@@ -136,20 +161,20 @@ class _StoredQueues:
 
 
 def _check_messages(
-    disk: Disk, layout: StoreLayout, geometry: Geometry, log: LogCheck, stored: _StoredQueues
+    disk: Disk, layout: StoreLayout, geometry: Geometry, log: LogCheck, stored: StoredQueues
 ) -> Iterator[Finding]:
     """Walk over the log, and hold queues and index against it."""
-    note = _note(disk, layout)
+    note = clean_note(disk, layout)
     batches = BatchCheck(disk, layout.batch_queues, geometry.queue, log)
     queues = QueueCheck(
         log,
         lambda key: None if key[0] in batches.topics else stored.absent(key),
-        UnitAssigner(deleted=Deletions(disk, layout, write=False).ends),
-        topics=_topics(disk, layout),
+        topics=known_topics(disk, layout),
     )
+    assigner = UnitAssigner(deleted=Deletions(disk, layout, write=False).ends)
+    units = UnitCheck(log.entry_at, queues.units, assigner)
     is_off = note is not None and note.index_end < 0
     index = IndexCheck(disk, layout.index, geometry.index, log, is_off=is_off)
-    parts: tuple[QueueCheck | BatchCheck | IndexCheck, ...] = (queues, batches, index)
     failed: set[object] = set()
 
     def guarded(part: object, findings: Iterator[Finding]) -> Iterator[Finding]:
@@ -161,7 +186,7 @@ def _check_messages(
             raise
         except DiskFailed as error:
             failed.add(part)
-            yield _unread(error.path, error, "; no other file of its kind is looked at")
+            yield unread(error.path, error, "; no other file of its kind is looked at")
 
     def told() -> Iterator[Finding]:
         """Give what is wrong with the log, once."""
@@ -175,27 +200,46 @@ def _check_messages(
             queues.add(key, units)
         yield from findings
 
+    def in_queues(found: RecordBatch) -> Iterator[Finding]:
+        """Check the units of some records."""
+        for key, run, findings in units.runs(found):
+            yield from queues.take(key, run)
+            yield from findings
+
     yield from guarded(queues, started())
     yield from guarded(batches, batches.start())
     yield from guarded(index, index.start())
     for found in log.rounds():
         yield from told()
-        for part in parts:
-            yield from guarded(part, part.take(found))
+        yield from guarded(queues, in_queues(found))
+        yield from guarded(batches, batches.take(found))
+        yield from guarded(index, index.take(found))
     yield from told()
+    yield from short_log(note, log, log.where(log.end))
+    yield from guarded(queues, queues.finish())
+    yield from guarded(batches, batches.finish())
+    yield from guarded(index, index.finish())
+
+
+def short_log(note: CleanNote | None, log: CheckedLog, where: tuple[str, int]) -> Iterator[Finding]:
+    """Give what is wrong if a log does not reach as far as it did when it was closed.
+
+    Args:
+        note: What the stop left.
+        log: The log, walked over to its end.
+        where: The file that has the end, and the position in it.
+    """
     if note is not None and not log.is_open and note.log_end > log.end:
         expected = f"records up to {note.log_end}, where the log was closed"
-        end = f"its end at {log.end}"
-        yield Finding(Rule.LOG_RECORD, *log.where(log.end), expected, end, log.end)
-    for part in parts:
-        yield from guarded(part, part.finish())
+        yield Finding(Rule.LOG_RECORD, *where, expected, f"its end at {log.end}", log.end)
 
 
-def _unread(path: str, error: DiskFailed, more: str = "") -> Finding:
+def unread(path: str, error: DiskFailed, more: str = "") -> Finding:
+    """Return what a file that cannot be read is told as."""
     return Finding(Rule.FILE_READ, path, 0, "what was written", f"{error}{more}")
 
 
-def _note(disk: Disk, layout: StoreLayout) -> CleanNote | None:
+def clean_note(disk: Disk, layout: StoreLayout) -> CleanNote | None:
     """Return what the last clean stop of ours left."""
     try:
         return msgspec.json.decode(read_file(disk, layout.clean), type=CleanNote)
@@ -203,19 +247,20 @@ def _note(disk: Disk, layout: StoreLayout) -> CleanNote | None:
         return None  # what cannot be read is told with the other tables
 
 
-def _topics(disk: Disk, layout: StoreLayout) -> frozenset[str] | None:
+def known_topics(disk: Disk, layout: StoreLayout) -> frozenset[str] | None:
     """Return the names in the table of topics, None if there is none that can be read."""
     found = topic_table.read(disk, layout)
     return None if found is None else frozenset(found)
 
 
-def _check_checkpoint(disk: Disk, path: str) -> Iterator[Finding]:
+def checkpoint_findings(disk: Disk, path: str) -> Iterator[Finding]:
+    """Give what is wrong with the checkpoint, which need not be there."""
     try:
         data = read_file(disk, path)
     except FileMissing:
         return
     except DiskFailed as error:
-        yield _unread(path, error)
+        yield unread(path, error)
         return
     fields = [
         int.from_bytes(data[at : at + 8], "big", signed=True)
@@ -233,7 +278,7 @@ def _check_checkpoint(disk: Disk, path: str) -> Iterator[Finding]:
         yield Finding(Rule.CHECKPOINT, path, position, expected, found)
 
 
-def _check_tables(disk: Disk, layout: StoreLayout) -> Iterator[Finding]:
+def table_findings(disk: Disk, layout: StoreLayout) -> Iterator[Finding]:
     """Read every table of the configuration, the old ones too; an empty one counts as missing."""
     for name in disk.list(layout.config):
         path = f"{layout.config}/{name}"
@@ -249,4 +294,4 @@ def _check_tables(disk: Disk, layout: StoreLayout) -> Iterator[Finding]:
         except FileMissing:
             continue  # a broker replaced it just now
         except DiskFailed as error:
-            yield _unread(path, error)
+            yield unread(path, error)
