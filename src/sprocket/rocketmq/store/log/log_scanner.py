@@ -199,6 +199,7 @@ class LogScanner:
             elif not is_whole and not self._skip_to_later(segment, later):
                 self._leave_unreadable(segments[index:])
                 break
+        self.is_torn &= self.position < self._until  # else it was stepped over
         self.end = self.position
 
     def _file(self, segment: Segment, run: Callable[[Segment], Iterator[_T]]) -> Iterator[_T]:

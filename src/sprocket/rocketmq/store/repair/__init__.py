@@ -1,12 +1,13 @@
 """For a store that is closed: check it, salvage what is intact, change its engine.
 
-`check` reports each broken rule and changes nothing; `salvage` copies every intact record into a
+`check` reports each broken rule and changes nothing; `parts_check` does the same in parts, which
+may be checked at the same time; `salvage` copies every intact record into a
 new store; `convert` moves queues from one engine to the other.
 """
 
 from sprocket.rocketmq.store.agreement import Finding, Rule
-from sprocket.rocketmq.store.repair import check
+from sprocket.rocketmq.store.repair import check, parts_check
 from sprocket.rocketmq.store.repair.converter import convert
 from sprocket.rocketmq.store.repair.salvager import salvage
 
-__all__ = ["Finding", "Rule", "check", "convert", "salvage"]
+__all__ = ["Finding", "Rule", "check", "convert", "parts_check", "salvage"]

@@ -1,0 +1,211 @@
+"""A check in parts finds what a check of the whole does, wherever the log is cut."""
+
+import random
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from tests.recorded import CASES, ROCKSDB, Recorded
+from tests.stores import ROOT, SMALL, filled, new, open_store
+
+from sprocket.base.disk import Disk, RealDisk
+from sprocket.base.errors import ForeignStore
+from sprocket.rocketmq.geometry import Geometry
+from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store.repair import Finding, Rule, parts_check
+from sprocket.rocketmq.store.repair.check import check
+from sprocket.rocketmq.store.repair.parts_check import Part, PartReport, PartsCheck
+from sprocket.testing.clock import FakeClock
+from sprocket.testing.disk import SimulatedDisk
+
+
+def in_parts(
+    disk: Disk, root: str, places: Iterable[int], geometry: Geometry | None = None
+) -> tuple[list[Finding], PartsCheck]:
+    """Check a store whose log is cut at some places."""
+    parts = PartsCheck(disk, root, geometry)
+    parts.cut(places)
+    for _ in range(100):
+        wanted = parts.wanted()
+        if not wanted:
+            break
+        for number, part in wanted.items():
+            parts.take(number, part, parts_check.check_part(disk, root, part, geometry))
+    found = list(parts.findings())
+    return found + parts_check.check_in_one_walk(disk, root, geometry), parts
+
+
+def told(findings: Iterable[Finding]) -> list[str]:
+    """Return findings in an order of their own."""
+    return sorted(map(repr, findings))
+
+
+def closed(count: int = 60) -> SimulatedDisk:
+    """A store of several files of each kind that was stopped."""
+    disk, store = filled(count)
+    store.maintain()
+    store.close()
+    return disk
+
+
+def starts(disk: Disk, root: str = ROOT, geometry: Geometry | None = None) -> list[int]:
+    """Return where the records of a sound log begin."""
+    parts = PartsCheck(disk, root, geometry)
+    parts.cut(())
+    places = []
+    for _, part in sorted(parts.wanted().items()):
+        at = part.start
+        while at < part.until:
+            report = parts_check.check_part(disk, root, Part(at, at + 1), geometry)
+            if report.end <= at:
+                break
+            places += [at] * report.records
+            at = report.end
+    return places
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_a_recorded_store_is_checked_in_parts_as_it_is_whole(name: str, tmp_path: Path) -> None:
+    """Stopped or killed, with remains behind its end or without; cut anywhere."""
+    recorded, draw = Recorded(name), random.Random(name)
+    if name in ROCKSDB:
+        pytest.importorskip("rocksdict")
+    disk, root = RealDisk(), recorded.unpack(tmp_path)
+    size = sum(line["store_size"] for line in recorded.records)
+    places = [draw.randrange(size) for _ in range(3)]
+    places += [
+        line["phys"] for line in draw.sample(recorded.records, min(4, len(recorded.records)))
+    ]
+    found, _parts = in_parts(disk, root, places, recorded.geometry)
+    assert told(check(disk, root, recorded.geometry)) == told(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["01-basic", "09-index", "10a-crc-tail", "15-rewritten-tail"])
+def test_damage_is_found_in_parts_as_in_the_whole(name: str) -> None:
+    """More and more bytes are changed, here and there, and the log is cut at other places."""
+    recorded, draw = Recorded(name), random.Random(5)
+    disk = recorded.in_memory()
+    files = [path for path in disk.contents() if "/commitlog/" in path or "queue/" in path]
+    places = [line["phys"] for line in recorded.records]
+    for _ in range(30):
+        file = disk.open(draw.choice(files), write=True)
+        position = draw.randrange(file.data_end() or 1)
+        (byte,) = file.read(position, 1)
+        file.write([bytes([byte ^ 0x10])], position)
+        cuts = draw.sample(places, 5) + [draw.randrange(places[-1]) for _ in range(2)]
+        found, _parts = in_parts(disk, ROOT, cuts, recorded.geometry)
+        assert told(check(disk, ROOT, recorded.geometry)) == told(found)
+
+
+def test_a_sound_log_is_read_once_and_counted() -> None:
+    """Every record is in one part; the parts join up."""
+    disk = closed()
+    places = starts(disk)
+    found, parts = in_parts(disk, ROOT, places[5::10])
+    reports = parts.reports()
+    assert found == []
+    assert len(places) == sum(report.records for report in reports)
+    assert [report.end for report in reports[:-1]] == [report.start for report in reports[1:]]
+    assert (places[0], places[-1]) == (reports[0].first, reports[-1].last)
+    assert sum(report.bytes for report in reports) == sum(
+        report.bytes for report in in_parts(disk, ROOT, ())[1].reports()
+    )
+
+
+def test_a_part_that_began_inside_of_a_record_is_checked_again() -> None:
+    """Where the part before it ended; nobody takes the bytes of a body for damage."""
+    disk = closed()
+    place = starts(disk)[7] + 30
+    parts = PartsCheck(disk, ROOT)
+    parts.cut([place])
+    asked: list[Part] = []
+    while wanted := parts.wanted():
+        for number, part in wanted.items():
+            asked.append(part)
+            parts.take(number, part, parts_check.check_part(disk, ROOT, part))
+    assert starts(disk)[8] in [part.start for part in asked]
+    assert list(parts.findings()) == []
+
+
+def test_the_log_ends_where_the_walk_says_whatever_lies_behind() -> None:
+    """A part behind the end of the log is none, though whole records of another life lie there."""
+    disk, store = filled(20)
+    store.close()
+    places = starts(disk)
+    behind = 3 * SMALL.log.segment_bytes
+    folder = StoreLayout(ROOT).commitlog
+    size = SMALL.log.segment_bytes
+    start = places[-1] // size * size
+    file = disk.open(f"{folder}/{start:020d}", write=True)
+    position = places[10] - start if places[10] >= start else places[-1] - start
+    file.write([bytes(8)], position)
+    found, parts = in_parts(disk, ROOT, [places[-1], behind])
+    assert told(check(disk, ROOT)) == told(found)
+    assert parts.reports()[-1].end <= places[-1] + 2 * size
+
+
+def test_a_missing_file_is_a_break_of_the_part_before() -> None:
+    """With the words that a check of the whole has."""
+    disk = closed()
+    disk.remove(f"{ROOT}/commitlog/{SMALL.log.segment_bytes:020d}")
+    found, _parts = in_parts(disk, ROOT, starts(closed())[3::7])
+    assert Rule.FILE_NAME in {one.rule for one in found}
+    assert told(check(disk, ROOT)) == told(found)
+
+
+def test_wrong_checksums_are_counted() -> None:
+    """A body that was changed is a break, and told as a wrong checksum."""
+    disk = closed()
+    place = starts(disk)[4]
+    disk.open(f"{ROOT}/commitlog/{0:020d}", write=True).write([b"\xff"], place + 90)
+    _found, parts = in_parts(disk, ROOT, ())
+    assert [1] == [report.wrong_checksums for report in parts.reports() if report.damage]
+
+
+def test_what_is_too_much_to_tell_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Findings of one part have a limit, and what it costs is said."""
+    disk = closed()
+    for place in starts(disk)[1:12:2]:
+        disk.open(f"{ROOT}/commitlog/{0:020d}", write=True).write([b"\xff"], place + 90)
+    monkeypatch.setattr(parts_check, "FINDINGS_MAX", 2)
+    report: PartReport = parts_check.check_part(disk, ROOT, Part(0, SMALL.log.segment_bytes))
+    assert (2, True) == (len(report.findings), report.left_out > 0)
+
+
+def test_an_empty_store_has_no_parts() -> None:
+    """And nothing is wrong with it."""
+    disk = SimulatedDisk()
+    open_store(disk).close()
+    found, parts = in_parts(disk, ROOT, ())
+    assert ([], told(check(disk, ROOT))) == (
+        [one for one in parts.reports() if one.records],
+        told(found),
+    )
+
+
+def test_what_is_no_store_is_refused() -> None:
+    """As by the check of the whole."""
+    with pytest.raises(ForeignStore, match="there is no store"):
+        PartsCheck(SimulatedDisk(), "/nothing")
+
+
+def test_a_topic_that_was_made_again_is_followed_over_parts() -> None:
+    """Its offsets begin again in a part behind; units that are missing before it are none."""
+    disk = SimulatedDisk()
+    clock = FakeClock()
+    store = open_store(disk, clock=clock)
+    for life in range(2):
+        for number in range(9):
+            store.append(new("again", 0, b"body", name=f"{life}-{number}"))
+            clock.advance(1000)
+            store.write()
+        store.sync()
+        store.dispatch()
+        if not life:
+            for step in store.delete_topic_steps("again", lambda: None):
+                step()
+    store.close()
+    found, _parts = in_parts(disk, ROOT, starts(disk)[3::4])
+    assert told(check(disk, ROOT)) == told(found)
