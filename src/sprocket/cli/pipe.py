@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from sprocket.spark.jobs import JobReport, SparkJob
 
 
+SHOWN_MAX = 1000
+"""Rows of a table for people."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SparkOptions:
     """Where Spark runs, and with what."""
@@ -119,10 +123,17 @@ def _run(job: "SparkJob", options: dict[str, Any], runs_on: SparkOptions, as_jso
         has_progress = "progress" in inspect.signature(job).parameters
         report = job(spark, **options, **({"progress": step} if has_progress else {}))
         answer(report).write(as_json=as_json)
+        if report.complaint():
+            from sprocket.spark.jobs import JobComplaint
+
+            raise JobComplaint(report.complaint())
 
 
 def answer(report: "JobReport") -> CommandAnswer:
-    """Answer with a report: its numbers and texts, then a table for each of its lists of rows."""
+    """Answer with a report: its numbers and texts, then a table for each of its lists of rows.
+
+    Of a list no more than `SHOWN_MAX` rows are in the table; JSON has all of them.
+    """
     import msgspec
 
     values = msgspec.to_builtins(report)
@@ -136,7 +147,10 @@ def answer(report: "JobReport") -> CommandAnswer:
         tables.write_fields("", {n: v for n, v in values.items() if n not in lists and v != []})
         for name, rows in lists.items():
             shown = [{n: "–" if v is None else v for n, v in row.items()} for row in rows]
+            title = name.replace("_", " ")
+            if len(shown) > SHOWN_MAX:
+                title += f", the first {SHOWN_MAX:,} of {len(shown):,}"
             output.write_line("")
-            tables.write_table(name.replace("_", " "), shown)
+            tables.write_table(title, shown[:SHOWN_MAX])
 
     return CommandAnswer([values], show)

@@ -21,6 +21,10 @@ class Counted(JobReport, frozen=True, kw_only=True):
     messages: int
     groups: list[dict[str, Any]]
 
+    def complaint(self) -> str:
+        """Complain of a store that is named so."""
+        return "a broken rule" if self.groups[0]["topic"] == "local[7]" else ""
+
 
 def count(
     spark: Any, *, store: Annotated[str, JobOption("Where.", is_argument=True)], progress: Any
@@ -69,3 +73,17 @@ def test_help_names_the_jobs() -> None:
     """With the first line of each."""
     ended = CliRunner().invoke(app(), ["pipe"])
     assert all(name in ended.output for name in jobs.JOBS)
+
+
+def test_a_complaint_ends_the_command_behind_the_report() -> None:
+    """With exit code 1, so that a script notices; the report is whole."""
+    ended = CliRunner().invoke(app(), ["pipe", "count", "x", "--json", "--master", "local[7]"])
+    assert json.loads(ended.stdout)["messages"] == 1234
+    assert (ended.exit_code, ended.stderr) == (1, "sprocket: a broken rule\n")
+
+
+def test_a_long_table_is_cut_for_people(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And says so."""
+    monkeypatch.setattr(pipe, "SHOWN_MAX", 0)
+    ended = CliRunner().invoke(app(), ["pipe", "count", "x"])
+    assert "groups, the first 0 of 1" in ended.stdout

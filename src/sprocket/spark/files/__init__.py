@@ -3,7 +3,7 @@
 `open_files` returns what reads the file system that a folder lies on, `open_writable` what writes
 it, too. Who reads a folder takes `Files`, the small part of `base.disk.Disk` that reading needs,
 and who writes whole files takes `WritableFiles`; they are given the local disk or another file
-system alike.
+system alike. What takes a whole `Disk`, as the store's own checks do, gets `ReadOnlyDisk`.
 """
 
 from sprocket.spark.files.files import (
@@ -17,6 +17,7 @@ from sprocket.spark.files.files import (
 from sprocket.spark.files.local_files import LocalFiles
 from sprocket.spark.files.location import PREFIX, local_path, open_files, open_remote, open_writable
 from sprocket.spark.files.read_ahead import AHEAD_BYTES, ReadAhead, read_on
+from sprocket.spark.files.read_only_disk import ReadOnlyDisk, open_disk
 from sprocket.spark.files.remote_files import RemoteFiles
 
 __all__ = [
@@ -26,11 +27,13 @@ __all__ = [
     "HeldLock",
     "LocalFiles",
     "ReadAhead",
+    "ReadOnlyDisk",
     "ReadableFile",
     "RemoteFiles",
     "WritableFile",
     "WritableFiles",
     "local_path",
+    "open_disk",
     "open_files",
     "open_remote",
     "open_writable",

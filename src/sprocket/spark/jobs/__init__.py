@@ -8,7 +8,15 @@ its work inside of the workers. `JOBS` names them; `sprocket pipe NAME` and
 from sprocket.spark.jobs.archive import ArchivedMessages, ArchiveRun, archive
 from sprocket.spark.jobs.cluster import JobCluster
 from sprocket.spark.jobs.command import command
-from sprocket.spark.jobs.job import JobOption, JobReport, SparkJob, options, summary
+from sprocket.spark.jobs.fsck import fsck
+from sprocket.spark.jobs.job import (
+    JobComplaint,
+    JobOption,
+    JobReport,
+    SparkJob,
+    options,
+    summary,
+)
 from sprocket.spark.jobs.job_files import JobFiles
 from sprocket.spark.jobs.lag import lag
 from sprocket.spark.jobs.rebuild_index import rebuild_index
@@ -21,6 +29,7 @@ __all__ = [
     "ArchiveRun",
     "ArchivedMessages",
     "JobCluster",
+    "JobComplaint",
     "JobFiles",
     "JobOption",
     "JobReport",
@@ -29,6 +38,7 @@ __all__ = [
     "SparkJob",
     "archive",
     "command",
+    "fsck",
     "lag",
     "options",
     "rebuild_index",
@@ -40,6 +50,7 @@ __all__ = [
 
 JOBS: dict[str, SparkJob] = {
     "archive": archive,
+    "fsck": fsck,
     "lag": lag,
     "rebuild-index": rebuild_index,
     "rebuild-queues": rebuild_queues,

@@ -14,7 +14,7 @@ import typer
 
 from sprocket.base.errors import SprocketError
 from sprocket.spark import register
-from sprocket.spark.jobs import JOBS, SparkJob, command, summary
+from sprocket.spark.jobs import JOBS, JobComplaint, SparkJob, command, summary
 
 
 def main() -> None:
@@ -46,6 +46,8 @@ def _run(job: SparkJob, options: dict[str, Any]) -> None:
     finally:
         spark.stop()
     sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
+    if report.complaint():
+        raise JobComplaint(report.complaint())
 
 
 if __name__ == "__main__":

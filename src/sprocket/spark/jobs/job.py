@@ -13,6 +13,8 @@ from typing import Any, TypeAlias, get_args
 
 import msgspec
 
+from sprocket.base.errors import SprocketError
+
 GIVEN = ("spark", "progress")
 """Parameters that are not options: who runs a job gives them."""
 
@@ -22,6 +24,14 @@ class JobReport(msgspec.Struct, frozen=True, kw_only=True):
 
     Its members are numbers, texts and lists of rows; a row is a mapping, or another struct.
     """
+
+    def complaint(self) -> str:
+        """Return why a command that ran the job must fail, though it did its work; or nothing."""
+        return ""
+
+
+class JobComplaint(SprocketError):
+    """A job did its work and found something that its command must fail for."""
 
 
 SparkJob: TypeAlias = Callable[..., JobReport]

@@ -6,7 +6,7 @@ Arrow batches; `live` and `stream` read topics over the wire, `sink` writes to t
 
 from sprocket.spark.rocketmq.folder.beyond_end import IsTaken, records_end
 from sprocket.spark.rocketmq.folder.known_topics import topics_of
-from sprocket.spark.rocketmq.folder.plan import log_files
+from sprocket.spark.rocketmq.folder.plan import likely_starts, log_files, task_bytes
 from sprocket.spark.rocketmq.folder.queue_files import queue_files
 from sprocket.spark.rocketmq.folder.scan import DamagedRange
 from sprocket.spark.rocketmq.folder.stored import Stored, start_of
@@ -19,9 +19,11 @@ __all__ = [
     "RocketMQSource",
     "Stored",
     "columns_of_view",
+    "likely_starts",
     "log_files",
     "queue_files",
     "records_end",
     "start_of",
+    "task_bytes",
     "topics_of",
 ]

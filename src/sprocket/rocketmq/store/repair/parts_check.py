@@ -14,7 +14,7 @@ log is read once.
 
 Invariants
 
-1. A part that is checked depends on the store and its `Part` alone.
+1. A part that is checked depends on the store and its `CheckedPart` alone.
 2. When no part is to be checked again, each report is what a walk over the whole log saw there.
 """
 
@@ -57,7 +57,7 @@ FINDINGS_MAX = 100_000
 """Told of one part at most: some MB. How many more there are is counted."""
 
 
-class Part(Struct, frozen=True):
+class CheckedPart(Struct, frozen=True):
     """A part of the log to check: physical offsets, and what came before if that matters."""
 
     start: int
@@ -119,7 +119,9 @@ class PartReport(Struct, kw_only=True):
         return sum(one.why.startswith(ScanStop.BAD_CRC.value) for one in self.damage)
 
 
-def check_part(disk: Disk, folder: str, part: Part, geometry: Geometry | None = None) -> PartReport:
+def check_part(
+    disk: Disk, folder: str, part: CheckedPart, geometry: Geometry | None = None
+) -> PartReport:
     """Check the records of a part of the log, and their units.
 
     Args:
@@ -151,7 +153,12 @@ class _PartWalk:
     """The check of one part."""
 
     def __init__(
-        self, log: LogCheck, part: Part, disk: Disk, layout: StoreLayout, stored: check.StoredQueues
+        self,
+        log: LogCheck,
+        part: CheckedPart,
+        disk: Disk,
+        layout: StoreLayout,
+        stored: check.StoredQueues,
     ) -> None:
         self._log = log
         self._part = part
@@ -268,8 +275,8 @@ class PartsCheck:
         self._geometry = geometries.settle(disk, self._layout, geometry)
         size = self._geometry.log.segment_bytes
         self.segments, self._wrong_files = log_segments(disk, self._layout.commitlog, size)
-        self._parts: list[Part] = []
-        self._asked: dict[int, Part] = {}
+        self._parts: list[CheckedPart] = []
+        self._asked: dict[int, CheckedPart] = {}
         self._told: dict[int, PartReport] = {}
 
     @property
@@ -277,22 +284,32 @@ class PartsCheck:
         """Where the log begins."""
         return self.segments[0].start if self.segments else 0
 
+    @property
+    def queues_are_files(self) -> bool:
+        """Whether each queue has files of its own, which any file system can give."""
+        return self._geometry.queue.engine == "files"
+
+    @property
+    def has_batch_queues(self) -> bool:
+        """Whether some queues are batch queues, which `check_in_one_walk` looks at."""
+        return bool(self._disk.list(self._layout.batch_queues))
+
     def cut(self, places: Iterable[int]) -> None:
         """Take up where parts begin: where files do, and at places where records seem to."""
         files = [segment.start for segment in self.segments]
         inside = {place for place in places if self._is_inside(place)}
         starts = sorted({*files, *inside})
         bounds = pairwise([*starts, ANYWHERE])
-        self._parts = [Part(start, until) for start, until in bounds]
+        self._parts = [CheckedPart(start, until) for start, until in bounds]
 
     def _is_inside(self, place: int) -> bool:
         """Say whether a place lies in a file that is there."""
         at = bisect_right(self.segments, place, key=lambda segment: segment.start) - 1
         return at >= 0 and place < self.segments[at].end
 
-    def wanted(self) -> dict[int, Part]:
+    def wanted(self) -> dict[int, CheckedPart]:
         """Return the parts that are to be checked, or checked again, by their numbers."""
-        wanted: dict[int, Part] = {}
+        wanted: dict[int, CheckedPart] = {}
         before = WalkedBefore()
         at = self.start
         for number, part in enumerate(self._parts):
@@ -300,10 +317,10 @@ class PartsCheck:
                 continue  # the part before reaches over it
             told = self._told.get(number)
             if told is None:
-                wanted[number] = Part(at, part.until)
+                wanted[number] = CheckedPart(at, part.until)
                 at = part.until
                 continue
-            exact = Part(at, part.until, before)
+            exact = CheckedPart(at, part.until, before)
             if not _is_settled(self._asked[number], told, exact):
                 wanted[number] = exact
             if told.end < part.until:
@@ -311,7 +328,7 @@ class PartsCheck:
             at, before = told.end, _after(before, told)
         return wanted
 
-    def take(self, number: int, part: Part, report: PartReport) -> None:
+    def take(self, number: int, part: CheckedPart, report: PartReport) -> None:
         """Take up what the check of a part reported."""
         self._asked[number], self._told[number] = part, report
 
@@ -374,7 +391,7 @@ class PartsCheck:
                 yield check.unread(error.path, error, more)
 
 
-def _is_settled(asked: Part, told: PartReport, exact: Part) -> bool:
+def _is_settled(asked: CheckedPart, told: PartReport, exact: CheckedPart) -> bool:
     """Say whether a report is what it would be with all known that came before the part."""
     assert exact.before is not None
     if asked.start != exact.start:

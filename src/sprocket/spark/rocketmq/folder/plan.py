@@ -112,7 +112,7 @@ def plan(
     if not by_chain:
         settled = settled_place(disk, layout, last.path, last.start, last.end)
     end, cuts = newest(disk, layout, last, settled)
-    target = partition_bytes or _partition_bytes(end - files[0].start)
+    target = partition_bytes or task_bytes(end - files[0].start)
     if partitions_min:
         target = max(1, min(target, (end - files[0].start) // partitions_min))
     spans: list[Span] = []
@@ -147,7 +147,7 @@ def between(
         partitions_min: As for `plan`.
         no_cut_bytes: As for `plan`.
     """
-    target = partition_bytes or _partition_bytes(end - start)
+    target = partition_bytes or task_bytes(end - start)
     if partitions_min:
         target = max(1, min(target, (end - start) // partitions_min))
     spans: list[Span] = []
@@ -156,6 +156,12 @@ def between(
         if part.start < part.end:
             spans += _divided(disk, file, part, target, by_chain, no_cut_bytes)
     return _grouped(spans, target)
+
+
+def task_bytes(total: int) -> int:
+    """Return how much a task should read: two tasks a core, none too small, none too large."""
+    share = -(-total // (2 * (os.cpu_count() or 1)))
+    return max(PARTITION_BYTES_MIN, min(PARTITION_BYTES_MAX, share))
 
 
 def log_files(disk: Files, layout: StoreLayout) -> list[LogFile]:
@@ -212,10 +218,21 @@ def _refuse_foreign(disk: Files, file: LogFile) -> None:
         raise ForeignStore(f"{file.path} is a log of DLedger, which is not read")
 
 
-def _partition_bytes(total: int) -> int:
-    """Return how much a task should read: two tasks a core, none too small, none too large."""
-    share = -(-total // (2 * (os.cpu_count() or 1)))
-    return max(PARTITION_BYTES_MIN, min(PARTITION_BYTES_MAX, share))
+def likely_starts(
+    disk: Files, path: str, start: int, end: int, target: int, *, is_full: bool
+) -> list[int]:
+    """Return places in a file of the log, a target apart, where records seem to begin.
+
+    Args:
+        disk: Where.
+        path: The file.
+        start: Physical offset of its first byte.
+        end: Physical offset behind what was written to it.
+        target: Bytes.
+        is_full: None is wanted in its last bytes, where old records may lie.
+    """
+    slack = min(NO_CUT_BYTES, target // 2) if is_full else 0
+    return _resynced(disk, Span(path, start, start, end, is_full), end - slack, target)
 
 
 def newest(

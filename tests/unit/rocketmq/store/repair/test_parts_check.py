@@ -14,7 +14,7 @@ from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.repair import Finding, Rule, parts_check
 from sprocket.rocketmq.store.repair.check import check
-from sprocket.rocketmq.store.repair.parts_check import Part, PartReport, PartsCheck
+from sprocket.rocketmq.store.repair.parts_check import CheckedPart, PartReport, PartsCheck
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
@@ -56,7 +56,7 @@ def starts(disk: Disk, root: str = ROOT, geometry: Geometry | None = None) -> li
     for _, part in sorted(parts.wanted().items()):
         at = part.start
         while at < part.until:
-            report = parts_check.check_part(disk, root, Part(at, at + 1), geometry)
+            report = parts_check.check_part(disk, root, CheckedPart(at, at + 1), geometry)
             if report.end <= at:
                 break
             places += [at] * report.records
@@ -120,7 +120,7 @@ def test_a_part_that_began_inside_of_a_record_is_checked_again() -> None:
     place = starts(disk)[7] + 30
     parts = PartsCheck(disk, ROOT)
     parts.cut([place])
-    asked: list[Part] = []
+    asked: list[CheckedPart] = []
     while wanted := parts.wanted():
         for number, part in wanted.items():
             asked.append(part)
@@ -161,7 +161,7 @@ def test_wrong_checksums_are_counted() -> None:
     place = starts(disk)[4]
     disk.open(f"{ROOT}/commitlog/{0:020d}", write=True).write([b"\xff"], place + 90)
     _found, parts = in_parts(disk, ROOT, ())
-    assert [1] == [report.wrong_checksums for report in parts.reports() if report.damage]
+    assert [report.wrong_checksums for report in parts.reports() if report.damage] == [1]
 
 
 def test_what_is_too_much_to_tell_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,8 +170,8 @@ def test_what_is_too_much_to_tell_is_counted(monkeypatch: pytest.MonkeyPatch) ->
     for place in starts(disk)[1:12:2]:
         disk.open(f"{ROOT}/commitlog/{0:020d}", write=True).write([b"\xff"], place + 90)
     monkeypatch.setattr(parts_check, "FINDINGS_MAX", 2)
-    report: PartReport = parts_check.check_part(disk, ROOT, Part(0, SMALL.log.segment_bytes))
-    assert (2, True) == (len(report.findings), report.left_out > 0)
+    report: PartReport = parts_check.check_part(disk, ROOT, CheckedPart(0, SMALL.log.segment_bytes))
+    assert (len(report.findings), report.left_out > 0) == (2, True)
 
 
 def test_an_empty_store_has_no_parts() -> None:
