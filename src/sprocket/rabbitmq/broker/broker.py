@@ -169,3 +169,5 @@ async def _every(seconds: float, work: Callable[[], None], name: str) -> None:
             work()
         except StoreError as error:
             _log.error("a round of the broker failed; trying again", round=name, why=str(error))
+        except Exception:  # the rounds after it are needed all the same
+            _log.exception("a round of the broker failed; trying again", round=name)

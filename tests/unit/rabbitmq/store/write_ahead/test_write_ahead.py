@@ -111,6 +111,9 @@ def test_a_file_that_is_used_again_does_not_speak_of_its_past() -> None:
     job.finish(None)
     assert files(disk) == [1, 2]
     assert records(disk) == {"A": FILE_BYTES * b"b"}
+    flip = disk.open("/v/sprocket.wal.1", write=True)
+    flip.write([b"X"], 0)  # nothing says any more which batch must come next
+    assert records(disk) == {}
 
 
 def test_flushes_and_removals() -> None:
@@ -218,31 +221,6 @@ def test_a_batch_that_is_lost_in_the_middle_is_told() -> None:
     contents = read_log(disk, ROOT)
     assert b"".join(contents.tails["A"].records) == b"13"
     assert contents.findings == ("/v/sprocket.wal.1: 1 batches before it are lost",)
-
-
-def used_again(disk: SimulatedDisk) -> WriteAheadLog:
-    """Return a log with files of which nobody needs the first, the others have records of A."""
-    log = new(disk)
-    a = Origin("A")
-    fill(log, a, [FILE_BYTES * b"1"])
-    log.begin_flush(a, [])
-    log.commit()
-    log.end_flush(a)
-    fill(log, a, [FILE_BYTES * b"2", b"3"])
-    return log
-
-
-def test_a_file_that_is_used_again_begins_with_zeros() -> None:
-    """So that its past does not count, though the file before it is damaged from its beginning."""
-    disk = SimulatedDisk()
-    log = used_again(disk)
-    fill(log, Origin("B"), [FILE_BYTES * b"4"])
-    job = log.begin_fill() or log.begin_file()
-    assert job is not None
-    job.run()
-    job.finish(None)
-    number = files(disk)[-1]
-    assert disk.contents()[f"{ROOT}/sprocket.wal.{number}"][:20] == bytes(20)
 
 
 def test_no_file_is_removed_while_another_one_is_made_of_the_oldest() -> None:
