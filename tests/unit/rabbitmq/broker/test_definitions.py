@@ -204,6 +204,15 @@ QUEUE_OF_V = {"vhost": "v", "name": "q", "durable": True, "auto_delete": False, 
             "invalid arg 'x-expires' for queue 'q' in vhost '/': {value_zero,0}",
         ),
         (
+            {
+                "exchanges": [
+                    {**QUEUE_OF_V, "vhost": "/", "name": "x", "internal": False}
+                    | {"type": "x-delayed-message", "arguments": {"x-delayed-type": "direct"}}
+                ]
+            },
+            "unknown exchange type 'x-delayed-message', of exchange 'x' in vhost '/'",
+        ),
+        (
             {"queues": [{**QUEUE_OF_V, "vhost": "/", "arguments": {"x": None}}]},
             "an argument cannot be None",
         ),
