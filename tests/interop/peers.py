@@ -336,7 +336,9 @@ class Sprocket:
         """Start the process and wait for nothing."""
         self.folder.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "sprocket.cli.main", "up", "--data", str(self.store)]
-        ports = ["--nameserver-port", "0", "--broker-port", "0", "--no-amqp"]
+        ports = ["--nameserver-port", "0", "--broker-port", "0"]
+        if (self.source / "sprocket/node/rabbitmq.py").exists():  # an older tree has no AMQP
+            ports.append("--no-amqp")
         self._process = Process(
             [*command, *ports, *self.options],
             self.folder / "sprocket.log",
