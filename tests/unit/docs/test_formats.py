@@ -14,7 +14,7 @@ from sprocket.rocketmq.broker.groups import ConsumerOffsets
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import record_layout
 from sprocket.rocketmq.codec.bloom import Bloom
-from sprocket.rocketmq.codec.record import Entry, Extra, ids, properties, record
+from sprocket.rocketmq.codec.record import Entry, Extra, erased, ids, properties, record
 from sprocket.rocketmq.geometry import IndexGeometry, QueueGeometry
 from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.model.message import NewRecord
@@ -62,6 +62,30 @@ def test_the_record_on_its_page() -> None:
         stored_at_ms=1_700_000_000_123,
         crc_tail=True,
     )
+
+
+def test_the_erased_message_on_its_page() -> None:
+    """It is what becomes of the message on the page of records."""
+    new = NewRecord(
+        "TopicTest",
+        3,
+        b"hello",
+        properties.encode({"TAGS": "TagA", "KEYS": "k1"}),
+        ids.host_bytes("127.0.0.1", 12345),
+        ids.host_bytes("192.168.0.1", 10911),
+        born_at_ms=1_700_000_000_000,
+    )
+    stored = record.encode(
+        new,
+        queue_offset=7,
+        physical_offset=1024,
+        stored_at_ms=1_700_000_000_123,
+        crc_tail=False,
+    )
+    data = example("erased-message.md")
+    assert data == erased.erase(stored)
+    message = record.decode(data, check_tail=True)
+    assert (message.topic, message.body, message.properties) == ("TopicTest", b"", {})
 
 
 def test_the_queue_file_on_its_page() -> None:

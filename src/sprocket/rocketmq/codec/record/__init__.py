@@ -1,12 +1,14 @@
 """The stored message, whose bytes lie as `codec.record_layout` says.
 
 `record` encodes and decodes it, `record_scan` walks over many, `batch` knows messages that travel
-together; `properties`, `ids` and `extra` are parts of them. `batch_rows` is not exported because it
+together; `properties`, `ids` and `extra` are parts of them; `erased`
+is what takes the place of a message. `batch_rows` is not exported because it
 needs numpy. Source: RocketMQ `MessageExtEncoder`, `MessageDecoder`.
 """
 
 from sprocket.rocketmq.codec.record import (
     batch,
+    erased,
     extra,
     ids,
     properties,
@@ -28,6 +30,7 @@ __all__ = [
     "UniqueIds",
     "batch",
     "encoded_size",
+    "erased",
     "extra",
     "ids",
     "parse_host",
