@@ -27,6 +27,7 @@ from sprocket.rocketmq.store.index.key_run import (
     index_of,
     key_of,
 )
+from sprocket.rocketmq.store.index.thinned import ThinnedIndex, thinned
 
 __all__ = [
     "HEADER",
@@ -40,9 +41,11 @@ __all__ = [
     "Indexes",
     "KeyRun",
     "KeyRunWriter",
+    "ThinnedIndex",
     "batch_hashes",
     "file_name",
     "index_of",
     "key_of",
     "key_string",
+    "thinned",
 ]
