@@ -12,6 +12,8 @@ from tests.crash import killing
 from tests.interop import peers, samples
 from tests.interop.java_client import Found, JavaClient
 
+import sprocket.spark
+
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.slow,
@@ -153,3 +155,41 @@ def not_found(wanted: Wanted, found: list[Found]) -> Wanted:
         else:
             missing.append(one)
     return missing
+
+
+def test_rocketmq_serves_a_store_that_messages_were_erased_from(
+    jars: Path, java: JavaClient, tmp_path: Path
+) -> None:
+    """It starts on the copy; its client gets each other message, and empty ones for the erased."""
+    spark_jobs = pytest.importorskip("sprocket.spark.jobs")
+    store, ledger = tmp_path / "store", killing.Ledger()
+    options = [part for setting in OURS for part in ("--set", setting)]
+    with peers.Sprocket(tmp_path / "ours", store, options) as ours:
+        killing.prepare(ours.address)
+        load = killing.Load(ours.address, ledger, PLAN, random.Random(4))
+        load.run(ours.stop)
+    erased = {place: number for place, number in ledger.acknowledged.items() if number % 5 == 2}
+    target = tmp_path / "copy"
+    spark = sprocket.spark.session("interop", cores=1, folder=str(tmp_path / "spark"))
+    try:
+        keys = [f"own-{number}" for number in erased.values()]
+        report = spark_jobs.erase(spark, store=str(store), to=str(target), key=keys)
+    finally:
+        spark.stop()
+    assert report.messages >= len(erased) > MESSAGES // 10
+
+    theirs = peers.RocketMQ(jars=jars, folder=tmp_path / "theirs", store=target, settings=THEIRS)
+    try:
+        theirs.start()
+        questions = [{"key": key} for key in keys[:5]]
+        pulled, found = java.read(theirs.nameserver, killing.TOPIC, questions)
+    finally:
+        theirs.kill()
+    by_place = {(got.queue_id, got.queue_offset): got for got in pulled}
+    for place, number in ledger.acknowledged.items():
+        got = by_place[place]
+        if place in erased:
+            assert not any((got.body, got.keys, got.tag))
+        else:
+            assert (got.body, got.keys) == (killing.body(number), f"own-{number}")
+    assert [answer.messages for answer in found] == [[]] * 5

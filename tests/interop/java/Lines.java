@@ -55,7 +55,8 @@ final class Lines {
         line.put("store_host", message.getStoreHost().toString());
         Map<String, String> properties = new TreeMap<>(message.getProperties());
         line.put("properties", properties);
-        line.put("body", Base64.getEncoder().encodeToString(message.getBody()));
+        byte[] body = message.getBody();  // null where there is none
+        line.put("body", Base64.getEncoder().encodeToString(body == null ? new byte[0] : body));
         return line;
     }
 }

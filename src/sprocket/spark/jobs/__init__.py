@@ -8,6 +8,7 @@ its work inside of the workers. `JOBS` names them; `sprocket pipe NAME` and
 from sprocket.spark.jobs.archive import ArchivedMessages, ArchiveRun, archive
 from sprocket.spark.jobs.cluster import JobCluster
 from sprocket.spark.jobs.command import command
+from sprocket.spark.jobs.erase import erase
 from sprocket.spark.jobs.fsck import fsck
 from sprocket.spark.jobs.job import (
     JobComplaint,
@@ -38,6 +39,7 @@ __all__ = [
     "SparkJob",
     "archive",
     "command",
+    "erase",
     "fsck",
     "lag",
     "options",
@@ -50,6 +52,7 @@ __all__ = [
 
 JOBS: dict[str, SparkJob] = {
     "archive": archive,
+    "erase": erase,
     "fsck": fsck,
     "lag": lag,
     "rebuild-index": rebuild_index,

@@ -5,6 +5,7 @@ Arrow batches; `live` and `stream` read topics over the wire, `sink` writes to t
 """
 
 from sprocket.spark.rocketmq.folder.beyond_end import IsTaken, records_end
+from sprocket.spark.rocketmq.folder.copied import copy_records
 from sprocket.spark.rocketmq.folder.known_topics import topics_of
 from sprocket.spark.rocketmq.folder.plan import likely_starts, log_files, task_bytes
 from sprocket.spark.rocketmq.folder.queue_files import queue_files
@@ -19,6 +20,7 @@ __all__ = [
     "RocketMQSource",
     "Stored",
     "columns_of_view",
+    "copy_records",
     "likely_starts",
     "log_files",
     "queue_files",

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from sprocket.rocketmq.codec.columns import Ints, Mask, Records
 from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.model.internal import is_internal_topic
-from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
+from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED
 from sprocket.spark.rocketmq.filters import LEAST, MOST, Narrowed
 from sprocket.spark.rocketmq.options import EARLIEST, LATEST, OffsetsWanted, Options
 from sprocket.spark.rocketmq.rows.decode import cut
@@ -62,6 +62,8 @@ class RecordSelection:
         if self._is_folder:
             records = self._of_topics(records)
         options = self._options
+        if not options.include_internal_topics:
+            records = _without_erased(records)
         if options.starting_at_ms is not None:
             records = records.keep(records.stored_at_ms >= options.starting_at_ms)
         if options.ending_at_ms is not None:
@@ -126,6 +128,16 @@ class RecordSelection:
         tags = Properties(stored).value(properties.TAGS)
         wanted: Mask = np.asarray(pc.is_in(tags, self._tags))
         return records.keep(wanted)
+
+
+def _without_erased(records: Records) -> Records:
+    """Return the records but those where a message was erased: inner batches of no messages."""
+    is_batch = records.number("sys_flag") & INNER_BATCH != 0
+    if not is_batch.any():
+        return records
+    # One whose body was left out by reading says its own size, and is shorter.
+    is_whole = records.number("size") == records.end - records.start
+    return records.keep(~(is_batch & is_whole & (records.number("body_size") == 0)))
 
 
 def _by_queue(

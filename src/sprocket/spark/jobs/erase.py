@@ -1,0 +1,487 @@
+"""The job `erase`: a copy of a store without the messages that have given keys.
+
+Theory of operation. Every record keeps its place in the log, and every message its offset in its
+queue; in the place of an erased message stands as many bytes that hold nothing of it
+(`codec.record.erased`). So ids, queue units, index entries and the progress of consumers stay
+valid, and nothing has to be moved:
+
+1. The files of the queues, the tables and the checkpoint are copied.
+2. Each task copies a part of the log, erases what is wanted, and corrects the units of that.
+3. The index files that have entries of erased messages are made again without them, the others
+   are copied.
+
+What lies behind the end of the log, or behind the blank record of a file, is not copied: remains
+of older messages may be there. All is made in a folder beside the target, and renamed when it is on
+the disk; so a run that is killed leaves the target as it was, and the next one begins anew. The
+old store is only read.
+"""
+
+import dataclasses
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from functools import partial
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sprocket.base.disk import File, RealDisk, read_file
+from sprocket.base.errors import ForeignStore, SettingsError
+from sprocket.base.progress import Step, unwatched
+from sprocket.base.units import MIB
+from sprocket.rocketmq.codec.columns import Ints, RecordBatch, Records
+from sprocket.rocketmq.codec.record import Entry, erased
+from sprocket.rocketmq.geometry import Geometry
+from sprocket.rocketmq.model.hashes import hash32
+from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
+from sprocket.rocketmq.store import geometry as geometries
+from sprocket.rocketmq.store.index import thinned
+from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store.queue import QUEUE_UNIT, UNIT_BYTES, UnitAssigner
+from sprocket.spark.failures import in_one_line
+from sprocket.spark.files import local_path
+from sprocket.spark.jobs.job import JobOption, JobReport
+from sprocket.spark.jobs.tasks import collected, spread
+from sprocket.spark.rocketmq import Stored, copy_records
+
+KEYS_MAX = 1_000_000
+"""Every task is sent all of them: some 20 MB."""
+OFFSETS_MAX = 1_000_000
+"""Messages that a filter may choose: every task is sent their places, 8 bytes each."""
+COPY_BYTES = 4 * MIB
+_COPY_TASKS = 64
+
+
+class EraseReport(JobReport, frozen=True, kw_only=True):
+    """What was erased.
+
+    Attributes:
+        is_written: Whether there is a new store; not after a dry run.
+        messages: Messages that were erased, or would be.
+        bytes: Their bytes in the log.
+        kept: Records that were copied as they were.
+        index_entries: Entries that the index has no more.
+        topics: A row for each topic with erased messages: `topic`, `messages`.
+        not_copied: What of the old store is in the new one in no form: files and folders that are
+            not known to be free of what was erased.
+    """
+
+    is_written: bool
+    messages: int
+    bytes: int
+    kept: int
+    index_entries: int
+    topics: list[dict[str, Any]]
+    not_copied: list[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Which messages are to go: those with one of some keys, and those at some places."""
+
+    keys: frozenset[str]
+    places: Ints
+
+    def rows(self, batch: RecordBatch) -> list[int]:
+        """Return the numbers of those of a batch."""
+        found: set[int] = set()
+        if self.keys:
+            hashes = np.array([hash32(key) & 0xFFFF_FFFF for key in self.keys], np.uint32)
+            likely = batch.keys.row[np.isin(batch.keys.hash, hashes)]
+            rows = set(likely.tolist())
+            found = {row for row in rows if not self.keys.isdisjoint(batch.entry(row).keys)}
+        if len(self.places):
+            is_chosen = np.isin(batch.physical_offset, self.places)
+            found.update(np.flatnonzero(is_chosen).tolist())
+        return sorted(found)
+
+    def between(self, start: int, end: int) -> "_Chosen":
+        """Return the same, of the places only those of a part of the log."""
+        first, stop = np.searchsorted(self.places, [start, end])
+        return _Chosen(self.keys, self.places[first:stop])
+
+
+def erase(
+    spark: Any,
+    *,
+    store: Annotated[str, JobOption("The store's folder.", "FOLDER", is_argument=True)],
+    to: Annotated[
+        str,
+        JobOption("The new store's folder, which every worker sees.", "TARGET", is_argument=True),
+    ],
+    key: Annotated[
+        list[str], JobOption("Erase messages with this key; may be repeated.", also="-k")
+    ] = (),  # type: ignore[assignment]
+    keys_file: Annotated[
+        str, JobOption("Erase messages with these keys: a text file, a key on each line.", "FILE")
+    ] = "",
+    where: Annotated[
+        str,
+        JobOption("Erase messages that this SQL filter finds, internal topics too.", "SQL"),
+    ] = "",
+    partition_bytes: Annotated[
+        int, JobOption("Bytes of the log for one task; 0 for 64 to 256 MiB.", "BYTES")
+    ] = 0,
+    dry_run: Annotated[bool, JobOption("Count what would be erased, and write nothing.")] = False,
+    progress: Step = unwatched,
+) -> EraseReport:
+    """Copy a store without the messages that have given keys, wherever they lie in it.
+
+    A key is a word of a message's KEYS, or its unique key.
+
+    Raises:
+        SettingsError: No key and no filter is given, or too many keys.
+        StoreError: There is no such store, it is open or not understood, or the target is there.
+        QueryFailed: The filter is wrong, or the log is damaged.
+    """
+    source, target = _local(store), _local(to)
+    keys = _keys(key, keys_file)
+    if not keys and not where:
+        raise SettingsError("name what to erase by --key, --keys-file or --where")
+    geometry = _understood(source)
+    _require_free(source, target)
+    given = {"maxPartitionBytes": str(partition_bytes)} if partition_bytes else {}
+    stored = Stored.plan(spark, source, internal=True, **given)
+    chosen = _Chosen(keys, _places(spark, source, where, progress))
+    if dry_run:
+        found = _erased(spark, stored, None, chosen, geometry, progress)
+        return _report(found, 0, [], is_written=False)
+    disk = RealDisk()
+    made = f"{target}.erasing"
+    os_parent = os.path.dirname(os.path.abspath(target))
+    disk.make_folder(os_parent)
+    with closing(_Locked(disk, f"{made}.lock")):
+        disk.remove_tree(made)
+        left = _copy_rest(spark, source, made, geometry, progress)
+        for start in sorted({span.base for part in stored.parts for span in part}):
+            path = f"{StoreLayout(made).commitlog}/{start:020d}"
+            disk.open(path, write=True, create=True, size=geometry.log.segment_bytes).close()
+        found = _erased(spark, stored, made, chosen, geometry, progress)
+        entries = _index(spark, source, made, geometry, found.places, progress)
+        if disk.exists(StoreLayout(source).abort):
+            raise ForeignStore(f"{source} was opened meanwhile; the copy is not used")
+        disk.sync_tree(made)
+        _require_free(source, target)
+        if disk.exists(target):
+            disk.remove_tree(target)  # an empty folder
+        disk.rename(made, target)
+        disk.sync_folder(os_parent)
+    return _report(found, entries, left, is_written=True)
+
+
+class _Locked:
+    """A lock on a file, which is removed with it."""
+
+    def __init__(self, disk: RealDisk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+        self._lock = disk.lock(path)
+
+    def close(self) -> None:
+        self._disk.remove(self._path)
+        self._lock.release()
+
+
+def _local(folder: str) -> str:
+    path = local_path(folder)
+    if path is None:
+        raise SettingsError(f"{folder}: expected a folder on a local disk, or on a mounted one")
+    return path.rstrip("/") or "/"
+
+
+def _keys(given: Sequence[str], path: str) -> frozenset[str]:
+    """Return the keys of the command line and those of a file."""
+    keys = set(given)
+    if path:
+        try:
+            text = read_file(RealDisk(), path).decode()
+        except UnicodeDecodeError as error:
+            raise SettingsError(f"{path} is no text in UTF-8") from error
+        keys.update(line.strip() for line in text.splitlines())
+    keys.discard("")
+    if len(keys) > KEYS_MAX:
+        raise SettingsError(f"{len(keys):,} keys, {KEYS_MAX:,} at most; erase in several runs")
+    return frozenset(keys)
+
+
+def _understood(source: str) -> Geometry:
+    """Return the geometry of a store that can be copied so.
+
+    Raises:
+        ForeignStore: It is none, it was not closed, or it has more than logs, queues and index.
+    """
+    disk, layout = RealDisk(), StoreLayout(source)
+    if not disk.is_folder(layout.commitlog):
+        raise ForeignStore(f"{source}: there is no store, {layout.commitlog} is missing")
+    if disk.exists(layout.abort):
+        raise ForeignStore(f"{source} is open, or was not closed: stop the broker, or recover it")
+    geometry = geometries.settle(disk, layout, None)
+    if geometry.queue.engine != "files":
+        raise ForeignStore(
+            f"{source} has its queues in a RocksDB; `sprocket store convert` makes files of them"
+        )
+    for folder, what in (
+        (layout.batch_queues, "batch queues"),
+        (layout.extension, "extended queue units"),
+    ):
+        if disk.list(folder):
+            raise ForeignStore(f"{source} has {what} ({folder}), which cannot be erased from")
+    return geometry
+
+
+def _require_free(source: str, target: str) -> None:
+    disk = RealDisk()
+    if f"{os.path.abspath(target)}/".startswith(f"{os.path.abspath(source)}/"):
+        raise ForeignStore(f"{target}: expected a folder outside of the store {source}")
+    if disk.exists(target) and (not disk.is_folder(target) or disk.list(target)):
+        raise ForeignStore(f"{target}: expected a new or an empty folder")
+
+
+def _places(spark: Any, source: str, where: str, progress: Step) -> Ints:
+    """Return where the messages lie that a filter finds, ascending."""
+    from sprocket.spark.watching import watched
+
+    if not where:
+        return np.empty(0, np.int64)
+    with in_one_line(), watched(spark, progress, "filtering"):
+        rows = spark.read.format("rocketmq").option("includeInternalTopics", "true").load(source)
+        found = rows.where(where).select("physicalOffset").limit(OFFSETS_MAX + 1).toArrow()
+    if found.num_rows > OFFSETS_MAX:
+        raise SettingsError(f"the filter finds more than {OFFSETS_MAX:,} messages; erase in parts")
+    places: Ints = found.column(0).to_numpy()
+    return np.sort(places)
+
+
+# 1. What is copied as it is.
+
+
+def _copy_rest(spark: Any, source: str, made: str, geometry: Geometry, progress: Step) -> list[str]:
+    """Copy queues, tables and checkpoint; return what is not copied."""
+    disk, old, new = RealDisk(), StoreLayout(source), StoreLayout(made)
+    for folder in (new.commitlog, new.config, new.index):
+        disk.make_folder(folder)
+    notes = old.notes - {old.geometry}
+    paths = [path for path in _files(disk, old.config) if path not in notes]
+    paths += [old.checkpoint] if disk.exists(old.checkpoint) else []
+    paths += _files(disk, old.consumequeue)
+    groups = [tuple(paths[number::_COPY_TASKS]) for number in range(_COPY_TASKS)]
+    work = partial(_copy_files, source, made)
+    collected(
+        spark,
+        spread(spark, [group for group in groups if group], work, "files int"),
+        progress,
+        "copying queues",
+    )
+    geometries.keep(disk, new, geometry)
+    known = (
+        *(old.commitlog, old.consumequeue, old.index, old.config, old.checkpoint, old.lock),
+        *(old.batch_queues, old.extension),
+    )
+    return [name for name in disk.list(source) if f"{source}/{name}" not in known]
+
+
+def _files(disk: RealDisk, folder: str) -> Iterator[str]:
+    """Give every file below a folder."""
+    for name in disk.list(folder):
+        path = f"{folder}/{name}"
+        if disk.is_folder(path):
+            yield from _files(disk, path)
+        else:
+            yield path
+
+
+def _copy_files(source: str, made: str, paths: Sequence[str]) -> Iterator[Any]:
+    """Copy some files; runs in a worker."""
+    disk = RealDisk()
+    for path in paths:
+        _copy_file(disk, path, made + path.removeprefix(source))
+    yield pa.RecordBatch.from_arrays([pa.array([len(paths)], pa.int32())], names=["files"])
+
+
+def _copy_file(disk: RealDisk, path: str, target: str) -> None:
+    """Copy what was written of a file; holes stay holes."""
+    disk.make_folder(os.path.dirname(target), durable=False)
+    with closing(disk.open(path)) as old:
+        size = old.size()
+        with closing(disk.open(target, write=True, create=True, size=size)) as new:
+            at = 0
+            while at < size and (extent := old.next_data(at)).start < extent.end:
+                for start in range(extent.start, extent.end, COPY_BYTES):
+                    data = old.read(start, min(COPY_BYTES, extent.end - start))
+                    new.write([data], start)
+                at = extent.end
+
+
+# 2. The log, and the units of what is erased.
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Found:
+    """What was erased of the log: places, ascending, bytes, counts by topic, and records kept."""
+
+    places: Ints
+    size: int
+    topics: Counter[str]
+    kept: int
+
+
+_SCHEMA = "places binary, size bigint, kept bigint, topics map<string,bigint>"
+_ARROW_SCHEMA = pa.schema(
+    [
+        ("places", pa.binary()),
+        ("size", pa.int64()),
+        ("kept", pa.int64()),
+        ("topics", pa.map_(pa.string(), pa.int64())),
+    ]
+)
+
+
+def _erased(
+    spark: Any,
+    stored: Stored,
+    made: str | None,
+    chosen: _Chosen,
+    geometry: Geometry,
+    progress: Step,
+) -> _Found:
+    """Copy the log to a folder, or only count if there is none."""
+    items = []
+    for part in stored.parts:
+        items.append((part, chosen.between(part[0].start, part[-1].end).places))
+    work = partial(_erase_part, made, chosen.keys, geometry.queue.file_bytes)
+    what = "counting" if made is None else "copying the log"
+    rows = collected(spark, spread(spark, items, work, _SCHEMA), progress, what)
+    places = [np.frombuffer(row["places"], np.int64) for row in rows]
+    topics: Counter[str] = Counter()
+    for row in rows:
+        topics.update(dict(row["topics"]))
+    return _Found(
+        np.sort(np.concatenate([np.empty(0, np.int64), *places])),
+        sum(row["size"] for row in rows),
+        topics,
+        sum(row["kept"] for row in rows),
+    )
+
+
+def _erase_part(
+    made: str | None, keys: frozenset[str], queue_file_bytes: int, item: tuple[Any, Ints]
+) -> Iterator[Any]:
+    """Copy one part of the log without what is chosen; runs in a worker."""
+    spans, places = item
+    eraser = _Eraser(made, _Chosen(keys, places), queue_file_bytes)
+    with ExitStack() as opened:
+
+        def target(span: Any) -> File | None:
+            if made is None:
+                return None
+            path = f"{StoreLayout(made).commitlog}/{span.base:020d}"
+            return opened.enter_context(closing(RealDisk().open(path, write=True)))
+
+        copy_records(RealDisk(), spans, target, eraser.replaced)
+    row = {
+        "places": np.array(eraser.places, np.int64).tobytes(),
+        "size": eraser.size,
+        "kept": eraser.kept,
+        "topics": list(eraser.topics.items()),
+    }
+    yield pa.RecordBatch.from_pylist([row], schema=_ARROW_SCHEMA)
+
+
+class _Eraser:
+    """Erases records, and corrects their units in the files of a new store."""
+
+    def __init__(self, made: str | None, chosen: _Chosen, queue_file_bytes: int) -> None:
+        self.places: list[int] = []
+        self.size = 0
+        self.kept = 0
+        self.topics: Counter[str] = Counter()
+        self._made = made
+        self._chosen = chosen
+        self._file_bytes = queue_file_bytes
+        self._assigner = UnitAssigner()
+
+    def replaced(self, records: Records) -> Mapping[int, bytes]:
+        """Return what stands in the place of the records that are to go."""
+        if not len(records):
+            return {}
+        batch = RecordBatch(records)
+        rows = self._chosen.rows(batch)
+        self.kept += len(records) - len(rows)
+        others: dict[int, bytes] = {}
+        for row in rows:
+            start, end = int(records.start[row]), int(records.end[row])
+            entry = batch.entry(row)
+            other = erased.erase(memoryview(records.data)[start:end])
+            others[start] = other
+            self.places.append(entry.physical_offset)
+            self.size += entry.size
+            self.topics[entry.topic] += 1
+            if self._made is not None and entry.queueable:
+                self._correct_units(entry, int.from_bytes(other[:4], "big"))
+        return others
+
+    def _correct_units(self, entry: Entry, size: int) -> None:
+        """Have the units of a record say what it is now; what is not its own unit stays."""
+        assert self._made is not None
+        for unit in self._assigner.each(entry):
+            at = unit.queue_offset * UNIT_BYTES
+            position = at % self._file_bytes
+            folder = StoreLayout(self._made).queue(unit.topic, unit.queue_id)
+            path = f"{folder}/{at - position:020d}"
+            disk = RealDisk()
+            if not disk.exists(path):
+                continue
+            with closing(disk.open(path, write=True)) as file:
+                place, old_size, code = QUEUE_UNIT.unpack(file.read(position, UNIT_BYTES))
+                if (place, old_size) == (entry.physical_offset, entry.size):
+                    code = code if unit.topic == SCHEDULE_TOPIC else 0
+                    file.write([QUEUE_UNIT.pack(place, size, code)], position)
+
+
+# 3. The index.
+
+
+def _index(
+    spark: Any, source: str, made: str, geometry: Geometry, places: Ints, progress: Step
+) -> int:
+    """Copy the index without the entries of erased records; return how many these are."""
+    disk, old = RealDisk(), StoreLayout(source)
+    size = geometry.index.file_bytes
+    names = [
+        name
+        for name, length in disk.sizes(old.index).items()
+        if name.isascii() and name.isdigit() and length == size
+    ]
+    work = partial(_index_file, source, made, geometry, places)
+    frame = spread(spark, names, work, "removed bigint")
+    rows = collected(spark, frame, progress, "copying the index")
+    return sum(row["removed"] for row in rows)
+
+
+def _index_file(
+    source: str, made: str, geometry: Geometry, places: Ints, name: str
+) -> Iterator[Any]:
+    """Make one index file; runs in a worker."""
+    disk = RealDisk()
+    found = thinned(disk, f"{StoreLayout(source).index}/{name}", geometry.index, places)
+    path = f"{StoreLayout(made).index}/{name}"
+    size = geometry.index.file_bytes
+    with closing(disk.open(path, write=True, create=True, size=size)) as file:
+        file.write([found.head], 0)
+        if found.units:
+            file.write([found.units], found.units_at)
+    yield pa.RecordBatch.from_arrays([pa.array([found.removed], pa.int64())], names=["removed"])
+
+
+def _report(found: _Found, entries: int, left: Sequence[str], *, is_written: bool) -> EraseReport:
+    return EraseReport(
+        is_written=is_written,
+        messages=len(found.places),
+        bytes=found.size,
+        kept=found.kept,
+        index_entries=entries,
+        topics=[{"topic": topic, "messages": n} for topic, n in sorted(found.topics.items())],
+        not_copied=list(left),
+    )
