@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
-from enum import Enum, Flag, auto
+from enum import Flag, auto
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -18,6 +18,7 @@ from sprocket.base.nearest import hint
 from sprocket.base.units import GIB, KIB, MIB
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.spark.files import local_path
+from sprocket.spark.mode import Mode
 
 EARLIEST, LATEST = -2, -1
 """Stand for a queue offset in `startingOffsets` and `endingOffsets`."""
@@ -35,14 +36,6 @@ Assigned: TypeAlias = dict[str, dict[str, tuple[int, ...]]]
 
 FILE_SYSTEM = "fs."
 """Begins the names of options that go to the file system of `path` as they are."""
-
-
-class Mode(Enum):
-    """What to do with damage in a log; Spark's own words."""
-
-    FAILFAST = "FAILFAST"
-    PERMISSIVE = "PERMISSIVE"
-    DROPMALFORMED = "DROPMALFORMED"
 
 
 class Where(Flag):

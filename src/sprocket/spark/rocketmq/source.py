@@ -8,10 +8,10 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource
 
+from sprocket.spark.catalog_table import kept, options_of_table, with_kept
 from sprocket.spark.rocketmq import options as option_table
 from sprocket.spark.rocketmq.folder.reader import DirectoryReader, FilteringDirectoryReader
 from sprocket.spark.rocketmq.rows.batches import schema_of, spark_schema
-from sprocket.spark.rocketmq.table import kept, options_of_table, with_kept
 
 
 class RocketMQSource(DataSource):  # type: ignore[misc]

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from sprocket.base.errors import SettingsError
+from sprocket.spark.mode import Mode
 from sprocket.spark.rocketmq.options import (
     EARLIEST,
     LATEST,
     OPTIONS,
-    Mode,
     Where,
     read_any,
     read_directory,

@@ -11,13 +11,14 @@ from sprocket.base.errors import CorruptRecord
 from sprocket.rocketmq.codec.columns import Records
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.spark.files import Files, open_files
+from sprocket.spark.mode import Mode
 from sprocket.spark.rocketmq.filters import LEAST, MOST, Narrowed, narrowed
 from sprocket.spark.rocketmq.folder.known_offsets import require_offsets
 from sprocket.spark.rocketmq.folder.known_topics import require_pattern, require_topics
 from sprocket.spark.rocketmq.folder.plan import Span, log_files, plan
 from sprocket.spark.rocketmq.folder.scan import DamagedRange, pieces, scan
 from sprocket.spark.rocketmq.folder.stored_times import part_of_times
-from sprocket.spark.rocketmq.options import Mode, Options
+from sprocket.spark.rocketmq.options import Options
 from sprocket.spark.rocketmq.rows.batches import Batches
 
 

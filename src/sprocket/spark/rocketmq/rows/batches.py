@@ -11,8 +11,10 @@ from sprocket.base.nearest import hint
 from sprocket.base.units import MIB
 from sprocket.rocketmq.codec.columns import Records
 from sprocket.rocketmq.model.message import COMPRESSED, unpacked
+from sprocket.spark.arrow import cut, numbers
+from sprocket.spark.mode import Mode
 from sprocket.spark.rocketmq.filters import Narrowed
-from sprocket.spark.rocketmq.options import Mode, Options
+from sprocket.spark.rocketmq.options import Options
 from sprocket.spark.rocketmq.rows.columns import (
     BODIES,
     COLUMNS,
@@ -21,7 +23,6 @@ from sprocket.spark.rocketmq.rows.columns import (
     RecordRows,
     SourceColumn,
 )
-from sprocket.spark.rocketmq.rows.decode import cut, numbers
 from sprocket.spark.rocketmq.rows.selection import RecordSelection
 
 BATCH_BYTES_MAX = 16 * MIB

@@ -18,9 +18,10 @@ from sprocket.rocketmq.codec.record_layout import (
     PHYSICAL_OFFSET_AT,
 )
 from sprocket.rocketmq.model.message import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
-from sprocket.spark.rocketmq.rows.decode import cut, in_hex, numbers, of_width, repeated, topics
+from sprocket.spark.arrow import cut, numbers, of_width, repeated
+from sprocket.spark.map_json import as_json
+from sprocket.spark.rocketmq.rows.decode import in_hex, topics
 from sprocket.spark.rocketmq.rows.properties import Properties
-from sprocket.spark.rocketmq.rows.properties_json import as_json
 
 _TIMESTAMP = pa.timestamp("us", "UTC")
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sprocket.rocketmq.codec.columns import Ints, Mask, gather
-from sprocket.spark.rocketmq.rows.decode import cut, is_ascii, numbers, text
+from sprocket.spark.arrow import cut, is_ascii, numbers, text
 
 MAP = pa.map_(pa.string(), pa.string())
 

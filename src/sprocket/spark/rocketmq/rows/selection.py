@@ -15,9 +15,9 @@ from sprocket.rocketmq.codec.columns import Ints, Mask, Records
 from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.model.internal import is_internal_topic
 from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED
+from sprocket.spark.arrow import cut
 from sprocket.spark.rocketmq.filters import LEAST, MOST, Narrowed
 from sprocket.spark.rocketmq.options import EARLIEST, LATEST, OffsetsWanted, Options
-from sprocket.spark.rocketmq.rows.decode import cut
 from sprocket.spark.rocketmq.rows.properties import Properties
 
 ByQueue: TypeAlias = Mapping[str, Mapping[int, int]]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.unit.spark.samples import property_strings
 
 from sprocket.rocketmq.codec.record import properties as plain
-from sprocket.spark.rocketmq.rows.decode import text
+from sprocket.spark.arrow import text
 from sprocket.spark.rocketmq.rows.properties import Properties
 
 

@@ -4,7 +4,7 @@ import json
 
 from pyspark.sql.types import StringType, StructField, StructType
 
-from sprocket.spark.rocketmq.table import METADATA, kept, options_of_table, with_kept
+from sprocket.spark.catalog_table import METADATA, kept, options_of_table, with_kept
 
 CREATED = {
     "location": "file:/s",

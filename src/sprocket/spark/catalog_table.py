@@ -1,4 +1,4 @@
-"""Tables of Spark's catalog: `CREATE TABLE … USING rocketmq OPTIONS (…)`.
+"""Tables of Spark's catalog: `CREATE TABLE … USING rocketmq OPTIONS (…)`, or `rabbitmq`.
 
 When a table is created, Spark asks for its schema with the options given, and with what the catalog
 adds: each option a second time after `option.`, the properties of the table, and words such as
