@@ -250,6 +250,7 @@ def test_repository_stands_alone(what: str) -> None:
 MAY_NEED_NUMPY = (
     "cli.folder",
     "rabbitmq.broker",
+    "rabbitmq.codec.columns",
     "rabbitmq.codec.index",
     "rabbitmq.server.handlers",
     "rabbitmq.server.tenancy",

@@ -50,7 +50,7 @@ _SCALED = Struct(">BI")
 _BY_SIGN: dict[int, tuple[FieldKind, Struct]] = {
     ord(kind.value): (kind, form) for kind, form in _FIXED.items()
 }
-_SIZES: dict[int, int] = {
+FIXED_BYTES: dict[int, int] = {
     **{sign: form.size for sign, (_, form) in _BY_SIGN.items()},
     ord("D"): _SCALED.size,
     ord("V"): 0,
@@ -156,7 +156,7 @@ def _value(data: bytes, at: int, end: int, depth: int) -> tuple[Field, int]:
     """Return the value whose sign is at a position, and where the next one begins."""
     sign = data[at]
     at += 1
-    size = _SIZES.get(sign)
+    size = FIXED_BYTES.get(sign)
     if size is None:
         if sign not in _SIZED_KINDS:
             raise _malformed(f"no type has the sign {numbers_text(bytes((sign,)))}")
@@ -198,7 +198,7 @@ def _checked(data: bytes, at: int, end: int, depth: int) -> None:
         if sign == _STRING:
             (size,) = UINT32.unpack_from(data, name_end + 1)
             at = name_end + 5 + size
-        elif (known := _SIZES.get(sign)) is not None and sign not in _FLOATS:
+        elif (known := FIXED_BYTES.get(sign)) is not None and sign not in _FLOATS:
             at = name_end + 1 + known
         else:
             _, at = _value(data, name_end, end, depth)
