@@ -19,6 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 RUN_ELSEWHERE = {
     "docs/guides/spark.md": "tests/unit/spark/test_guide.py",
+    "docs/guides/spark-rabbitmq.md": "tests/unit/spark/rabbitmq/test_source.py",
     "docs/guides/spark-sink.md": "tests/unit/spark/rocketmq/sink/test_sink.py",
     "docs/guides/testing.md": "tests/unit/testing/test_pytest_plugin.py",
 }

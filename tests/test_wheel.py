@@ -108,7 +108,12 @@ def test_wheel_holds_the_packages_and_the_licence(wheel: Path) -> None:
         folder = information.partition("/")[0]
         metadata = message_from_bytes(archive.read(information))
         licence = archive.read(f"{folder}/licenses/LICENSE")
-    assert {name.partition("/")[0] for name in names} == {"sprocket", "pyspark_rocketmq", folder}
+    assert {name.partition("/")[0] for name in names} == {
+        "sprocket",
+        "pyspark_rabbitmq",
+        "pyspark_rocketmq",
+        folder,
+    }
     assert licence == (ROOT / "LICENSE").read_bytes()
     assert metadata["License-Expression"] == "Apache-2.0"
     assert "dev" not in metadata.get_all("Provides-Extra", [])

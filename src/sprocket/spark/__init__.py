@@ -1,8 +1,8 @@
-"""Topics and store directories as PySpark sources.
+"""Topics, store directories and queues of a stopped RabbitMQ as PySpark sources.
 
-`register(spark)` makes the format `rocketmq` known to a session, `session()` starts one that suits
-a small machine. Importing this before a session is started lets its workers run this interpreter,
-as an activated environment would. See docs/guides/spark.md.
+`register(spark)` makes the formats `rocketmq` and `rabbitmq` known to a session, `session()` starts
+one that suits a small machine. Importing this before a session is started lets its workers run this
+interpreter, as an activated environment would. See docs/guides/spark.md and spark-rabbitmq.md.
 """
 
 from typing import Any
@@ -26,15 +26,17 @@ interpreter.choose()
 
 
 def register(spark: Any) -> None:
-    """Make `spark.read.format("rocketmq")` and `spark.readStream` of the same name work.
+    """Make `spark.read` with `.format("rocketmq")` and `"rabbitmq"` work, and what else they have.
 
     Args:
         spark: The SparkSession, local or of Spark Connect.
     """
+    from sprocket.spark.rabbitmq import RabbitMQSource
     from sprocket.spark.rocketmq import RocketMQSource
 
     interpreter.correct(spark)
     spark.dataSource.register(RocketMQSource)
+    spark.dataSource.register(RabbitMQSource)
 
 
 def read_stream(spark: Any, *, checkpoint: str, schema: Any = None, **options: object) -> Any:

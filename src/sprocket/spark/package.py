@@ -7,7 +7,7 @@ import zipfile
 import sprocket
 from sprocket.base.disk import RealDisk, read_file, replace_file
 
-_PACKAGES = ("sprocket", "pyspark_rocketmq")
+_PACKAGES = ("sprocket", "pyspark_rabbitmq", "pyspark_rocketmq")
 _STAMP = (1980, 1, 1, 0, 0, 0)
 
 

@@ -15,8 +15,9 @@ def test_a_python_with_the_zip_alone_has_the_source(tmp_path: Path) -> None:
     """As on a worker of a cluster: the format and the jobs come from the zip."""
     path = package_zip(str(tmp_path / "made"))
     code = (
-        "import sprocket.spark.jobs, pyspark_rocketmq\n"
-        "print(sprocket.__file__, pyspark_rocketmq.DefaultSource.name())"
+        "import sprocket.spark.jobs, pyspark_rabbitmq, pyspark_rocketmq\n"
+        "print(sprocket.__file__, pyspark_rocketmq.DefaultSource.name(),"
+        " pyspark_rabbitmq.DefaultSource.name())"
     )
     packages = [one for one in sys.path if one.endswith("site-packages")]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([path, *packages])}
@@ -28,7 +29,7 @@ def test_a_python_with_the_zip_alone_has_the_source(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    assert said.stdout.split() == [f"{path}/sprocket/__init__.py", "rocketmq"]
+    assert said.stdout.split() == [f"{path}/sprocket/__init__.py", "rocketmq", "rabbitmq"]
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """The package's front door, and the one by which Spark finds the format itself."""
 
+from typing import Any
+
 from sprocket.spark import register
 
 
@@ -7,7 +9,7 @@ class Registry:
     """Notes what is registered."""
 
     def __init__(self) -> None:
-        self.known: list[type] = []
+        self.known: list[Any] = []
         self.dataSource = self
 
     def register(self, source: type) -> None:
@@ -16,10 +18,11 @@ class Registry:
 
 
 def test_register_and_discovery_give_the_same_source() -> None:
-    """Explicit registration and the module `pyspark_rocketmq` name one class."""
-    from pyspark_rocketmq import DefaultSource
+    """Explicit registration and the modules `pyspark_*` name the same classes."""
+    import pyspark_rabbitmq
+    import pyspark_rocketmq
 
     registry = Registry()
     register(registry)
-    assert registry.known == [DefaultSource]
-    assert DefaultSource.name() == "rocketmq"
+    assert registry.known == [pyspark_rocketmq.DefaultSource, pyspark_rabbitmq.DefaultSource]
+    assert [one.name() for one in registry.known] == ["rocketmq", "rabbitmq"]
