@@ -16,7 +16,6 @@ What is like `sprocket up`, and what is not
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Self
 
 from sprocket.base.clock import SystemClock
 from sprocket.base.units import KIB
@@ -29,12 +28,11 @@ from sprocket.rabbitmq.settings import (
 )
 from sprocket.rabbitmq.store.recovery import VhostReport
 from sprocket.testing.clock import FakeClock
-from sprocket.testing.local_process import LocalProcess, free_port
+from sprocket.testing.local_process import free_port
+from sprocket.testing.local_server import LocalServer
 from sprocket.testing.quiet import NotQuiet
 from sprocket.testing.twin_disk import TwinDisk
 
-SETTLE_SECONDS = 10.0
-"""How long a broker may take to become quiet; a consumer that hangs is told of by then."""
 LOOK_SECONDS = 0.005
 """Between two looks whether it is quiet."""
 QUIET_LOOKS = 3
@@ -50,8 +48,11 @@ def small_settings() -> AmqpNodeSettings:
     )
 
 
-class LocalAmqp:
-    """A broker for tests; a context manager, with `with` and `async with` alike.
+class LocalAmqp(LocalServer[AmqpNode, Mapping[str, VhostReport]]):
+    """A broker for tests; a start returns what was found, by virtual host.
+
+    After `settle` everything is durable, and queues that have consumers have nothing that those
+    could take, and nothing that they have not acknowledged.
 
     Args:
         folder: Where its files lie; by default a temporary folder, gone when it stops.
@@ -72,103 +73,19 @@ class LocalAmqp:
         self.host = ""
         self.port = 0
         self._settings = settings or small_settings()
-        self._process: LocalProcess[AmqpNode]
-        self._process = LocalProcess("sprocket-test-amqp", self._begin, folder, now_ms)
+        super().__init__("sprocket-test-amqp", self._begin, _settle, folder, now_ms)
 
     @property
     def url(self) -> str:
         """The address for clients, with the default user, in the default virtual host."""
         return f"amqp://guest:guest@{self.host}:{self.port}/%2F"
 
-    @property
-    def folder(self) -> str:
-        """Where its files lie."""
-        return self._process.folder
-
-    @property
-    def clock(self) -> FakeClock:
-        """Read it; `advance` moves it."""
-        return self._process.clock
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self.__enter__()
-
-    async def __aexit__(self, *_: object) -> None:
-        self.close()
-
     def start(self) -> Mapping[str, VhostReport]:
-        """Start it, again on its port if it ran before; return what was found, by virtual host.
-
-        Raises:
-            StoreError: The folder is another's, locked or damaged.
-            SettingsError: The settings do not fit together, or a port is in use.
-        """
+        """See `LocalServer.start`."""
         if not self.port:
             self.host, port = self._settings.server.host, self._settings.amqp.port
             self.port = free_port(self.host) if port in (0, AmqpSettings().port) else port
         return self._process.start().reports
-
-    def stop(self) -> None:
-        """Stop it cleanly, as SIGTERM does; folder, port and clock stay for `start`."""
-        self._process.stop()
-
-    def restart(self) -> Mapping[str, VhostReport]:
-        """Stop it cleanly and start it again."""
-        self.stop()
-        return self.start()
-
-    def crash(self) -> Mapping[str, VhostReport]:
-        """Kill it as `kill -9` does and start it again; return what was found.
-
-        What it had in memory only is gone, what it had written is there, synced or not. Nothing
-        that waited is answered: clients see their connections break.
-        """
-        self._process.kill()
-        return self.start()
-
-    def power_cut(self, seed: int | None = None) -> Mapping[str, VhostReport]:
-        """Cut the power and start again; return what was found.
-
-        Args:
-            seed: See `LocalProcess.cut_power`.
-        """
-        self._process.cut_power(seed)
-        return self.start()
-
-    def advance(self, ms: int = 0, *, seconds: float = 0) -> None:
-        """Move the broker's clock, and let all happen that is due by then.
-
-        What becomes due is done when this returns; clients hear of it a moment later, so wait for
-        what should arrive.
-        """
-        self._process.advance(ms + round(seconds * 1000))
-
-    def settle(self, *, seconds: float = SETTLE_SECONDS) -> None:
-        """Wait until nothing more happens by itself.
-
-        Afterwards everything is durable, and queues that have consumers have nothing that those
-        could take, and nothing that they have not acknowledged. Clients of the calling thread's
-        event loop cannot go on meanwhile; a coroutine awaits `asettle`.
-
-        Args:
-            seconds: How long at most, of the machine's time; a consumer may never acknowledge.
-
-        Raises:
-            NotQuiet: Something was still going on then; the text says what.
-        """
-        self._process.call(_settle, self._process.node, seconds)
-
-    async def asettle(self, *, seconds: float = SETTLE_SECONDS) -> None:
-        """Do what `settle` does, while the calling event loop goes on."""
-        begun = self._process.portal.begin(_settle, self._process.node, seconds)
-        await asyncio.wrap_future(begun)
 
     def message_count(self, queue: str, vhost: str = "/") -> int:
         """Return how many messages of a queue are ready.
@@ -177,10 +94,6 @@ class LocalAmqp:
             KeyError: There is no such queue.
         """
         return self._process.call(_message_count, self._process.node, queue, vhost)
-
-    def close(self) -> None:
-        """Stop it permanently; a temporary folder is removed. May be called again."""
-        self._process.close()
 
     async def _begin(self, disk: TwinDisk, folder: str, clock: FakeClock) -> AmqpNode:
         settings = replace(self._settings, amqp=replace(self._settings.amqp, port=self.port))

@@ -14,11 +14,9 @@ What is like `sprocket up`, and what is not
   lower `members.expiry_ms`.
 """
 
-import asyncio
 import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Self
 
 from sprocket.base.units import MIB
 from sprocket.node.rocketmq import Node
@@ -38,12 +36,11 @@ from sprocket.rocketmq.store.recovery import RecoveryReport
 from sprocket.runtime.blocking import Portal
 from sprocket.testing import quiet
 from sprocket.testing.clock import FakeClock
-from sprocket.testing.local_process import LocalProcess, free_port
+from sprocket.testing.local_process import free_port
+from sprocket.testing.local_server import LocalServer, refuse_in_a_loop
 from sprocket.testing.quiet import NotQuiet
 from sprocket.testing.twin_disk import TwinDisk
 
-SETTLE_SECONDS = 10.0
-"""How long a broker may take to become quiet; a listener that hangs is told of by then."""
 LIMIT_SECONDS = 30 * 24 * 3600.0
 """Longer than all tries of a message together."""
 YEAR_MS = 366 * 24 * 3600 * 1000
@@ -61,8 +58,11 @@ def small_settings() -> Settings:
     )
 
 
-class LocalBroker:
-    """A broker for tests; a context manager, with `with` and `async with` alike.
+class LocalBroker(LocalServer[Node, RecoveryReport]):
+    """A broker for tests; a start returns what recovery did.
+
+    After `settle` every message is where it belongs: consumed, waiting for its delay, or in the
+    dead letters; `testing.quiet` tells more.
 
     Args:
         folder: Where the store lies; by default a temporary folder, gone when it stops.
@@ -85,102 +85,16 @@ class LocalBroker:
         self.address = ""
         """The broker's address."""
         self._settings = settings or small_settings()
-        self._process: LocalProcess[Node]
-        self._process = LocalProcess("sprocket-test-broker", self._begin, folder, now_ms)
-
-    @property
-    def folder(self) -> str:
-        """The store's folder, which other programs may read."""
-        return self._process.folder
-
-    @property
-    def clock(self) -> FakeClock:
-        """Read it; `advance` moves it."""
-        return self._process.clock
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self.__enter__()
-
-    async def __aexit__(self, *_: object) -> None:
-        self.close()
+        super().__init__("sprocket-test-broker", self._begin, quiet.settle, folder, now_ms)
 
     def start(self) -> RecoveryReport:
-        """Start it, again on its ports if it ran before; return what recovery did.
-
-        Raises:
-            StoreError: The folder is another's, locked or damaged.
-            SettingsError: The settings do not fit together, or a port is in use.
-        """
+        """See `LocalServer.start`."""
         if not self.address:
             self._settings = replace(self._settings, server=_with_ports(self._settings.server))
         node = self._process.start()
         self.nameserver = node.addresses.nameserver
         self.address = node.addresses.broker
         return node.report
-
-    def stop(self) -> None:
-        """Stop it cleanly, as SIGTERM does; folder, ports and clock stay for `start`."""
-        self._process.stop()
-
-    def restart(self) -> RecoveryReport:
-        """Stop it cleanly and start it again."""
-        self.stop()
-        return self.start()
-
-    def crash(self) -> RecoveryReport:
-        """Kill it as `kill -9` does and start it again; return what recovery did.
-
-        What it had in memory only is gone, what it had written is there, synced or not. Nothing
-        that waited is answered: clients see their connections break.
-        """
-        self._process.kill()
-        return self.start()
-
-    def power_cut(self, seed: int | None = None) -> RecoveryReport:
-        """Cut the power and start again; return what recovery did.
-
-        Args:
-            seed: See `LocalProcess.cut_power`.
-        """
-        self._process.cut_power(seed)
-        return self.start()
-
-    def advance(self, ms: int = 0, *, seconds: float = 0) -> None:
-        """Move the broker's clock, and let all happen that is due by then.
-
-        What becomes due is done when this returns; clients hear of it a moment later, so wait for
-        what should arrive.
-        """
-        self._process.advance(ms + round(seconds * 1000))
-
-    def settle(self, *, seconds: float = SETTLE_SECONDS) -> None:
-        """Wait until nothing more happens by itself; what that means `testing.quiet` tells.
-
-        Afterwards every message is where it belongs: consumed, waiting for its delay, or in the
-        dead letters. Clients of the calling thread's event loop cannot go on meanwhile; a coroutine
-        awaits `asettle`.
-
-        Args:
-            seconds: How long at most, of the machine's time; a listener may never return.
-
-        Raises:
-            NotQuiet: Something was still going on then; the text says what.
-        """
-        _refuse_in_a_loop("settle", "asettle")
-        portal, node = self._running()
-        portal.call(quiet.settle, node, seconds)
-
-    async def asettle(self, *, seconds: float = SETTLE_SECONDS) -> None:
-        """Do what `settle` does, while the calling event loop goes on."""
-        portal, node = self._running()
-        await asyncio.wrap_future(portal.begin(quiet.settle, node, seconds))
 
     def advance_until(
         self, condition: Callable[[], bool], *, limit_seconds: float = LIMIT_SECONDS
@@ -202,7 +116,7 @@ class LocalBroker:
             NotQuiet: It is not so, and nothing waits for a later time that comes within the limit;
                 or something did not become quiet.
         """
-        _refuse_in_a_loop("advance_until", "aadvance_until")
+        refuse_in_a_loop("advance_until", "aadvance_until")
         moved_ms = 0
         while True:
             self.settle()
@@ -238,10 +152,6 @@ class LocalBroker:
         """
         portal, node = self._running()
         return portal.call(_dead_letters, node, group)
-
-    def close(self) -> None:
-        """Stop it permanently; a temporary folder is removed. May be called again."""
-        self._process.close()
 
     async def _begin(self, disk: TwinDisk, folder: str, clock: FakeClock) -> Node:
         settings = self._settings
@@ -294,15 +204,6 @@ def _of_topic(node: Node, topic: str) -> list[StoredMessage]:
 def _not_there(kind: str, name: str, names: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, sorted(names), 1, 0.0)
     return f"the broker has no {kind} {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
-
-
-def _refuse_in_a_loop(name: str, instead: str) -> None:
-    """Raise RuntimeError in a coroutine: its clients could not answer while it waits."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise RuntimeError(f"{name} waits for clients of this event loop too: await {instead}")
 
 
 def _with_ports(server: ServerSettings) -> ServerSettings:

@@ -32,6 +32,9 @@ N = TypeVar("N", bound=Stoppable)
 P = ParamSpec("P")
 T = TypeVar("T")
 
+Begin = Callable[[TwinDisk, str, FakeClock], Awaitable[N]]
+"""Starts a server on a disk, in a folder, with its clock."""
+
 
 class LocalProcess(Generic[N]):
     """See the head of the module.
@@ -48,7 +51,7 @@ class LocalProcess(Generic[N]):
     def __init__(
         self,
         name: str,
-        begin: "Callable[[TwinDisk, str, FakeClock], Awaitable[N]]",
+        begin: Begin[N],
         folder: str | None,
         now_ms: int | None,
     ) -> None:
