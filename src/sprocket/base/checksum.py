@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 try:
-    from isal.isal_zlib import crc32 as _crc32
-except ImportError:  # isal has no wheel for this machine; zlib computes the same, more slowly
+    from zlib_ng.zlib_ng import crc32 as _crc32
+except ImportError:  # there is no wheel for this machine; zlib computes the same, more slowly
     from zlib import crc32 as _crc32
 
 crc32: Callable[..., int] = _crc32
