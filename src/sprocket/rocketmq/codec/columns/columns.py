@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sprocket.base.checksum import crc32
+from sprocket.rocketmq.codec.record import batch_rows
 from sprocket.rocketmq.codec.record_layout import (
     BLANK_BYTES,
     BODY_CRC_AT,
@@ -258,6 +259,8 @@ class Records:
         """Tell which records end in a CRC tail that does not fit; see `tail_is_wrong`."""
         at = self.end - CRC_TAIL_BYTES
         tail = gather(self.data, f"V{CRC_TAIL_BYTES}", at).view(_CRC_TAIL)
+        if (tail["name"][:1] == CRC_NAME).all() and self._are_tails(tail):
+            return np.zeros(len(self), np.bool_)
         named: Mask = (tail["name"] == CRC_NAME) & (tail["end"] == 2)
         digits = tail["digits"] - np.uint8(ord("0"))
         looked = named | (digits <= 9).all(axis=1)
@@ -265,6 +268,17 @@ class Records:
         bad: Mask = (tail["end"] == 0) & (self.properties_start < self.end)
         bad[looked] |= named[looked] != (right & (digits[looked] <= 9).all(axis=1))
         return bad
+
+    def _are_tails(self, found: npt.NDArray[np.void]) -> bool:
+        """Tell whether all records end in a CRC tail that fits, given their last bytes.
+
+        Takes half the time of what is looked at beside the checksums where some do not.
+        """
+        expected = np.empty(len(self), _CRC_TAIL)
+        expected["name"], expected["end"] = CRC_NAME, 2
+        sums = _sums(self.data, self.start, self.end - CRC_TAIL_BYTES)
+        expected["digits"] = batch_rows.crc_digits(sums.astype(np.uint32))
+        return expected.tobytes() == found.tobytes()
 
 
 _ARRAYS = tuple(field.name for field in dataclasses.fields(Records))[1:-2]

@@ -143,10 +143,19 @@ def encode(batches: Sequence[BatchRows]) -> memoryview:
     fields["queue_offset"] = queue_offsets
     fields["physical_offset"] = np.arange(start, last.end, size)
     if has_crc:
-        fours = _sums(rows[:, : size - CRC_TAIL_BYTES])[:, None] // _FOURS % 10_000
-        rows[:, digits_at:-1] = _FOUR_DIGITS[fours].view(np.uint8)[:, :_DIGITS]
+        rows[:, digits_at:-1] = crc_digits(_sums(rows[:, : size - CRC_TAIL_BYTES]))
         rows[:, -1] = _PAIR_END[0]
     return rows.reshape(-1).data
+
+
+def crc_digits(sums: Any) -> Any:
+    """Return the digits of checksums in CRC tails as rows of ten; see `record_layout.crc_digits`.
+
+    Args:
+        sums: Of 31 bits each, as u32.
+    """
+    fours = sums[:, None] // _FOURS % 10_000
+    return _FOUR_DIGITS[fours].view(np.uint8)[:, :_DIGITS]
 
 
 def _sums(rows: Any) -> Any:

@@ -105,9 +105,10 @@ def test_bad_bodies_are_found() -> None:
     assert _found(bytes(data)).bad_bodies().tolist() == [False, True, False]
 
 
-def test_bad_tails_are_those_that_the_plain_check_finds() -> None:
+@pytest.mark.parametrize("last_has_tail", [False, True])
+def test_bad_tails_are_those_that_the_plain_check_finds(last_has_tail: bool) -> None:
     """Whichever byte of a record is changed; without a tail there is nothing to compare."""
-    data = _log("a", "b", crc_tail=True) + _log("c")
+    data = _log("a", "b", crc_tail=True) + _log("c", crc_tail=last_has_tail)
     good = _found(data, None)
     assert good.bad_tails().tolist() == [False, False, False]
     first, end = int(good.start[1]), int(good.end[1])
