@@ -71,7 +71,7 @@ async def _open(site: Site) -> Serve:
         )
         broker = AmqpBroker(place, found, settings, pressure)
         mechanisms: tuple[str, ...] = (PLAIN, AMQPLAIN)
-        if settings.tls.client_auth != "none":
+        if own.external_login and settings.tls.client_auth != "none":
             mechanisms += (EXTERNAL,)
         entrance = UserEntrance(broker, place.clock)
         server = AmqpServer(

@@ -75,6 +75,10 @@ class AmqpSettings:
     loopback_users: tuple[str, ...] = ("guest",)
     """Users that may log in from this machine only; loopback_users. `guest` has a password that
     everybody knows."""
+    external_login: bool = False
+    """Let who shows a certificate that `tls.trust_path` has signed log in as the user that it
+    names, without a password (EXTERNAL); RabbitMQ's plugin rabbitmq_auth_mechanism_ssl. Some
+    clients choose it as soon as it is offered."""
     channel_count_max: Annotated[int, Meta(ge=1, le=65535)] = 2047
     """Channels of one connection; channel_max."""
     client_frame_bytes_max: Annotated[int, Meta(ge=4096, le=16 * MIB)] = 128 * KIB

@@ -2,10 +2,13 @@
 
 import asyncio
 import json
+import ssl
+import struct
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests import certificates
 
 from sprocket.base.errors import SettingsError, StoreLocked
 from sprocket.base.settings import Loaded
@@ -13,6 +16,7 @@ from sprocket.node.host import Host
 from sprocket.node.rabbitmq import AMQP, AmqpNode
 from sprocket.rabbitmq.settings import AmqpNodeSettings, AmqpSettings
 from sprocket.runtime import driver
+from sprocket.runtime.settings import EncryptionSettings
 
 SETTINGS = AmqpNodeSettings(amqp=AmqpSettings(port=0))
 
@@ -82,3 +86,35 @@ def test_wrong_definitions_are_an_error_of_settings(tmp_path: Path, content: str
         await (await AmqpNode.start(SETTINGS, str(tmp_path / "node"))).stop()
 
     driver.run(main())
+
+
+@pytest.mark.parametrize("is_wanted", [False, True])
+def test_a_certificate_is_a_login_only_if_that_is_wanted(tmp_path: Path, is_wanted: bool) -> None:
+    """EXTERNAL is offered by the setting, as by RabbitMQ's plugin, and only over TLS."""
+    own = certificates.make(tmp_path)
+    settings = replace(
+        SETTINGS,
+        amqp=AmqpSettings(port=0, external_login=is_wanted),
+        tls=EncryptionSettings(
+            cert_path=own.cert, key_path=own.key, client_auth="optional", trust_path=own.cert
+        ),
+    )
+    context = ssl.create_default_context(cafile=own.cert)
+
+    async def mechanisms(address: str, tls: ssl.SSLContext | None) -> bytes:
+        host, _, port = address.partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port), ssl=tls)
+        writer.write(b"AMQP\0\0\x09\x01")
+        _, _, size = struct.unpack(">BHL", await reader.readexactly(7))
+        payload = await reader.readexactly(size)
+        writer.close()
+        return payload[payload.rindex(b"PLAIN AMQPLAIN") : payload.rindex(b"\0\0\0\x05en_US")]
+
+    async def main() -> list[bytes]:
+        node = await AmqpNode.start(settings, str(tmp_path / "node"))
+        found = [await mechanisms(node.address, tls) for tls in (None, context)]
+        await node.stop()
+        return found
+
+    with_certificate = b"PLAIN AMQPLAIN EXTERNAL" if is_wanted else b"PLAIN AMQPLAIN"
+    assert [b"PLAIN AMQPLAIN", with_certificate] == driver.run(main())
