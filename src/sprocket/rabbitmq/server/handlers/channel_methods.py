@@ -339,8 +339,14 @@ class ChannelMethods:
         def done(count: int) -> None:
             if not method.nowait:
                 self._replies.send(methods.QueueDeleteOk(count))
+            self._client.release_cancellations()
 
-        self._wait(method, delete, done)
+        self._client.hold_cancellations()
+        try:
+            self._wait(method, delete, done)
+        except (AmqpError, RequestRefused, StoreError):
+            self._client.release_cancellations()
+            raise
 
     def _named(self, name: str) -> str:
         """Return the name of a queue; an empty one stands for what was declared last."""

@@ -32,6 +32,8 @@ class ToldClient:
     ) -> None:
         self._replies = replies
         self._understands = understands
+        self._held: list[str] | None = None
+        """Consumers that are no more, if this must not be said yet."""
         self.failed = fail
         """Closes the channel or the connection."""
 
@@ -85,8 +87,24 @@ class ToldClient:
 
     def cancelled(self, consumer_tag: str) -> None:
         """Say that a consumer is no more, to a client that understands it."""
-        if CANCEL_NOTIFY in self._understands:
+        if self._held is not None:
+            self._held.append(consumer_tag)
+        elif CANCEL_NOTIFY in self._understands:
             self._replies.send(methods.BasicCancel(consumer_tag, True))
+
+    def hold_cancellations(self) -> None:
+        """Say nothing of consumers that are no more until `release_cancellations`.
+
+        Who deletes a queue gets its answer before the notices of their own consumers: some clients
+        raise as soon as they read a notice, inside the call that waits for the answer.
+        """
+        self._held = []
+
+    def release_cancellations(self) -> None:
+        """Say what was held."""
+        held, self._held = self._held, None
+        for consumer_tag in held or ():
+            self.cancelled(consumer_tag)
 
     def got(self, found: Got | None) -> None:
         """Answer a get."""

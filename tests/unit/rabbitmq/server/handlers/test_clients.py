@@ -64,6 +64,18 @@ def test_py_amqp(shared: LocalAmqp) -> None:
             channel.queue_declare("py-amqp", passive=True)
 
 
+def test_who_deletes_a_queue_is_answered_before_its_consumers_are_told(shared: LocalAmqp) -> None:
+    """On the same channel; py-amqp raises inside `queue_delete` if the notice comes first."""
+    with amqp.Connection(f"{shared.host}:{shared.port}") as connection:
+        channel = connection.channel()
+        for durable in (True, False):
+            channel.queue_declare("own", durable=durable, auto_delete=False)
+            channel.basic_consume("own")
+            assert channel.queue_delete("own") == 0
+            with pytest.raises(amqp.ConsumerCancelled):
+                connection.drain_events(timeout=30)
+
+
 def test_kombu(shared: LocalAmqp) -> None:
     """What Celery stands on: declares with each publish, consumes, and a simple queue."""
     url = shared.url.replace("amqp://", "pyamqp://")
