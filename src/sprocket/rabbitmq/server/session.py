@@ -254,7 +254,8 @@ class Session:
             case ClientClosed():
                 self.end()
                 self.send([frames.encode_method(0, methods.ConnectionCloseOk())])
-                self.peer.close()
+                # Closed with octets unread, the socket would be reset before the client reads this.
+                self._wait_for_end("it does not close its end")
             case _ if self._is_over:
                 return
             case ChannelOpened():
@@ -291,8 +292,7 @@ class Session:
         _log.warning("connection closed", peer=self.peer.address, error=error.text)
         self.end()
         self.send([self._connection.close(error)])
-        limit = min(self._heartbeat_seconds or CLOSE_SECONDS_MAX, CLOSE_SECONDS_MAX)
-        self._drop_later(limit, "it does not answer the close")
+        self._wait_for_end("it does not answer the close")
 
     def fail_channel(self, channel: WireChannel, error: AmqpError) -> None:
         """Close a channel or, if the error's code says so, the connection."""
@@ -491,6 +491,11 @@ class Session:
             self.peer.close()
 
         self._set_deadline(self._timers.call_later(REFUSAL_SECONDS, tell))
+
+    def _wait_for_end(self, otherwise: str) -> None:
+        """Give the client some time to end the connection."""
+        limit = min(self._heartbeat_seconds or CLOSE_SECONDS_MAX, CLOSE_SECONDS_MAX)
+        self._drop_later(limit, otherwise)
 
     def _drop_later(self, seconds: float, reason: str) -> None:
         self._set_deadline(self._timers.call_later(seconds, lambda: self.drop(reason)))

@@ -143,8 +143,31 @@ def test_a_client_comes_in_and_leaves() -> None:
         assert await at.ask(caller, DECLARE) == [(1, methods.QueueDeclareOk("q", 0, 0))]
         told = await at.ask(caller, method(0, close(200, "bye")))
         assert told == [(0, methods.ConnectionCloseOk())]
-        assert (at.door.inside, at.server.sessions) == ([], {})
-        assert not caller.peer.is_open
+        assert at.door.inside == []
+        caller.peer.close()
+        await at.settle()
+        assert at.server.sessions == {}
+
+    play(scene)
+
+
+def test_what_a_client_sends_after_its_close_is_read_and_ignored() -> None:
+    """A socket that is closed with octets unread resets the connection, close-ok and all.
+
+    Clients that write from buffers of their channels send their close between these. Who never
+    closes its end is dropped when a server's own close would have to be answered.
+    """
+
+    async def scene() -> None:
+        at = Scene()
+        caller = await at.inside()
+        told = await at.ask(caller, method(0, close(200, "bye")), DECLARE, b"\1\0")
+        assert told == [(0, methods.ConnectionCloseOk())]
+        assert await at.ask(caller, bytes(100_000)) == []
+        await at.settle(29.9)
+        assert caller.peer.is_open
+        await at.settle(0.2)
+        assert (caller.said(), caller.peer.is_open) == ([], False)
 
     play(scene)
 
