@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-METADATA = "rocketmq.options"
+METADATA = "sprocket.options"
 
 _ADDED = "provider"
 """Tells what a catalog passes from what a reader is given."""

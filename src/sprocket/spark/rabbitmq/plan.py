@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from sprocket.base.disk import Disk
 from sprocket.base.errors import CorruptRecord, ForeignStore, SettingsError
@@ -11,7 +10,7 @@ from sprocket.base.units import KIB
 from sprocket.rabbitmq.model.names import QueueName
 from sprocket.rabbitmq.store import layout
 from sprocket.rabbitmq.store.reading import FoundQueue, QueuePart, VhostReader, vhost_folders
-from sprocket.spark.files import open_files
+from sprocket.spark.files import open_disk
 from sprocket.spark.mode import Mode
 from sprocket.spark.rabbitmq.options import RabbitOptions
 
@@ -52,8 +51,8 @@ class QueueShare:
 
 
 def open_folder(options: RabbitOptions) -> Disk:
-    """Return the disk that the folder is on, of which only what `Files` has is used."""
-    return cast("Disk", open_files(options.path, dict(options.file_system)))
+    """Return the disk that the folder is on, to read from."""
+    return open_disk(options.path, dict(options.file_system))
 
 
 def plan(options: RabbitOptions) -> list[list[QueueShare]]:

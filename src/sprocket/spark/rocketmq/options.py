@@ -8,22 +8,36 @@ import dataclasses
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
-from datetime import datetime
 from enum import Flag, auto
 from functools import partial
 from typing import Any, TypeAlias
 
 from sprocket.base.errors import InvalidMessage, SettingsError
-from sprocket.base.nearest import hint
-from sprocket.base.units import GIB, KIB, MIB
+from sprocket.base.units import MIB
 from sprocket.rocketmq.model.group import Subscription
-from sprocket.spark.files import local_path
 from sprocket.spark.mode import Mode
+from sprocket.spark.source_options import (
+    FILE_SYSTEM,
+    Option,
+    Pattern,
+    boolean,
+    by_name,
+    byte_size,
+    count,
+    count_or_none,
+    declare,
+    duration_ms,
+    folder,
+    mode,
+    names,
+    one_of,
+    pattern,
+    read_values,
+    time_ms,
+)
 
 EARLIEST, LATEST = -2, -1
 """Stand for a queue offset in `startingOffsets` and `endingOffsets`."""
-
-Pattern: TypeAlias = re.Pattern[str]
 
 QueueNumbers: TypeAlias = dict[str, dict[str, dict[int, int]]]
 """A number by topic, broker and queue: an offset, or a time in ms since 1970."""
@@ -33,9 +47,6 @@ OffsetsWanted: TypeAlias = int | QueueNumbers
 
 Assigned: TypeAlias = dict[str, dict[str, tuple[int, ...]]]
 """Queues by topic and broker."""
-
-FILE_SYSTEM = "fs."
-"""Begins the names of options that go to the file system of `path` as they are."""
 
 
 class Where(Flag):
@@ -64,89 +75,11 @@ _CALLED = {
     Where.SINK: "writing to topics",
 }
 
-_OPTION = "option"
-"""Under which name a field of `Options` has its `Option`."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Option:
-    """One option.
-
-    Args:
-        name: As Spark's users write it.
-        where: Which ways of reading take it.
-        read: Makes its value from text; raises ValueError with what was expected.
-        note: What it does and costs.
-    """
-
-    name: str
-    where: Where
-    read: Callable[[str], Any]
-    note: str
-
-
-def _bool(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError("must be true or false")
-    return text.lower() == "true"
-
-
-def _count(text: str) -> int:
-    if not re.fullmatch(r"\d{1,18}", text) or int(text) < 1:
-        raise ValueError("must be a whole number from 1")
-    return int(text)
-
-
-def _count_or_none(text: str) -> int:
-    return 0 if text == "0" else _count(text)
-
-
-def _bytes(text: str) -> int:
-    match = re.fullmatch(r"(\d{1,12})\s*([kmg]?)b?", text.strip().lower())
-    if not match or int(match[1]) < 1:
-        raise ValueError("must be a size such as 268435456 or 256m")
-    return int(match[1]) * {"": 1, "k": KIB, "m": MIB, "g": GIB}[match[2]]
-
-
-def _duration_ms(text: str) -> int:
-    match = re.fullmatch(r"(\d{1,12})\s*(ms|s|m|min|h|d)?", text.strip().lower())
-    if not match:
-        raise ValueError("must be a time such as 500ms, 30s, 15m or 1h")
-    units = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-    return int(match[1]) * units[match[2] or "ms"]
-
 
 def _place(text: str) -> int:
     if not re.fullmatch(r"\d{1,18}", text):
         raise ValueError("must be a whole number from 0")
     return int(text)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
-    if not names:
-        raise ValueError("must name at least one, commas between")
-    return names
-
-
-def _one_of(*choices: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        for choice in choices:
-            if text.lower() == choice.lower():
-                return choice
-        raise ValueError(f"must be one of {', '.join(choices)}")
-
-    return read
-
-
-def _mode(text: str) -> Mode:
-    return Mode(_one_of(*(mode.value for mode in Mode))(text))
-
-
-def _path(text: str) -> str:
-    if not text:
-        raise ValueError("must name a directory")
-    return local_path(text) or text
 
 
 def _paths(text: str) -> tuple[str, ...]:
@@ -157,28 +90,7 @@ def _paths(text: str) -> tuple[str, ...]:
         raise ValueError(expected) from error
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
         raise ValueError(expected)
-    return tuple(_path(one) for one in found)
-
-
-def _pattern(text: str) -> Pattern:
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise ValueError(f"must be a regular expression: {error}") from error
-
-
-def _time(text: str) -> int:
-    """Return a time in ms since 1970."""
-    if re.fullmatch(r"\d{1,15}", text):
-        return int(text)
-    expected = "must be ms since 1970, or a time with its zone such as 2026-01-31T12:00:00Z"
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise ValueError(expected) from error
-    if found.tzinfo is None or found.timestamp() < 0:
-        raise ValueError(expected)
-    return round(found.timestamp() * 1000)
+    return tuple(folder(one) for one in found)
 
 
 def _tags(text: str) -> tuple[str, ...]:
@@ -252,8 +164,7 @@ def _option(
     is_secret: bool = False,
 ) -> Any:
     """Declare an option of `Options`; `default` is its value when it is not given."""
-    option = Option(name, where, read, note)
-    return dataclasses.field(default=default, repr=not is_secret, metadata={_OPTION: option})
+    return declare(Option(name, read, note, where), default, is_secret=is_secret)
 
 
 _both = partial(_option, Where.BOTH)
@@ -271,7 +182,7 @@ class Options:
 
     path: str = _of_directories(
         "path",
-        _path,
+        folder,
         "",
         "the store directory; what `load` is given: on the local disk, or `s3://`, `hdfs://` and"
         " the like",
@@ -284,7 +195,7 @@ class Options:
         "several of them, as a JSON list; what `load` is given a list of",
     )
     file_system: tuple[tuple[str, str], ...] = _of_directories(
-        "fs.*",
+        FILE_SYSTEM,
         str,
         (),
         "settings of the file system that `path` is on, such as `fs.endpoint_override`,"
@@ -295,7 +206,7 @@ class Options:
         "nameServer", str, "", "`host:port` of the NameServer, several with `;` between"
     )
     tls: bool = _wire(
-        "tls", _bool, False, "encrypt every connection; so does each of the files below"
+        "tls", boolean, False, "encrypt every connection; so does each of the files below"
     )
     tls_trust_path: str = _wire(
         "tlsTrustPath",
@@ -312,60 +223,60 @@ class Options:
         "tlsKeyPassword", str, "", "of the key; Spark hides it in its UI", is_secret=True
     )
     topics: tuple[str, ...] = _both(
-        "subscribe", _names, (), "topics, commas between; a directory gives all without it"
+        "subscribe", names, (), "topics, commas between; a directory gives all without it"
     )
     topic_pattern: Pattern | None = _both(  # noqa: RUF009 - a field, and no value that all share
-        "subscribePattern", _pattern, None, "instead: a regular expression of their whole names"
+        "subscribePattern", pattern, None, "instead: a regular expression of their whole names"
     )
     assigned: Assigned | None = _both(  # noqa: RUF009 - as above
         "assign", _assign, None, 'instead: queues, such as `{"topic":{"broker":[0,1]}}`'
     )
     columns: tuple[str, ...] = _both(
-        "columns", _names, (), "names of the columns wanted, commas between"
+        "columns", names, (), "names of the columns wanted, commas between"
     )
     view: str = _both(
         "view",
-        _one_of("full", "meta", "raw"),
+        one_of("full", "meta", "raw"),
         "full",
         "`meta` leaves out body and properties, `raw` gives the stored bytes",
     )
     include_properties: bool = _both(
-        "includeProperties", _bool, True, "false leaves out the column `properties`"
+        "includeProperties", boolean, True, "false leaves out the column `properties`"
     )
     properties_format: str = _both(
         "propertiesFormat",
-        _one_of("map", "json"),
+        one_of("map", "json"),
         "map",
         "`json` makes `properties` text, as the old connector had it",
     )
     tags: tuple[str, ...] = _both(
         "subExpression", _tags, (), "only messages with one of these tags, `||` between; `*` is all"
     )
-    decompress: bool = _both("decompress", _bool, True, "unpack bodies that the producer packed")
+    decompress: bool = _both("decompress", boolean, True, "unpack bodies that the producer packed")
     verify_crc: bool = _both(
-        "verifyCrc", _bool, False, "compare each body with its checksum, 0.3 to 0.5 µs each"
+        "verifyCrc", boolean, False, "compare each body with its checksum, 0.3 to 0.5 µs each"
     )
     mode: Mode = _both(  # noqa: RUF009 - as above
         "mode",
-        _mode,
+        mode,
         Mode.FAILFAST,
         "damage fails the query; `PERMISSIVE` gives a row with `corruption`, "
         "`DROPMALFORMED` leaves it out",
     )
     fail_on_data_loss: bool = _both(
-        "failOnDataLoss", _bool, True, "fail if what should be read was cleaned away meanwhile"
+        "failOnDataLoss", boolean, True, "fail if what should be read was cleaned away meanwhile"
     )
     include_internal_topics: bool = _of_directories(
-        "includeInternalTopics", _bool, False, "also system, retry and half-message topics"
+        "includeInternalTopics", boolean, False, "also system, retry and half-message topics"
     )
     split_mode: str = _of_directories(
         "splitMode",
-        _one_of("resync", "chain"),
+        one_of("resync", "chain"),
         "resync",
         "how to find places to cut at; `chain` walks every record, 0.2 to 0.7 s a GiB",
     )
     partition_bytes_max: int = _of_directories(
-        "maxPartitionBytes", _bytes, 0, "bytes of the log per task; by default 64 to 256 MiB"
+        "maxPartitionBytes", byte_size, 0, "bytes of the log per task; by default 64 to 256 MiB"
     )
     starting_offsets: OffsetsWanted = _both(  # noqa: RUF009 - as above
         "startingOffsets",
@@ -378,13 +289,13 @@ class Options:
     )
     starting_at_ms: int | None = _both(
         "startingTimestamp",
-        _time,
+        time_ms,
         None,
         "first store time wanted, in ms since 1970 or as `2026-01-31T12:00:00Z`; wins over the"
         " options of offsets",
     )
     ending_at_ms: int | None = _of_batches(
-        "endingTimestamp", _time, None, "first store time that a batch does not want; like this"
+        "endingTimestamp", time_ms, None, "first store time that a batch does not want; like this"
     )
     starting_times: QueueNumbers | None = _both(  # noqa: RUF009 - as above
         "startingOffsetsByTimestamp",
@@ -398,20 +309,20 @@ class Options:
     )
     time_strategy: str = _live(
         "startingOffsetsByTimestampStrategy",
-        _one_of("latest", "error"),
+        one_of("latest", "error"),
         "latest",
         "where a queue has nothing from its starting time on: start at its end, or fail",
     )
     partitions_min: int = _both(
         "minPartitions",
-        _count,
+        count,
         0,
         "tasks wanted at least; how many there are depends on where messages end. By default one a"
         " queue, or one for `maxPartitionBytes`",
     )
     push_filters: bool = _of_batches(
         "pushFilters",
-        _bool,
+        boolean,
         False,
         "read less for filters on topic, queueId, queueOffset, physicalOffset and storeTimestamp;"
         " needs `spark.sql.python.filterPushdown.enabled=true`",
@@ -427,25 +338,25 @@ class Options:
     bytes_per_trigger_max: int = _option(
         Where.DIRECTORY_STREAM,
         "maxBytesPerTrigger",
-        _bytes,
+        byte_size,
         0,
         "bytes of the log per micro-batch at most, but one message at least; no limit without it",
     )
     offsets_per_trigger_max: int = _streams(
         "maxOffsetsPerTrigger",
-        _count,
+        count,
         0,
         "messages per micro-batch at most, in a directory those of all topics; no limit without it",
     )
     offsets_per_trigger_min: int = _streams(
         "minOffsetsPerTrigger",
-        _count,
+        count,
         0,
         "messages that a micro-batch waits for, `maxTriggerDelay` at most",
     )
     trigger_delay_ms_max: int = _streams(
         "maxTriggerDelay",
-        _duration_ms,
+        duration_ms,
         15 * 60_000,
         "how long after the last micro-batch the next begins with less, such as `500ms` or `15m`",
     )
@@ -459,25 +370,25 @@ class Options:
     commit_offsets: bool = _option(
         Where.LIVE_STREAM,
         "commitOffsets",
-        _bool,
+        boolean,
         False,
         "note in `consumerGroup` how far the query is, for tools that show its lag",
     )
     retries_max: int = _live(
         "fetchOffset.numRetries",
-        _count_or_none,
+        count_or_none,
         120,
         "tries after a network error, when planning and reading",
     )
     retry_wait_ms: int = _live(
         "fetchOffset.retryIntervalMs",
-        _count,
+        count,
         500,
         "wait between two tries; with 120 tries a minute in all",
     )
-    pull_timeout_ms: int = _wire("pullTimeoutMs", _count, 10_000, "how long one request may take")
+    pull_timeout_ms: int = _wire("pullTimeoutMs", count, 10_000, "how long one request may take")
     pull_count_max: int = _live(
-        "pullBatchSize", _count, 1024, "messages asked for at once; a broker may give fewer"
+        "pullBatchSize", count, 1024, "messages asked for at once; a broker may give fewer"
     )
     target_topic: str = _of_sinks("topic", str, "", "the topic of all rows, whatever a column says")
     key_column: str = _of_sinks(
@@ -501,21 +412,21 @@ class Options:
     )
     messages_per_second_max: int = _of_sinks(
         "maxMessagesPerSecond",
-        _count,
+        count,
         0,
         "for the whole write, divided by the tasks that run at a time; no limit without it",
     )
     tasks_at_once: int = _of_sinks(
-        "concurrentTasks", _count, 0, "how many these are, where Spark's settings do not say"
+        "concurrentTasks", count, 0, "how many these are, where Spark's settings do not say"
     )
     send_timeout_ms: int = _of_sinks(
         "sendTimeoutMs",
-        _count,
+        count,
         60_000,
         "how long a message is tried; a broker may be started again meanwhile",
     )
     message_bytes_max: int = _of_sinks(
-        "maxMessageBytes", _bytes, 4 * MIB, "refuse a longer body; brokers have a limit, too"
+        "maxMessageBytes", byte_size, 4 * MIB, "refuse a longer body; brokers have a limit, too"
     )
 
     @property
@@ -560,9 +471,7 @@ class Options:
         return self.topic_pattern is None or bool(self.topic_pattern.fullmatch(topic))
 
 
-OPTIONS: dict[str, Option] = {
-    field.metadata[_OPTION].name: field.metadata[_OPTION] for field in dataclasses.fields(Options)
-}
+OPTIONS = by_name(Options)
 ALIASES = {"topic": "subscribe", "pulltimeout": "pulltimeoutms"}
 """Names that the old connector had, in lower case; a sink's `topic` is its own."""
 
@@ -679,33 +588,14 @@ def _numbers(table: QueueNumbers) -> set[int]:
 
 
 def _read(given: Mapping[str, str], where: Where) -> Options:
-    values: dict[str, Any] = {}
-    declared = {
-        field.metadata[_OPTION].name.lower(): field for field in dataclasses.fields(Options)
-    }
-    file_system: dict[str, str] = {}
-    for lower, text in given.items():
-        if lower.lower().startswith(FILE_SYSTEM) and where & Where.DIRECTORY:
-            file_system[lower[len(FILE_SYSTEM) :]] = text
-            continue
-        if where is Where.SINK and lower.lower() in _OF_SPARK:
-            continue
-        known = lower.lower() if where is Where.SINK else ALIASES.get(lower.lower(), lower.lower())
-        field = declared.get(known)
-        if field is None:
-            meant = hint(lower, OPTIONS) or f"; there are {', '.join(OPTIONS)}"
-            raise SettingsError(f"unknown option {lower!r}{meant}")
-        option: Option = field.metadata[_OPTION]
+    def check(option: Option) -> None:
         if not where & option.where:
             raise SettingsError(f"option {option.name!r} does not go with {_CALLED[where]}")
-        if field.name in values:
-            raise SettingsError(f"option {option.name!r} is given twice, under two names")
-        try:
-            values[field.name] = option.read(text)
-        except ValueError as error:
-            raise SettingsError(f"option {option.name!r} is {text!r}: {error}") from error
-    if file_system:
-        values["file_system"] = tuple(sorted(file_system.items()))
+
+    if where is Where.SINK:
+        given = {name: text for name, text in given.items() if name.lower() not in _OF_SPARK}
+    aliases = {} if where is Where.SINK else ALIASES
+    values = read_values(Options, given, aliases=aliases, check=check)
     options = Options(**values)
     _check_topics(options, values)
     _check_trigger(options, values)

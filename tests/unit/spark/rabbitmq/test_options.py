@@ -51,7 +51,7 @@ def test_every_option_is_read() -> None:
         ({"path": "x", "queue": ","}, "at least one"),
         ({"path": "x", "queuePattern": "("}, "regular expression"),
         ({"path": "x", "queue": "a", "queuePattern": "b"}, "exclude each other"),
-        ({"path": "x", "includeGone": "perhaps"}, "one of true, false"),
+        ({"path": "x", "includeGone": "perhaps"}, "true or false"),
         ({"path": "x", "mode": "BRAVE"}, "FAILFAST, PERMISSIVE"),
         ({"path": "x", "maxPartitionBytes": "0"}, "a size"),
         ({"path": "x", "minPartitions": "0"}, "from 1"),
