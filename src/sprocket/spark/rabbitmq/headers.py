@@ -53,9 +53,9 @@ class Headers:
             data = octets[tables.starts[number] : tables.ends[number]].tobytes()
             self._fail(number, data)
         is_kept = ~np.isin(self._owners[entries.rows], list(self.faults))
-        is_kept &= _is_first(octets, entries)
-        kept = numbers(np.flatnonzero(is_kept), pa.int64())
         names = text(cut(octets, entries.names.starts, entries.names.ends))
+        is_kept &= _is_first(names, entries)
+        kept = numbers(np.flatnonzero(is_kept), pa.int64())
         self._names, self._items = names.take(kept), values.take(kept)
         self._counts = np.bincount(self._owners[entries.rows[is_kept]], minlength=len(is_there))
 
@@ -143,13 +143,12 @@ class Headers:
         self.faults[int(self._owners[table])] = why
 
 
-def _is_first(octets: Octets, entries: HeaderEntries) -> Mask:
-    """Say which entries are the first of their name in their table."""
+def _is_first(names: Any, entries: HeaderEntries) -> Mask:
+    """Say which entries are the first of their name, as it is shown, in their table."""
     count = len(entries.rows)
     is_first = np.zeros(count, np.bool_)
     if count:
-        coded = cut(octets, entries.names.starts, entries.names.ends).dictionary_encode()
-        codes = coded.indices.to_numpy().astype(np.int64)
+        codes = names.dictionary_encode().indices.to_numpy().astype(np.int64)
         _, firsts = np.unique(entries.rows * (int(codes.max()) + 1) + codes, return_index=True)
         is_first[firsts] = True
     return is_first

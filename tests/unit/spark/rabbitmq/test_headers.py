@@ -63,3 +63,12 @@ def test_values_of_every_kind() -> None:
     ]
     assert headers.faults.keys() == {4, 5}
     assert all("malformed field table" in why for why in headers.faults.values())
+
+
+def test_names_that_are_shown_alike_are_one() -> None:
+    """A map of Spark has each name once; the first one counts, as of equal names."""
+    entries = b"\x02a\xffI\0\0\0\x01" + b"\x02a\xfeI\0\0\0\x02"
+    octets = np.frombuffer(entries, np.uint8)
+    spans = Spans(np.zeros(1, np.int64), np.array([len(entries)], np.int64))
+    found = Headers(octets, spans, np.ones(1, np.bool_)).maps()
+    assert found.to_pylist(maps_as_pydicts="strict") == [{"a\ufffd": "1"}]
