@@ -11,6 +11,7 @@ from sprocket.spark.rocketmq.folder.plan import likely_starts, log_files, task_b
 from sprocket.spark.rocketmq.folder.queue_files import queue_files
 from sprocket.spark.rocketmq.folder.scan import DamagedRange
 from sprocket.spark.rocketmq.folder.stored import Stored, start_of
+from sprocket.spark.rocketmq.options import read_sink
 from sprocket.spark.rocketmq.rows.batches import columns_of_view
 from sprocket.spark.rocketmq.source import RocketMQSource
 
@@ -24,6 +25,7 @@ __all__ = [
     "likely_starts",
     "log_files",
     "queue_files",
+    "read_sink",
     "records_end",
     "start_of",
     "task_bytes",

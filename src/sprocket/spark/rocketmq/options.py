@@ -428,6 +428,12 @@ class Options:
     message_bytes_max: int = _of_sinks(
         "maxMessageBytes", byte_size, 4 * MIB, "refuse a longer body; brokers have a limit, too"
     )
+    takes_empty_bodies: bool = _of_sinks(
+        "emptyBodies",
+        boolean,
+        False,
+        "send empty bodies, too: RocketMQ's clients do not, and in Java get null for one",
+    )
 
     @property
     def first_offsets(self) -> OffsetsWanted:

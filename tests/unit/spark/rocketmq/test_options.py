@@ -7,6 +7,7 @@ import pytest
 
 from sprocket.base.errors import SettingsError
 from sprocket.spark.mode import Mode
+from sprocket.spark.rocketmq import read_sink
 from sprocket.spark.rocketmq.options import (
     EARLIEST,
     LATEST,
@@ -15,7 +16,6 @@ from sprocket.spark.rocketmq.options import (
     read_any,
     read_directory,
     read_live,
-    read_sink,
 )
 
 LIVE = {"nameserver": "127.0.0.1:9876", "subscribe": "orders"}

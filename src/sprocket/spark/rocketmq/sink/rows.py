@@ -32,7 +32,10 @@ from sprocket.spark.rocketmq.sink.unique_keys import Writing
 _TEXT = frozenset({"string", "binary"})
 _WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
 SINK_COLUMNS: dict[str, tuple[frozenset[str], str]] = {
-    "body": (_TEXT, "what the message says; must not be null or empty"),
+    "body": (
+        _TEXT,
+        "what the message says; must not be null, nor empty unless `emptyBodies` is true",
+    ),
     "topic": (frozenset({"string"}), "where it goes, unless the option `topic` says it"),
     "tags": (frozenset({"string"}), "its tag; null or empty for none"),
     "keys": (
@@ -230,6 +233,11 @@ class Encoder:
         )
         is_retry = np.array([one.startswith(RETRY_PREFIX) for one in topics], np.bool_)[topic]
         is_alone = is_delayed | is_retry | (body_sizes >= self._alone_bytes_min)
+        self._refuse_first(
+            is_alone & (body_sizes == 0),
+            "body",
+            lambda _: "is empty, and delayed or of a retry topic, where clients take no empty one",
+        )
         return Encoded(
             first_row, bodies, properties, keys, flags, targets, target, is_alone, frames
         )
@@ -289,11 +297,13 @@ class Encoder:
         if bodies.null_count:
             self._refuse_first(pc.is_null(bodies), "body", lambda _: "is null")
         held = sizes(bodies)
-        size_max = self._options.message_bytes_max
+        least, size_max = not self._options.takes_empty_bodies, self._options.message_bytes_max
         self._refuse_first(
-            (held == 0) | (held > size_max),
+            (held < least) | (held > size_max),
             "body",
-            lambda at: f"has {held[at]} bytes; 1 to {size_max} may be sent (maxMessageBytes)",
+            lambda at: (
+                f"has {held[at]} bytes; {least:d} to {size_max} may be sent (maxMessageBytes)"
+            ),
         )
         bits = self._numbers("sysFlag")
         if bits is not None:

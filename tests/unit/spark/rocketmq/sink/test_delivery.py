@@ -11,7 +11,7 @@ from sprocket.base.errors import ClientError
 from sprocket.rocketmq.client import MessageQueue, PullStatus, blocking
 from sprocket.rocketmq.codec.record import batch
 from sprocket.rocketmq.model.message import StoredMessage
-from sprocket.spark.rocketmq.options import read_sink
+from sprocket.spark.rocketmq import read_sink
 from sprocket.spark.rocketmq.sink.delivery import Delivery, pieces
 from sprocket.spark.rocketmq.sink.pace import Pace
 from sprocket.spark.rocketmq.sink.rows import Encoded, Encoder

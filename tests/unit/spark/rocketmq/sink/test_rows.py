@@ -10,7 +10,8 @@ from sprocket.rocketmq.client.producer import queue_of_key
 from sprocket.rocketmq.codec.record import batch, properties
 from sprocket.rocketmq.errors import NoSuchTopic
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.spark.rocketmq.options import Options, read_sink
+from sprocket.spark.rocketmq import read_sink
+from sprocket.spark.rocketmq.options import Options
 from sprocket.spark.rocketmq.sink.rows import Encoded, Encoder, Target, check_columns
 from sprocket.spark.rocketmq.sink.unique_keys import Writing
 
@@ -73,6 +74,16 @@ def test_bodies_of_both_types_and_frames() -> None:
     assert list(parts.properties) == encoded.properties.to_pylist()
     assert pairs(encoded) == [{"TAGS": "A"}, {}]
     assert not encoded.is_alone.any()
+
+
+def test_empty_bodies_on_request() -> None:
+    """In a batch alone: a message by itself has none that clients would send."""
+    taken = options(emptyBodies="true")
+    assert encode(rows_of(body=[b"", b"b"]), taken).bodies.to_pylist() == [b"", b"b"]
+    with pytest.raises(InvalidMessage, match="row 0, column 'body': has 0 bytes; 1 to"):
+        encode(rows_of(body=[b"", b"b"]))
+    with pytest.raises(InvalidMessage, match="row 1, column 'body': is empty, and delayed"):
+        encode(rows_of(body=[b"a", b""], delayLevel=[1, 1]), taken)
 
 
 def test_a_slice_of_a_batch() -> None:
