@@ -173,7 +173,12 @@ def test_rocketmq_serves_a_store_that_messages_were_erased_from(
     spark = sprocket.spark.session("interop", cores=1, folder=str(tmp_path / "spark"))
     try:
         keys = [f"own-{number}" for number in erased.values()]
-        report = spark_jobs.erase(spark, store=str(store), to=str(target), key=keys)
+        report = spark_jobs.erase(
+            spark,
+            store=str(store),
+            to=str(target),
+            messages=spark_jobs.ErasedMessages(key=keys),
+        )
     finally:
         spark.stop()
     assert report.messages >= len(erased) > MESSAGES // 10

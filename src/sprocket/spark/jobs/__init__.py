@@ -8,7 +8,7 @@ its work inside of the workers. `JOBS` names them; `sprocket pipe NAME` and
 from sprocket.spark.jobs.archive import ArchivedMessages, ArchiveRun, archive
 from sprocket.spark.jobs.cluster import JobCluster
 from sprocket.spark.jobs.command import command
-from sprocket.spark.jobs.erase import erase
+from sprocket.spark.jobs.erase import ErasedMessages, EraseRun, erase
 from sprocket.spark.jobs.fsck import fsck
 from sprocket.spark.jobs.job import (
     JobComplaint,
@@ -29,6 +29,8 @@ __all__ = [
     "JOBS",
     "ArchiveRun",
     "ArchivedMessages",
+    "EraseRun",
+    "ErasedMessages",
     "JobCluster",
     "JobComplaint",
     "JobFiles",

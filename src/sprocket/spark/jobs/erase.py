@@ -103,6 +103,36 @@ class _Chosen:
         return _Chosen(self.keys, self.places[first:stop])
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ErasedMessages:
+    """Which messages are erased; each way adds some."""
+
+    key: Annotated[
+        list[str], JobOption("Erase messages with this key; may be repeated.", also="-k")
+    ] = ()  # type: ignore[assignment]
+    keys_file: Annotated[
+        str, JobOption("Erase messages with these keys: a text file, a key on each line.", "FILE")
+    ] = ""
+    where: Annotated[
+        str,
+        JobOption("Erase messages that this SQL filter finds, internal topics too.", "SQL"),
+    ] = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class EraseRun:
+    """How a run goes."""
+
+    partition_bytes: Annotated[
+        int, JobOption("Bytes of the log for one task; 0 for 64 to 256 MiB.", "BYTES")
+    ] = 0
+    dry_run: Annotated[bool, JobOption("Count what would be erased, and write nothing.")] = False
+
+
+NO_MESSAGES = ErasedMessages()
+USUAL_RUN = EraseRun()
+
+
 def erase(
     spark: Any,
     *,
@@ -111,20 +141,8 @@ def erase(
         str,
         JobOption("The new store's folder, which every worker sees.", "TARGET", is_argument=True),
     ],
-    key: Annotated[
-        list[str], JobOption("Erase messages with this key; may be repeated.", also="-k")
-    ] = (),  # type: ignore[assignment]
-    keys_file: Annotated[
-        str, JobOption("Erase messages with these keys: a text file, a key on each line.", "FILE")
-    ] = "",
-    where: Annotated[
-        str,
-        JobOption("Erase messages that this SQL filter finds, internal topics too.", "SQL"),
-    ] = "",
-    partition_bytes: Annotated[
-        int, JobOption("Bytes of the log for one task; 0 for 64 to 256 MiB.", "BYTES")
-    ] = 0,
-    dry_run: Annotated[bool, JobOption("Count what would be erased, and write nothing.")] = False,
+    messages: ErasedMessages = NO_MESSAGES,
+    run: EraseRun = USUAL_RUN,
     progress: Step = unwatched,
 ) -> EraseReport:
     """Copy a store without the messages that have given keys, wherever they lie in it.
@@ -137,15 +155,15 @@ def erase(
         QueryFailed: The filter is wrong, or the log is damaged.
     """
     source, target = _local(store), _local(to)
-    keys = _keys(key, keys_file)
-    if not keys and not where:
+    keys = _keys(messages.key, messages.keys_file)
+    if not keys and not messages.where:
         raise SettingsError("name what to erase by --key, --keys-file or --where")
     geometry = _understood(source)
     _require_free(source, target)
-    given = {"maxPartitionBytes": str(partition_bytes)} if partition_bytes else {}
+    given = {"maxPartitionBytes": str(run.partition_bytes)} if run.partition_bytes else {}
     stored = Stored.plan(spark, source, internal=True, **given)
-    chosen = _Chosen(keys, _places(spark, source, where, progress))
-    if dry_run:
+    chosen = _Chosen(keys, _places(spark, source, messages.where, progress))
+    if run.dry_run:
         found = _erased(spark, stored, None, chosen, geometry, progress)
         return _report(found, 0, [], is_written=False)
     disk = RealDisk()

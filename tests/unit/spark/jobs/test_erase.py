@@ -1,11 +1,16 @@
 """The job that copies a store without some messages: nothing of these, everything of the others."""
 
 import hashlib
+import os
 import random
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.interop import peers
 from tests.stores import HOST
 from tests.unit.spark.samples import plain_rows
 
@@ -19,9 +24,10 @@ from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.repair.check import check
 from sprocket.rocketmq.store.store import Store
 from sprocket.spark import QueryFailed
-from sprocket.spark.jobs import erase
+from sprocket.spark.jobs import ErasedMessages, EraseRun, erase
 from sprocket.testing.clock import FakeClock
 
+ROOT = Path(__file__).resolve().parents[4]
 GEOMETRY = Geometry(
     log=LogGeometry(segment_bytes=1 << 19),
     queue=QueueGeometry(units_per_file=200),
@@ -109,7 +115,13 @@ def test_nothing_is_left_of_the_erased_and_all_of_the_others(
     """Rows, files and look-ups; the result is sound, and the old store as it was."""
     before = contents(store)
     target = str(tmp_path / "forgotten")
-    report = erase(spark, store=store, to=target, key=list(GONE), partition_bytes=200_000)
+    report = erase(
+        spark,
+        store=store,
+        to=target,
+        messages=ErasedMessages(key=list(GONE)),
+        run=EraseRun(partition_bytes=200_000),
+    )
     old = rows(spark, store)
     assert rows(spark, target) == [row for row in old if not is_gone(row)]
     assert report.is_written
@@ -144,9 +156,15 @@ def test_nothing_is_left_of_the_erased_and_all_of_the_others(
 def test_the_same_run_makes_the_same_files(spark: Any, store: str, tmp_path: Path) -> None:
     """However the log is cut; and to erase again what is gone changes nothing."""
     first, second, third = (str(tmp_path / name) for name in ("first", "second", "third"))
-    erase(spark, store=store, to=first, key=list(GONE))
-    erase(spark, store=store, to=second, key=list(GONE), partition_bytes=150_000)
-    report = erase(spark, store=first, to=third, key=list(GONE))
+    erase(spark, store=store, to=first, messages=ErasedMessages(key=list(GONE)))
+    erase(
+        spark,
+        store=store,
+        to=second,
+        messages=ErasedMessages(key=list(GONE)),
+        run=EraseRun(partition_bytes=150_000),
+    )
+    report = erase(spark, store=first, to=third, messages=ErasedMessages(key=list(GONE)))
     assert (report.messages, report.index_entries) == (0, 0)
     assert contents(first) == contents(second) == contents(third)
 
@@ -162,10 +180,9 @@ def test_a_filter_and_a_file_of_keys_choose_too(spark: Any, store: str, tmp_path
     given: dict[str, Any] = {
         "store": store,
         "to": str(target),
-        "keys_file": str(keys),
-        "where": where,
+        "messages": ErasedMessages(keys_file=str(keys), where=where),
     }
-    counted = erase(spark, **given, dry_run=True)
+    counted = erase(spark, **given, run=EraseRun(dry_run=True))
     assert (counted.is_written, target.exists(), len(list(tmp_path.iterdir()))) == (False, False, 1)
     report = erase(spark, **given)
     assert (counted.messages, counted.bytes) == (report.messages, report.bytes)
@@ -191,11 +208,61 @@ def test_a_run_that_fails_leaves_no_target(spark: Any, store: str, tmp_path: Pat
     data[1000] ^= 0xFF
     path.write_bytes(data)
     with pytest.raises(QueryFailed, match=r"at physical offset \d+: "):
-        erase(spark, store=damaged, to=str(target), key=["person-3"], partition_bytes=100_000)
+        erase(
+            spark,
+            store=damaged,
+            to=str(target),
+            messages=ErasedMessages(key=["person-3"]),
+            run=EraseRun(partition_bytes=100_000),
+        )
     assert not target.exists()
-    report = erase(spark, store=store, to=str(target), key=["person-3"])
+    report = erase(spark, store=store, to=str(target), messages=ErasedMessages(key=["person-3"]))
     assert report.messages > 0
     assert not (tmp_path / "forgotten.erasing").exists()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("step", ["consumequeue", "commitlog", "index"])
+def test_a_run_that_is_killed_leaves_nothing_half(
+    spark: Any, store: str, tmp_path: Path, step: str
+) -> None:
+    """There is no target, or a whole one, whenever the kill comes; the next run makes it."""
+    whole, target = str(tmp_path / "whole"), tmp_path / "forgotten"
+    erase(spark, store=store, to=whole, messages=ErasedMessages(key=list(GONE)))
+    before, wanted = contents(store), contents(whole)
+    made = tmp_path / "forgotten.erasing" / step
+    with (tmp_path / "run.log").open("wb") as log:
+        run = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "tests.crash.erase_program", store, str(target)),
+                *(str(tmp_path / "spark"), *GONE),
+            ],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        peers.wait_until(
+            lambda: run.poll() is not None or any(path.is_file() for path in made.rglob("*")),
+            f"a file in {made}",
+            seconds=300,
+            every=0.01,
+        )
+    finally:
+        if run.poll() is None:
+            os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
+    assert run.returncode in (0, -signal.SIGKILL), (tmp_path / "run.log").read_text()[-6000:]
+    if not target.exists():
+        erase(spark, store=store, to=str(target), messages=ErasedMessages(key=list(GONE)))
+    assert contents(target) == wanted
+    assert contents(store) == before
+    assert not made.parent.exists()
 
 
 def test_what_cannot_be_erased_from_is_refused(store: str, tmp_path: Path) -> None:
@@ -210,16 +277,21 @@ def test_what_cannot_be_erased_from_is_refused(store: str, tmp_path: Path) -> No
     with pytest.raises(SettingsError, match="name what to erase"):
         erase(None, store=store, to=str(tmp_path / "new"))
     with pytest.raises(SettingsError, match="expected a folder on a local disk"):
-        erase(None, store="s3://bucket/store", to=str(tmp_path / "new"), key=["a"])
+        erase(
+            None,
+            store="s3://bucket/store",
+            to=str(tmp_path / "new"),
+            messages=ErasedMessages(key=["a"]),
+        )
     with pytest.raises(ForeignStore, match="expected a new or an empty folder"):
-        erase(None, store=store, to=str(full), key=["a"])
+        erase(None, store=store, to=str(full), messages=ErasedMessages(key=["a"]))
     with pytest.raises(ForeignStore, match="expected a folder outside"):
-        erase(None, store=store, to=f"{store}/inner", key=["a"])
+        erase(None, store=store, to=f"{store}/inner", messages=ErasedMessages(key=["a"]))
     with pytest.raises(ForeignStore, match="there is no store"):
-        erase(None, store=str(full), to=str(tmp_path / "new"), key=["a"])
+        erase(None, store=str(full), to=str(tmp_path / "new"), messages=ErasedMessages(key=["a"]))
     (copy / "batchconsumequeue" / "topic").mkdir(parents=True)
     with pytest.raises(ForeignStore, match="has batch queues"):
-        erase(None, store=str(copy), to=str(tmp_path / "new"), key=["a"])
+        erase(None, store=str(copy), to=str(tmp_path / "new"), messages=ErasedMessages(key=["a"]))
     (copy / "abort").touch()
     with pytest.raises(ForeignStore, match="is open, or was not closed"):
-        erase(None, store=str(copy), to=str(tmp_path / "new"), key=["a"])
+        erase(None, store=str(copy), to=str(tmp_path / "new"), messages=ErasedMessages(key=["a"]))
