@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RUN_ELSEWHERE = {
     "docs/guides/celery.md": "tests/unit/examples/test_celery.py",
     "docs/guides/spark.md": "tests/unit/spark/test_guide.py",
+    "docs/guides/spark-migrate.md": "tests/unit/spark/jobs/test_migrate.py",
     "docs/guides/spark-rabbitmq.md": "tests/unit/spark/rabbitmq/test_source.py",
     "docs/guides/spark-sink.md": "tests/unit/spark/rocketmq/sink/test_sink.py",
     "docs/guides/testing.md": "tests/unit/testing/test_pytest_plugin.py",

@@ -20,6 +20,7 @@ from sprocket.spark.jobs.job import (
 )
 from sprocket.spark.jobs.job_files import JobFiles
 from sprocket.spark.jobs.lag import lag
+from sprocket.spark.jobs.migrate import MigratedMessages, MigrateSending, Routing, migrate
 from sprocket.spark.jobs.rebuild_index import rebuild_index
 from sprocket.spark.jobs.rebuild_queues import rebuild_queues
 from sprocket.spark.jobs.replay import ReplayedMessages, ReplaySending, replay
@@ -36,14 +37,18 @@ __all__ = [
     "JobFiles",
     "JobOption",
     "JobReport",
+    "MigrateSending",
+    "MigratedMessages",
     "ReplaySending",
     "ReplayedMessages",
+    "Routing",
     "SparkJob",
     "archive",
     "command",
     "erase",
     "fsck",
     "lag",
+    "migrate",
     "options",
     "rebuild_index",
     "rebuild_queues",
@@ -57,6 +62,7 @@ JOBS: dict[str, SparkJob] = {
     "erase": erase,
     "fsck": fsck,
     "lag": lag,
+    "migrate": migrate,
     "rebuild-index": rebuild_index,
     "rebuild-queues": rebuild_queues,
     "replay": replay,
