@@ -51,15 +51,27 @@ def installed() -> Path:
 
 
 class RabbitNode:
-    """One node with a folder of its own; started and stopped as often as a test likes."""
+    """One node with a folder of its own; started and stopped as often as a test likes.
 
-    def __init__(self, root: Path, folder: Path) -> None:
+    Args:
+        root: What `installed` returned.
+        folder: Its own; is made.
+        has_api: Whether it serves the HTTP API, on `api_port`.
+    """
+
+    def __init__(self, root: Path, folder: Path, *, has_api: bool = False) -> None:
         self.folder = folder
         self.port = peers.free_port()
+        self.api_port = peers.free_port()
         self._home = root / "usr/lib/rabbitmq/lib/rabbitmq_server-3.10.8"
         self._epmd_port = peers.free_port()
         folder.mkdir(parents=True)
-        (folder / "plugins").write_text("[].\n")
+        (folder / "plugins").write_text("[rabbitmq_management].\n" if has_api else "[].\n")
+        (folder / "rabbitmq.conf").write_text(
+            f"management.tcp.ip = 127.0.0.1\nmanagement.tcp.port = {self.api_port}\n"
+            if has_api
+            else ""
+        )
         self._environment = {
             **os.environ,
             "PATH": f"{root}/usr/lib/erlang/bin:{os.environ['PATH']}",
@@ -72,7 +84,7 @@ class RabbitNode:
             "RABBITMQ_NODE_PORT": str(self.port),
             "RABBITMQ_DIST_PORT": str(peers.free_port()),
             "RABBITMQ_CONF_ENV_FILE": str(folder / "none"),
-            "RABBITMQ_CONFIG_FILE": str(folder / "none"),
+            "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq"),
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "plugins"),
             "RABBITMQ_PLUGINS_DIR": str(self._home / "plugins"),
             "ERL_EPMD_PORT": str(self._epmd_port),
