@@ -14,7 +14,7 @@ from sprocket import __version__
 from sprocket.base.errors import SprocketError
 from sprocket.cli import pipe, sql
 from sprocket.cli.folder import rabbit_store, store
-from sprocket.cli.remote import cluster, consume, group, msg, produce, topic
+from sprocket.cli.remote import cluster, consume, group, msg, produce, rabbit, topic
 from sprocket.cli.servers import settings, up
 
 
@@ -45,6 +45,7 @@ def app() -> typer.Typer:
     root.add_typer(cluster.app, name="cluster")
     root.add_typer(msg.app, name="msg")
     root.add_typer(store.app, name="store")
+    root.add_typer(rabbit.app, name="rabbit")
     root.add_typer(rabbit_store.app, name="rabbit-store")
     root.add_typer(pipe.app, name="pipe")
     root.command("sql")(sql.sql)

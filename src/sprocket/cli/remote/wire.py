@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, cast
 
 import typer
 
@@ -102,13 +102,21 @@ class Remote:
         return self.opened.enter_context(Admin(self.nameserver, client=self.client))
 
 
+class Reached(Protocol):
+    """What a command talks to, of whichever product."""
+
+    @property
+    def opened(self) -> ExitStack:
+        """What the command has open until it has answered."""
+
+
 def over_the_wire(command: Callable[..., CommandAnswer | None]) -> Callable[..., None]:
     """Make a command of a function that has a `remote`; its errors are one line."""
     if inspect.signature(command).return_annotation is CommandAnswer:
         command = answering(cast("Callable[..., CommandAnswer]", command))
 
     @wraps(command)
-    def run(*, remote: Remote, **given: Any) -> None:
+    def run(*, remote: Reached, **given: Any) -> None:
         with output.failing_in_one_line(), logs.warnings_as_lines(), remote.opened:
             command(remote=remote, **given)
 
