@@ -57,7 +57,7 @@ RELIABLE = {
 flights = Celery("flights", backend="rpc://", set_as_current=False)
 flights.conf.update(
     RELIABLE,
-    broker_pool_limit=16,
+    broker_pool_limit=32,
     task_queues=[
         Queue(name, Exchange("flights"), name)
         for name in (*FLIGHTS_QUEUES, NOTICES_QUEUE, TALLIES_QUEUE)
