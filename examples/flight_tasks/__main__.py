@@ -25,7 +25,7 @@ from sprocket.base.errors import SprocketError
 FOLDER = Path("flight-tasks-data")
 MONTHS = 3
 WORKERS = 2
-START_SECONDS_MAX = 60.0
+START_SECONDS_MAX = 120.0
 CATCH_UP_SECONDS = 240.0
 SHOWN_MAX = 8
 """Of what ran twice; all of it is in a file."""

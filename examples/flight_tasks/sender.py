@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from threading import Event
 from typing import Any, TypeAlias
 
 from examples.flight_tasks import application
@@ -53,16 +54,22 @@ def send(flights: Sequence[Flight], confirmed: Callable[[int], None]) -> float:
         kombu.exceptions.OperationalError: The broker did not come back.
     """
     began = time.monotonic()
+    is_over = Event()
     with ThreadPoolExecutor(THREADS) as threads:
         shares = [flights[start::THREADS] for start in range(THREADS)]
-        for sent in [threads.submit(_send, share, confirmed) for share in shares]:
-            sent.result()
+        try:
+            for sent in [threads.submit(_send, share, confirmed, is_over) for share in shares]:
+                sent.result()
+        finally:
+            is_over.set()  # after Ctrl-C, or if one failed, the others end, too
     return time.monotonic() - began
 
 
-def _send(share: Sequence[Flight], confirmed: Callable[[int], None]) -> None:
+def _send(share: Sequence[Flight], confirmed: Callable[[int], None], is_over: Event) -> None:
     with application.flights.producer_or_acquire() as producer:
         for number, flight in enumerate(share, 1):
+            if is_over.is_set():
+                return
             row = flight["row"]
             application.flight.apply_async((flight,), task_id=f"flight-{row}", producer=producer)
             if is_very_late(flight):
