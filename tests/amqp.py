@@ -3,7 +3,14 @@
 from sprocket.rabbitmq.codec.amqp import frames, methods
 from sprocket.rabbitmq.codec.amqp.methods import AmqpMethod
 from sprocket.rabbitmq.model.fields import NO_FIELDS
-from sprocket.rabbitmq.server.connection import AmqpConnection, Event, Memo, WireLimits
+from sprocket.rabbitmq.server.connection import (
+    Acknowledged,
+    AmqpConnection,
+    Event,
+    Memo,
+    Published,
+    WireLimits,
+)
 
 
 def frame(kind: int, channel: int, payload: bytes, end: int = frames.END) -> bytes:
@@ -79,8 +86,18 @@ def split(data: bytes, cuts: list[int]) -> list[bytes]:
 
 
 def said(events: list[Event]) -> list[tuple[object, ...]]:
-    """Return what events say, so that they can be compared."""
-    return [_said(event) for event in events]
+    """Return what events say, so that they can be compared; each message and each tag by itself."""
+    found: list[tuple[object, ...]] = []
+    for event in events:
+        match event:
+            case Published():
+                found += [("Published", event.channel.number, one) for one in event.messages]
+            case Acknowledged():
+                about = ("Acknowledged", event.channel.number, event.is_multiple)
+                found += [(*about, tag) for tag in event.tags]
+            case _:
+                found.append(_said(event))
+    return found
 
 
 def _said(event: Event) -> tuple[object, ...]:

@@ -5,16 +5,16 @@ that have no arguments, confirms, and nothing else.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from itertools import count
 
-from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode, methods, tables
+from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode, SentMessage, methods, tables
 from sprocket.rabbitmq.codec.amqp.frames import delivery_payload
 from sprocket.rabbitmq.codec.amqp.methods import AmqpMethod
-from sprocket.rabbitmq.server.connection import Published
 from sprocket.rabbitmq.server.login import Credentials
 from sprocket.rabbitmq.server.session import ChannelService, LoginRefused, Replies, Session
 
-Stored = tuple[str, str, bytes, list[bytes]]
+Stored = tuple[str, str, bytes, tuple[bytes, ...]]
 """Exchange, key, properties and body."""
 
 _OK: dict[type[AmqpMethod], AmqpMethod] = {
@@ -84,8 +84,16 @@ class Desk:
         self._published: count[int] | None = None
         self.is_closed = False
 
-    def published(self, event: Published) -> None:
-        """Put a message into its queue, or send it back."""
+    def published(self, messages: Sequence[SentMessage]) -> None:
+        """Put messages into their queues, or send them back."""
+        for one in messages:
+            self._publish(one)
+
+    def acknowledged(self, tags: Sequence[int], *, is_multiple: bool) -> None:  # noqa: ARG002
+        """Remember acknowledgements."""
+        self._door.acked += tags
+
+    def _publish(self, event: SentMessage) -> None:
         method = event.method
         self._door.published_count += 1
         queue = self._door.queues.get(method.routing_key)
@@ -123,8 +131,6 @@ class Desk:
                 self._replies.send(methods.BasicCancelOk(method.consumer_tag))
             case methods.BasicGet():
                 self._get(method.queue)
-            case methods.BasicAck():
-                self._door.acked.append(method.delivery_tag)
             case methods.ChannelFlow() if self._door.fails_at_flow:
                 raise RuntimeError("planted")
             case _ if type(method) in _OK:

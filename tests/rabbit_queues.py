@@ -93,12 +93,19 @@ class SlowStorage(MemoryStorage):
         """What happens while a read is out, once."""
 
     def publish(
-        self, seq_id: int, message: BasicMessage, *, expires_at_us: int | None, is_delivered: bool
+        self,
+        first_seq_id: int,
+        messages: Sequence[BasicMessage],
+        *,
+        expires_at_us: int | None,
+        is_delivered: bool,
     ) -> None:
-        """Keep a message if there is space."""
+        """Keep messages if there is space."""
         if self.is_full:
             raise DiskFull("no space")
-        super().publish(seq_id, message, expires_at_us=expires_at_us, is_delivered=is_delivered)
+        super().publish(
+            first_seq_id, messages, expires_at_us=expires_at_us, is_delivered=is_delivered
+        )
 
     def read(self, start: int, end: int) -> StepsTo[Sequence[ReadEntry]]:
         """Read, then wait once, so that what is read may be old when it is given."""

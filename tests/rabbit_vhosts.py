@@ -42,7 +42,7 @@ def opened(
 def publish(queue: StoredQueue, *numbers: int, size: int = 20) -> None:
     """Publish messages under their numbers."""
     for number in numbers:
-        queue.publish(number, message(number, size), expires_at_us=None, is_delivered=False)
+        queue.publish(number, [message(number, size)], expires_at_us=None, is_delivered=False)
 
 
 def flush(store: VhostStore, *queues: StoredQueue) -> None:

@@ -32,7 +32,7 @@ def fill(storage: QueueStorage, *seq_ids: int) -> None:
     for seq_id in seq_ids:
         storage.publish(
             seq_id,
-            message(seq_id),
+            [message(seq_id)],
             expires_at_us=seq_id * 10 if seq_id % 2 else None,
             is_delivered=False,
         )

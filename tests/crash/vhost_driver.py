@@ -231,7 +231,7 @@ class VhostLife:
             model.next_id = seq_id + 1
             model.published[seq_id] = message, expires_at_us
             self.queues[name].publish(
-                seq_id, message, expires_at_us=expires_at_us, is_delivered=False
+                seq_id, [message], expires_at_us=expires_at_us, is_delivered=False
             )
 
     def read(self, name: QueueName, random: Random) -> None:

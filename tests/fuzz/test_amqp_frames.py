@@ -18,7 +18,7 @@ from tests.amqp import connection, handshake, heard, method
 from tests.fuzz.amqp_frames import good_units, mutated_units
 
 from sprocket.base.units import KIB, MIB
-from sprocket.rabbitmq.codec.amqp import ReplyCode, methods, properties, tables
+from sprocket.rabbitmq.codec.amqp import ReplyCode, SentMessage, methods, properties, tables
 from sprocket.rabbitmq.server.connection import (
     AmqpConnection,
     Called,
@@ -46,6 +46,17 @@ def ready(memo: Memo) -> AmqpConnection:
     return found
 
 
+def check_message(one: SentMessage) -> None:
+    """See that a message says what its octets say."""
+    read, envelope = properties.decode(one.properties), one.envelope
+    assert (read.delivery_mode, read.priority) == (envelope.delivery_mode, envelope.priority)
+    assert (read.reply_to, read.expiration) == (envelope.reply_to, envelope.expiration)
+    assert read.user_id == envelope.user_id
+    if envelope.headers is not None:
+        tables.decode_table(envelope.headers, 0, len(envelope.headers))
+    assert all(one.fragments)
+
+
 def check_unit(data: bytes, memo: Memo, seen: Counter[str]) -> None:
     """Feed one mutated unit in two pieces and read whatever comes out."""
     found = ready(memo)
@@ -55,14 +66,8 @@ def check_unit(data: bytes, memo: Memo, seen: Counter[str]) -> None:
     for event in events:
         seen[type(event).__name__] += 1
         if isinstance(event, Published):
-            read = properties.decode(event.properties)
-            assert (read.delivery_mode, read.priority) == (
-                event.envelope.delivery_mode,
-                event.envelope.priority,
-            )
-            if event.envelope.headers is not None:
-                tables.decode_table(event.envelope.headers, 0, len(event.envelope.headers))
-            assert all(event.fragments)
+            for one in event.messages:
+                check_message(one)
         elif isinstance(event, Called | ChannelClosed):
             octets = methods.encode(event.method)
             assert methods.decode(octets, 0, len(octets)) == event.method

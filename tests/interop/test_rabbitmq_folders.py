@@ -136,7 +136,7 @@ class Ours:
         for name in names:
             queue = self.store.queue(name)
             queue.publish(
-                queue.next_seq_id, message, expires_at_us=expires_at_us, is_delivered=False
+                queue.next_seq_id, [message], expires_at_us=expires_at_us, is_delivered=False
             )
 
     def work(self) -> None:

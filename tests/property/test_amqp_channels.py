@@ -71,10 +71,20 @@ class ChannelMachine(RuleBasedStateMachine):
         """Publish some messages."""
         if user not in self.alive:
             return
-        for _ in range(count):
-            body = str(self.number)
-            self.number += 1
-            user.channel.publish(Publication(message(body), [self.queue]))
+        bodies = [str(self.number + one) for one in range(count)]
+        self.number += count
+        cut = count // 3
+        user.channel.publish(
+            [
+                Publication([message(body) for body in some], positions, [self.queue])
+                for some, positions in (
+                    (bodies[:cut], range(cut)),
+                    (bodies[cut:], range(cut, count)),
+                )
+                if some
+            ]
+        )
+        for body in bodies:
             if user.mode == "confirm":
                 user.published_count += 1
                 user.unanswered.add(user.published_count)
@@ -110,7 +120,7 @@ class ChannelMachine(RuleBasedStateMachine):
         tag = data.draw(st.sampled_from(sorted(user.held)))
         about = [one for one in user.held if one == tag or (is_multiple and one < tag)]
         if how == "ack":
-            user.channel.ack(tag, is_multiple=is_multiple)
+            user.channel.ack([tag], is_multiple=is_multiple)
         else:
             user.channel.reject(tag, is_multiple=is_multiple, is_requeue=how == "requeue")
         for one in about:

@@ -34,7 +34,8 @@ def pieces(draw: st.DrawFn) -> bytes:
         case 5:
             return method(number, methods.ChannelClose(200, "", 0, 0))
         case 6:
-            return method(number, methods.BasicAck(draw(st.integers(0, 9)), True))
+            acks = draw(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=4))
+            return b"".join([method(number, methods.BasicAck(*one)) for one in acks])
         case 7:
             return method(number, methods.QueueUnbind(0, "q", "x", "k", NO_FIELDS))
         case 8:

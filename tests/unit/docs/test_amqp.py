@@ -22,9 +22,10 @@ def test_the_example_is_what_the_page_says() -> None:
     assert f"three frames, {len(data)} octets" in PAGE
     (event,) = running().receive(data)
     assert isinstance(event, Published)
-    assert (event.method.exchange, event.method.routing_key) == ("", "orders")
-    assert event.envelope == Envelope(delivery_mode=2)
-    assert event.fragments == [b"hello"]
+    (one,) = event.messages
+    assert (one.method.exchange, one.method.routing_key) == ("", "orders")
+    assert one.envelope == Envelope(delivery_mode=2)
+    assert one.fragments == (b"hello",)
     octets = properties.encode(BasicProperties(delivery_mode=2))
     payload = methods.encode(methods.BasicPublish(0, "", "orders", False, False))
     assert b"".join(frames.encode_content(1, payload, octets, [b"hello"], 4096)) == data

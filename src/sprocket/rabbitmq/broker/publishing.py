@@ -4,20 +4,28 @@ Source: `rabbit_channel:handle_method(#'basic.publish'{})`, `rabbit_basic`; docs
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
+from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.access import Access
 from sprocket.rabbitmq.broker.channels import REPLY_TO, DirectReplies, Publication
 from sprocket.rabbitmq.broker.message_ids import MessageIds
 from sprocket.rabbitmq.broker.queues import BrokerQueue
 from sprocket.rabbitmq.broker.refusals import precondition_failed
 from sprocket.rabbitmq.broker.topology import EXPIRY_MS_MAX, Headers, VhostTopology, no_headers
-from sprocket.rabbitmq.codec.amqp import Envelope, properties, tables
+from sprocket.rabbitmq.codec.amqp import (
+    Envelope,
+    ReplyCode,
+    SentMessage,
+    methods,
+    properties,
+    tables,
+)
 from sprocket.rabbitmq.model.exchange import DEFAULT_EXCHANGE
 from sprocket.rabbitmq.model.fields import NO_FIELDS, FieldKind, FieldTable
 from sprocket.rabbitmq.model.message import BasicMessage
@@ -33,28 +41,90 @@ _NUMBER = re.compile(r"([+-]?[0-9]+)(.*)", re.DOTALL)
 
 FindQueues = Callable[[str, Sequence[str], Headers], Sequence[BrokerQueue]]
 """Gives the queues for an exchange that is there, keys and headers."""
+ROUTES_MAX: Final = 1024
+"""Methods whose routes are remembered for each publisher; then it begins anew."""
 
 
-class Publisher(Struct, frozen=True):
-    """Who publishes."""
+class KnownRoute(Struct, frozen=True, gc=False, eq=False):
+    """Where messages go that are published by one method, whatever their headers are."""
 
-    user: User
-    access: Access
+    method: methods.BasicPublish
+    keys: tuple[str, ...]
+    queues: tuple[BrokerQueue, ...]
+    reply_key: str | None
+    """Whose reply it is, if it goes to a channel."""
 
 
-class Submission(Struct, frozen=True):
-    """What they publish, as it came."""
+class Publisher:
+    """Who publishes.
 
-    exchange: str
-    routing_key: str
-    is_mandatory: bool
-    properties: bytes
-    envelope: Envelope
-    fragments: tuple[bytes, ...]
+    Args:
+        user: Who it is.
+        access: What they may do.
+    """
+
+    __slots__ = ("access", "made_at", "routes", "user")
+
+    def __init__(self, user: User, access: Access) -> None:
+        self.user = user
+        self.access = access
+        self.routes: dict[int, KnownRoute] = {}
+        """What is remembered for them, by the identity of the method that a route has."""
+        self.made_at = (-1, -1)
+        """After which changes of topology and permissions that was found."""
+
+
+class _Group:
+    """Messages that were published together, go the same way, and have the same priority."""
+
+    __slots__ = ("messages", "positions", "priority", "route")
+
+    def __init__(self, route: KnownRoute, priority: int) -> None:
+        self.route = route
+        self.priority = priority
+        self.messages: list[BasicMessage] = []
+        self.positions: list[int] = []
+
+    def publication(self) -> Publication:
+        route = self.route
+        return Publication(
+            self.messages,
+            self.positions,
+            route.queues,
+            self.priority,
+            is_mandatory=route.method.mandatory,
+            reply_key=route.reply_key,
+        )
+
+
+class _Groups:
+    """Groups that lead to different queues, so that the order among them does not matter."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[int, int], _Group] = {}
+        self._taken: set[BrokerQueue | None] = set()
+
+    def of(self, route: KnownRoute, priority: int) -> _Group | None:
+        """Return the group of a route; None if what there is must go before it."""
+        found = self._groups.get((id(route), priority))
+        if found is None:
+            queues = route.queues or (None,)  # what comes back comes in order, too
+            if not self._taken.isdisjoint(queues):
+                return None
+            self._taken.update(queues)
+            found = self._groups[id(route), priority] = _Group(route, priority)
+        return found
+
+    def take(self) -> list[Publication]:
+        """Return what there is, and begin anew."""
+        found = [one.publication() for one in self._groups.values()]
+        self._groups = {}
+        self._taken = set()
+        return found
 
 
 class Publishing:
-    """Takes submissions to one virtual host.
+    """Takes what is published in one virtual host.
 
     Args:
         topology: Its exchanges.
@@ -75,28 +145,133 @@ class Publishing:
         self._topology = topology
         self._find_queues = find_queues
         self._replies = replies
-        self._new_id = ids.next
+        self._ids = ids
         self._vhost = topology.vhost.name
 
-    def publication(
-        self, given: Submission, publisher: Publisher, reply_key: Callable[[], str]
-    ) -> Publication:
-        """Return what is to be put into queues.
+    def publications(
+        self, sent: Sequence[SentMessage], publisher: Publisher, reply_key: Callable[[], str]
+    ) -> Iterator[Publication]:
+        """Yield what is to be put into queues; messages that are alike are one publication.
+
+        Each queue gets its messages in the order in which they were sent.
 
         Args:
-            given: What came.
+            sent: What came together.
             publisher: From whom.
             reply_key: Gives what stands for their channel where replies are asked for, or raises
                 RequestRefused.
 
         Raises:
-            RequestRefused: It may not be, or something in it is wrong.
+            RequestRefused: One may not be, or something in it is wrong. Those before it were
+                yielded, those behind it are not.
         """
-        exchange, key, envelope = given.exchange, given.routing_key, given.envelope
-        self._topology.check_publish(exchange, key, publisher.access)
-        octets: bytes | BasicProperties = given.properties
+        groups = _Groups()
+        vhost, ids = self._vhost, self._ids.take(len(sent))
+        envelope, method, group = None, None, None
+        keys: tuple[str, ...] = ()
+        is_persistent = False
+        try:
+            for position, one in enumerate(sent):
+                if one.envelope is not envelope or one.method is not method:
+                    envelope, method = one.envelope, one.method
+                    is_persistent = envelope.delivery_mode == _PERSISTENT
+                    route = self._route(method, envelope, publisher)
+                    if route is None:
+                        group = None
+                    else:
+                        keys, priority = route.keys, envelope.priority or 0
+                        group = groups.of(route, priority)
+                        if group is None:
+                            yield from groups.take()
+                            group = groups.of(route, priority)
+                if group is None:
+                    yield from groups.take()
+                    yield self._special(one, position, ids[position], publisher, reply_key)
+                    continue
+                group.positions.append(position)
+                group.messages.append(
+                    BasicMessage(
+                        ids[position],
+                        vhost,
+                        method.exchange,
+                        keys,
+                        one.properties,
+                        one.fragments,
+                        is_persistent,
+                    )
+                )
+        except RequestRefused:
+            yield from groups.take()
+            raise
+        yield from groups.take()
+
+    def _route(
+        self, method: methods.BasicPublish, envelope: Envelope, publisher: Publisher
+    ) -> KnownRoute | None:
+        """Return where a message goes; None if more of it is to be looked at.
+
+        Raises:
+            RequestRefused: It may not be published.
+        """
+        headers = envelope.headers
+        if (
+            envelope.expiration is not None
+            or envelope.user_id is not None
+            or envelope.reply_to == REPLY_TO
+            or envelope.delivery_mode not in _MODES
+            or (headers is not None and b"CC" in headers)  # and perhaps BCC
+        ):
+            return None
+        made_at = (self._topology.changes, publisher.access.changes)
+        if publisher.made_at != made_at or len(publisher.routes) >= ROUTES_MAX:
+            publisher.routes.clear()
+            publisher.made_at = made_at
+        known = publisher.routes.get(id(method))
+        if known is not None:
+            return known
+        self._check(method, publisher)
+        keys = (method.routing_key,)
+        is_asked = False
+
+        def look() -> FieldTable:
+            nonlocal is_asked
+            is_asked = True
+            return NO_FIELDS if headers is None else _decoded(headers)
+
+        if self._is_reply(method):
+            found = KnownRoute(method, keys, (), method.routing_key)
+        else:
+            found = KnownRoute(
+                method, keys, tuple(self._find_queues(method.exchange, keys, look)), None
+            )
+        if is_asked:
+            return None
+        publisher.routes[id(method)] = found
+        return found
+
+    def _check(self, method: methods.BasicPublish, publisher: Publisher) -> None:
+        if method.immediate:
+            raise RequestRefused(ReplyCode.NOT_IMPLEMENTED, "immediate=true")
+        self._topology.check_publish(method.exchange, method.routing_key, publisher.access)
+
+    def _is_reply(self, method: methods.BasicPublish) -> bool:
+        return method.exchange == DEFAULT_EXCHANGE and self._replies.is_key(method.routing_key)
+
+    def _special(
+        self,
+        sent: SentMessage,
+        position: int,
+        message_id: bytes,
+        publisher: Publisher,
+        reply_key: Callable[[], str],
+    ) -> Publication:
+        """Return what is to be put into queues for one message, at all of which is looked."""
+        method, envelope = sent.method, sent.envelope
+        exchange, key = method.exchange, method.routing_key
+        self._check(method, publisher)
+        octets: bytes | BasicProperties = sent.properties
         if envelope.reply_to == REPLY_TO:
-            known = properties.decode(given.properties)
+            known = properties.decode(sent.properties)
             octets = msgspec.structs.replace(known, reply_to=reply_key())
         if envelope.user_id is not None:
             _check_user(envelope.user_id, publisher.user)
@@ -118,22 +293,25 @@ class Publishing:
                 if decoded.get(BLIND_COPIES) is not None:
                     octets = _without_blind_copies(octets)
         message = BasicMessage(
-            self._new_id(),
+            message_id,
             self._vhost,
             exchange,
             keys,
             octets,
-            given.fragments,
+            sent.fragments,
             envelope.delivery_mode == _PERSISTENT,
         )
-        if exchange == DEFAULT_EXCHANGE and self._replies.is_key(key):
-            return Publication(message, (), is_mandatory=given.is_mandatory, reply_key=key)
+        if self._is_reply(method):
+            return Publication(
+                (message,), (position,), is_mandatory=method.mandatory, reply_key=key
+            )
         return Publication(
-            message,
+            (message,),
+            (position,),
             self._find_queues(exchange, keys, headers),
             envelope.priority or 0,
             expiration_ms,
-            given.is_mandatory,
+            method.mandatory,
         )
 
 

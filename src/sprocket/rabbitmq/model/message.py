@@ -9,7 +9,7 @@ AMQP_0_9_1 = "rabbit_framing_amqp_0_9_1"
 """What RabbitMQ calls the protocol of nearly all messages."""
 
 
-class BasicMessage(Struct, frozen=True):
+class BasicMessage(Struct, frozen=True, gc=False):
     """One message, shared by all queues that it was routed to.
 
     When it expires is not known here: each queue has its own rules for that.

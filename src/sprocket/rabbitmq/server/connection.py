@@ -12,7 +12,8 @@ before comes too late.
 
 Invariants
 
-1. However the bytes are split, the same events come out in the same order.
+1. However the bytes are split, the same messages, acknowledgements and other events come out in
+   the same order. Messages that were read together, and acknowledgements, are one event each.
 2. Any bytes give events. What cannot be is the event `Failed`, with RabbitMQ's code and text.
 3. What is kept is bounded: a frame that is not whole, the channels, and of messages that are not
    whole `UNFINISHED_TIMES` the largest message.
@@ -20,7 +21,6 @@ Invariants
 Source: `rabbit_reader`, `rabbit_channel`, `rabbit_command_assembler`; docs/formats/amqp.md.
 """
 
-from collections.abc import Callable
 from enum import Enum
 from struct import Struct
 from typing import Final, TypeVar
@@ -33,6 +33,7 @@ from sprocket.rabbitmq.codec.amqp import (
     AmqpError,
     Envelope,
     ReplyCode,
+    SentMessage,
     frame_error,
     frames,
     methods,
@@ -55,8 +56,13 @@ _MEMO_BYTES_MAX = 256
 _METHOD, _HEADER, _BODY, _HEARTBEAT = map(int, frames.FrameKind)
 _PUBLISH = methods.head_of(methods.BasicPublish)
 _ACK = methods.head_of(methods.BasicAck)
-_ACK_FORM = Struct(">QB")
-_ACK_BYTES = frames.METHOD_HEAD_BYTES + _ACK_FORM.size
+_ACK_FRAME = Struct(">BHIIQBB")
+"""All of the frame of an acknowledgement."""
+_ACK_BYTES = _ACK_FRAME.size - frames.OVERHEAD_BYTES
+_ACK_WORD = int.from_bytes(_ACK, "big")
+_HEADER_FRAME = Struct(">BHIHHQ")
+"""The beginning of the frame of a content header: its head, class, weight and body size."""
+_PROPERTIES_AT = _HEADER_FRAME.size - frames.HEAD_BYTES
 _ENDS_OF_A_CHANNEL = {
     methods.head_of(kind) for kind in (methods.ChannelClose, methods.ChannelCloseOk)
 }
@@ -146,19 +152,23 @@ class WireChannel:
 
 
 class Published(msgspec.Struct, frozen=True):
-    """A message that is whole."""
+    """Messages, in order; nothing else has come between them."""
 
     channel: WireChannel
-    method: methods.BasicPublish
-    properties: bytes
-    """Flags and values, as they came."""
-    envelope: Envelope
-    fragments: list[bytes]
-    """The body, as it came; none of them is empty."""
+    messages: list[SentMessage]
+
+
+class Acknowledged(msgspec.Struct, frozen=True):
+    """Acknowledgements of single deliveries by their tags, in order, or one of several."""
+
+    channel: WireChannel
+    tags: list[int]
+    is_multiple: bool
+    """Whether it is one tag that stands for all up to it."""
 
 
 class Called(msgspec.Struct, frozen=True):
-    """A method without content, on a channel that is open."""
+    """A method without content other than `basic.ack`, on a channel that is open."""
 
     channel: WireChannel
     method: methods.AmqpMethod
@@ -241,6 +251,7 @@ class Ended(msgspec.Struct, frozen=True):
 
 Event = (
     Published
+    | Acknowledged
     | Called
     | ChannelOpened
     | ChannelClosed
@@ -267,24 +278,31 @@ class Memo:
 
     def __init__(self) -> None:
         self.publishes: dict[bytes, methods.BasicPublish] = {}
-        self.envelopes: dict[bytes, Envelope] = {}
+        self.heads: dict[bytes, properties.EnvelopeHead] = {}
+        self._head_bytes = 0
 
     def publish(self, payload: bytes) -> methods.BasicPublish:
         """Return the method that a payload is. Raises AmqpError."""
-        return _found(self.publishes, _decode_publish, payload)
+        found = _decode_publish(payload)
+        _remember(self.publishes, payload, found)
+        return found
 
     def envelope(self, octets: bytes) -> Envelope:
         """Return what a broker looks at in some properties. Raises AmqpError."""
-        return _found(self.envelopes, properties.read_envelope, octets)
+        # Most messages begin like the one before, as long as what comes before the ids.
+        head = self.heads.get(octets[: self._head_bytes])
+        if head is None:
+            head = properties.read_head(octets)
+            self._head_bytes = head.size
+            _remember(self.heads, octets[: head.size], head)
+        return properties.complete(head, octets)
 
 
-def _found(known: dict[bytes, T], make: Callable[[bytes], T], octets: bytes) -> T:
-    value = make(octets)
+def _remember(known: dict[bytes, T], octets: bytes, meaning: T) -> None:
     if len(octets) <= _MEMO_BYTES_MAX:
         if len(known) >= MEMO_ENTRIES_MAX:
             known.clear()
-        known[octets] = value
-    return value
+        known[octets] = meaning
 
 
 def _decode_publish(payload: bytes) -> methods.BasicPublish:
@@ -407,11 +425,7 @@ class AmqpConnection:
     def _read_frames(self, whole: bytes, at: int, events: list[Event]) -> int:
         """Read every frame that is whole; return where the rest begins."""
         unpack, end, channels = frames.HEAD.unpack_from, len(whole), self._channels
-        memo, known_publishes, known_envelopes = (
-            self._memo,
-            self._memo.publishes,
-            self._memo.envelopes,
-        )
+        memo, known_publishes = self._memo, self._memo.publishes
         while end - at >= frames.HEAD_BYTES and self.state is not ConnectionState.ENDED:
             kind, number, size = unpack(whole, at)
             start = at + frames.HEAD_BYTES
@@ -438,10 +452,14 @@ class AmqpConnection:
                     head = whole[start : start + frames.METHOD_HEAD_BYTES]
                     if head == _PUBLISH:
                         payload = whole[start:stop]
-                        channel.publish = known_publishes.get(payload) or memo.publish(payload)
+                        found = known_publishes.get(payload) or memo.publish(payload)
+                        after = self._read_content(whole, at, channel, found, events)
+                        if after:
+                            at = after
+                        else:
+                            channel.publish = found
                     elif head == _ACK and size == _ACK_BYTES:
-                        tag, bits = _ACK_FORM.unpack_from(whole, start + frames.METHOD_HEAD_BYTES)
-                        events.append(Called(channel, methods.BasicAck(tag, bits & 1 == 1)))
+                        at = self._read_acks(whole, start - frames.HEAD_BYTES, channel, events)
                     else:
                         self._call(channel, methods.decode(whole, start, stop), events)
                 elif kind == _HEADER and size >= frames.CONTENT_HEAD.size:
@@ -452,10 +470,10 @@ class AmqpConnection:
                     if class_id != frames.BASIC_CLASS:
                         raise _other_class(class_id)
                     octets = whole[start + frames.CONTENT_HEAD.size : stop]
-                    envelope = known_envelopes.get(octets) or _envelope(memo, octets)
+                    envelope = _envelope(memo, octets)
                     if not body_bytes:
                         channel.publish = None
-                        events.append(Published(channel, publish, octets, envelope, []))
+                        _add(channel, SentMessage(publish, octets, envelope, ()), events)
                     elif body_bytes > self._limits.message_bytes_max:
                         self._deafen(channel)
                         events.append(ChannelFailed(channel, self._too_large(body_bytes)))
@@ -469,9 +487,8 @@ class AmqpConnection:
                     fragment = whole[start:stop]
                     if size == channel.missing_bytes and not channel.fragments:
                         channel.publish = channel.envelope = None
-                        events.append(
-                            Published(channel, publish, channel.octets, known, [fragment])
-                        )
+                        message = SentMessage(publish, channel.octets, known, (fragment,))
+                        _add(channel, message, events)
                     else:
                         self._take(fragment, channel, publish, known, events)
                 else:
@@ -479,6 +496,76 @@ class AmqpConnection:
             except AmqpError as error:
                 self._fail(error, events)
         return at
+
+    def _read_content(
+        self,
+        whole: bytes,
+        at: int,
+        channel: WireChannel,
+        publish: methods.BasicPublish,
+        events: list[Event],
+    ) -> int:
+        """Read the content of a message whose two frames are there and as they should be.
+
+        It takes a third of the time of what reads every frame by itself, and whatever else.
+
+        Returns:
+            Where its body's frame ends; 0 if that is to be read frame by frame.
+        """
+        end = len(whole)
+        if end - at < _HEADER_FRAME.size:
+            return 0
+        kind, number, size, class_id, weight, body_bytes = _HEADER_FRAME.unpack_from(whole, at)
+        stop = at + frames.HEAD_BYTES + size
+        body_at = stop + 1 + frames.HEAD_BYTES
+        body_stop = body_at + body_bytes
+        largest = self.frame_bytes_max
+        if (
+            body_stop >= end
+            or kind != _HEADER
+            or number != channel.number
+            or class_id != frames.BASIC_CLASS
+            or weight
+            or not _PROPERTIES_AT <= size <= largest
+            or not 0 < body_bytes <= largest
+            or body_bytes > self._limits.message_bytes_max
+            or whole[stop] != frames.END
+            or whole[body_stop] != frames.END
+            or frames.HEAD.unpack_from(whole, stop + 1) != (_BODY, number, body_bytes)
+        ):
+            return 0
+        octets = whole[at + _HEADER_FRAME.size : stop]
+        envelope = _envelope(self._memo, octets)
+        _add(channel, SentMessage(publish, octets, envelope, (whole[body_at:body_stop],)), events)
+        return int(body_stop) + 1
+
+    def _read_acks(self, whole: bytes, at: int, channel: WireChannel, events: list[Event]) -> int:
+        """Read acknowledgements, as many as come one after the other; return where they end."""
+        *_, tag, bits, _ = _ACK_FRAME.unpack_from(whole, at)
+        if bits & 1:
+            events.append(Acknowledged(channel, [tag], True))
+            return at + _ACK_FRAME.size
+        tags: list[int] = []
+        number = channel.number
+        count = (len(whole) - at) // _ACK_FRAME.size
+        view = memoryview(whole)[at : at + count * _ACK_FRAME.size]
+        for kind, its, size, word, tag, bits, octet in _ACK_FRAME.iter_unpack(view):
+            if (
+                word != _ACK_WORD
+                or its != number
+                or kind != _METHOD
+                or size != _ACK_BYTES
+                or octet != frames.END
+                or bits & 1
+            ):
+                break
+            tags.append(tag)
+        last = events[-1] if events else None
+        if type(last) is Acknowledged and last.channel is channel and not last.is_multiple:
+            last.tags.extend(tags)
+        else:
+            events.append(Acknowledged(channel, tags, False))
+        return at + len(tags) * _ACK_FRAME.size
 
     def _take(
         self,
@@ -504,7 +591,8 @@ class AmqpConnection:
             self._unfinished_bytes -= sum(map(len, channel.fragments))
             fragments, channel.fragments, channel.joined = channel.fragments, [], 0
             channel.publish = channel.envelope = None
-            events.append(Published(channel, publish, channel.octets, envelope, fragments))
+            message = SentMessage(publish, channel.octets, envelope, tuple(fragments))
+            _add(channel, message, events)
         elif self._unfinished_bytes > UNFINISHED_TIMES * self._limits.message_bytes_max:
             raise AmqpError(
                 ReplyCode.RESOURCE_ERROR,
@@ -647,6 +735,15 @@ class AmqpConnection:
     def _forget(self, channel: WireChannel) -> None:
         self._deafen(channel)
         del self._channels[channel.number]
+
+
+def _add(channel: WireChannel, message: SentMessage, events: list[Event]) -> None:
+    """Put a message behind those that came right before it on the same channel."""
+    last = events[-1] if events else None
+    if type(last) is Published and last.channel is channel:
+        last.messages.append(message)
+    else:
+        events.append(Published(channel, [message]))
 
 
 def _decode(payload: bytes) -> methods.AmqpMethod:

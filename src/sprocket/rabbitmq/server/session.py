@@ -20,10 +20,11 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from sprocket.base import log
-from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode, frames, methods
+from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode, SentMessage, frames, methods
 from sprocket.rabbitmq.model.fields import NO_FIELDS
 from sprocket.rabbitmq.server.alarms import Alarms
 from sprocket.rabbitmq.server.connection import (
+    Acknowledged,
     AmqpConnection,
     Called,
     ChannelClosed,
@@ -78,8 +79,11 @@ class ChannelService(Protocol):
     about the one that was to be done.
     """
 
-    def published(self, event: Published) -> None:
-        """Take a message."""
+    def published(self, messages: Sequence[SentMessage]) -> None:
+        """Take messages, in order; after an error none that comes behind what it is about."""
+
+    def acknowledged(self, tags: Sequence[int], *, is_multiple: bool) -> None:
+        """Take acknowledgements, in order: of single deliveries, or one of all up to a tag."""
 
     def called(self, method: methods.AmqpMethod) -> None:
         """Do what a method asks for."""
@@ -244,7 +248,7 @@ class Session:
     def on_event(self, event: Event) -> None:
         """Handle one event."""
         match event:
-            case Published() | Called():
+            case Published() | Acknowledged() | Called():
                 self._serve(event)
             case ToSend():
                 self.send([event.buffer])
@@ -368,23 +372,26 @@ class Session:
 
     # Channels.
 
-    def _serve(self, event: Published | Called) -> None:
+    def _serve(self, event: Published | Acknowledged | Called) -> None:
         channel = event.channel
         if channel.is_over:
             return
         service = self._services[channel]
         try:
-            if isinstance(event, Published):
-                service.published(event)
-                if self._alarms.low and not self._is_over:
-                    self._block()
-            else:
-                service.called(event.method)
+            match event:
+                case Published():
+                    service.published(event.messages)
+                    if self._alarms.low and not self._is_over:
+                        self._block()
+                case Acknowledged():
+                    service.acknowledged(event.tags, is_multiple=event.is_multiple)
+                case Called():
+                    service.called(event.method)
         except AmqpError as error:
-            self.fail_channel(channel, _of(error, event.method))
+            self.fail_channel(channel, _of(error, _method_of(event)))
         except Exception:
             _log.exception("a handler failed", peer=self.peer.address)
-            self.close(_of(AmqpError(ReplyCode.INTERNAL_ERROR, ""), event.method))
+            self.close(_of(AmqpError(ReplyCode.INTERNAL_ERROR, ""), _method_of(event)))
 
     def _block(self) -> None:
         """Read nothing more of a client that publishes while something is low."""
@@ -504,6 +511,17 @@ class Session:
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline = timer
+
+
+def _method_of(event: Published | Acknowledged | Called) -> methods.AmqpMethod:
+    """Return what an error is about that comes of an event."""
+    match event:
+        case Published():
+            return event.messages[0].method
+        case Acknowledged():
+            return methods.BasicAck(event.tags[0], event.is_multiple)
+        case Called():
+            return event.method
 
 
 def _of(error: AmqpError, method: methods.AmqpMethod) -> AmqpError:

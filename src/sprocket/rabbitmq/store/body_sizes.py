@@ -5,7 +5,7 @@ index on the disk would know it.
 """
 
 from array import array
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
 _UNKNOWN = 0xFFFFFFFF
 
@@ -41,6 +41,22 @@ class BodySizes:
                 sizes.extend(array("I", (_UNKNOWN,)) * (at - len(sizes)))
                 sizes.append(size)
             sizes[at] = size
+
+    def put_all(self, first_seq_id: int, sizes: Sequence[int]) -> None:
+        """Note the sizes of messages with numbers from the first on."""
+        done = 0
+        while done < len(sizes):
+            number, relative_id = divmod(first_seq_id + done, self._entry_count)
+            some = sizes[done : done + self._entry_count - relative_id]
+            known = self._segments.get(number)
+            if known is None:
+                self._segments[number] = relative_id, array("I", some)
+            elif relative_id - known[0] == len(known[1]):
+                known[1].extend(some)
+            else:
+                for seq_id, size in enumerate(some, first_seq_id + done):
+                    self.put(seq_id, size)
+            done += len(some)
 
     def get(self, seq_id: int) -> int | None:
         """Return a size; None if nobody knows."""

@@ -60,12 +60,17 @@ class TurnTerms:
     def __init__(self) -> None:
         self._terms: dict[bytes, bytes] = {}
 
-    def term(self, message: BasicMessage) -> bytes:
-        """Return a message's term. Raises StoreError for a float that Erlang does not have."""
-        found = self._terms.get(message.id)
-        if found is None:
-            found = self._terms[message.id] = message_term.encode(message)
-        return found
+    def terms(self, messages: Sequence[BasicMessage]) -> list[bytes]:
+        """Return the terms of messages. Raises StoreError for a float that Erlang does not have."""
+        known = self._terms
+        missing = [one for one in messages if one.id not in known]
+        if missing:
+            made = message_term.encode_all(missing)
+            if len(missing) == len(messages):
+                known.update(zip([one.id for one in missing], made, strict=True))
+                return made
+            known.update(zip([one.id for one in missing], made, strict=True))
+        return [known[one.id] for one in messages]
 
     def write(self) -> None:
         """Forget them: the log has been given all."""
@@ -167,42 +172,69 @@ class StoredQueue:
     # -- what the broker calls
 
     def publish(
-        self, seq_id: int, message: BasicMessage, *, expires_at_us: int | None, is_delivered: bool
+        self,
+        first_seq_id: int,
+        messages: Sequence[BasicMessage],
+        *,
+        expires_at_us: int | None,
+        is_delivered: bool,
     ) -> None:
-        """Keep a persistent message under a number that is larger than all before.
+        """Keep persistent messages under numbers from the first on, larger than all before.
 
         One that goes to several queues is given to each; large ones are stored once.
 
         Raises:
-            StoreError: It cannot be stored; nothing has changed.
+            StoreError: One cannot be stored; nothing has changed.
         Durability: with the log's next write and sync, as all that follows.
         """
-        assert message.is_persistent, "a transient message has no place on the disk"
         around = self._around
-        size = sum(map(len, message.fragments))
-        message_id = message.id
-        is_stored = not embedding.is_embedded(message, around.embed_bytes_below)
-        if is_stored:
-            term = b""
-            stored_term = b"" if message_id in around.store else message_term.encode(message)
+        limit = around.embed_bytes_below
+        embedded = [embedding.is_embedded(one, limit) for one in messages]
+        if all(embedded):
+            terms = around.terms.terms(messages)
         else:
-            term = around.terms.term(message)
-        record = index.publish(
-            seq_id, message_id, expires_at_us or 0, size, term, is_persistent=True
+            terms = self._terms(messages, embedded, first_seq_id)
+        sizes = [one.body_size for one in messages]
+        records = index.publishes(
+            first_seq_id, [one.id for one in messages], expires_at_us or 0, sizes, terms
         )
-        self.index.publish(seq_id, record, is_delivered=True)
-        if is_stored:
-            around.store.add(message_id, stored_term)
-            self._stored[seq_id] = message_id
-        self.next_seq_id = seq_id + 1
+        self.index.publish_all(first_seq_id, records)
+        self.next_seq_id = first_seq_id + len(messages)
         if is_delivered:
             self._delivered_end = self.next_seq_id
-        self._sizes.put(seq_id, size)
-        self._count += 1
-        self._body_bytes += size
+        self._sizes.put_all(first_seq_id, sizes)
+        self._count += len(messages)
+        self._body_bytes += sum(sizes)
         around.touched[self] = None
         if self.index.is_flush_due:
             around.full[self] = None
+
+    def _terms(
+        self, messages: Sequence[BasicMessage], embedded: Sequence[bool], first_seq_id: int
+    ) -> list[bytes]:
+        """Give large messages to the store; return the terms of the others, and nothing of them."""
+        around = self._around
+        small = iter(
+            around.terms.terms(
+                [m for m, is_small in zip(messages, embedded, strict=True) if is_small]
+            )
+        )
+        large = {
+            m.id: b"" if m.id in around.store else message_term.encode(m)
+            for m, is_small in zip(messages, embedded, strict=True)
+            if not is_small
+        }
+        found: list[bytes] = []
+        for seq_id, (message, is_small) in enumerate(
+            zip(messages, embedded, strict=True), first_seq_id
+        ):
+            if is_small:
+                found.append(next(small))
+                continue
+            around.store.add(message.id, large[message.id])
+            self._stored[seq_id] = message.id
+            found.append(b"")
+        return found
 
     def deliver(self, seq_ids: Sequence[int]) -> None:
         """Note that messages may have been seen.
@@ -252,12 +284,13 @@ class StoredQueue:
         found: list[IndexEntry] = []
         for number in self.index.numbers(start, end):
             some = yield from self.index.segment_steps(number)
-            for row, relative_id in enumerate(some.relative_ids):
-                if start <= some.first + relative_id < end:
-                    one = some.entry(row)
-                    found.append(one)
-                    if self._sizes.get(one.seq_id) is None:
-                        self._note(one.seq_id, one.record)
+            entries = some.between(start, end)
+            found += entries
+            for one in entries:
+                if one.seq_id >= self._known_from:
+                    break
+                if self._sizes.get(one.seq_id) is None:
+                    self._note(one.seq_id, one.record)
         ids = [one.record.message_id for one in found if not one.record.term]
         stored = {}
         gone: set[int] = set()
@@ -269,14 +302,15 @@ class StoredQueue:
             finally:
                 self._reads = [one for one in self._reads if one is not gone]
             stored = dict(zip(ids, terms, strict=True))
-        entries = []
+        read: list[StoredEntry] = []
+        decode = message_term.MessageDecoder().decode
         for one in found:
             record = one.record
             term = record.term or stored[record.message_id]
             try:
                 if isinstance(term, StoreError):
                     raise term
-                message = message_term.decode(term)
+                message = decode(term)
                 if message.id != record.message_id:
                     raise CorruptRecord(
                         f"expected message {record.message_id.hex()}, found {message.id.hex()}"
@@ -287,7 +321,7 @@ class StoredQueue:
                 continue
             if self.unreadable:  # the disk may have thought better of it
                 self.unreadable.pop(one.seq_id, None)
-            entries.append(
+            read.append(
                 StoredEntry(
                     one.seq_id,
                     message,
@@ -295,7 +329,7 @@ class StoredQueue:
                     one.seq_id < self._delivered_end,
                 )
             )
-        return entries
+        return read
 
     def _note(self, seq_id: int, record: index.PublishRecord) -> None:
         """Note what is to be known of a message when it is acknowledged."""

@@ -1,11 +1,13 @@
 """Stored messages: those of a real RabbitMQ, the form that few have, bytes that are none."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.recorded_rabbitmq import RecordedVhosts
 
-from sprocket.base.errors import CorruptRecord
+from sprocket.base.errors import CorruptRecord, StoreError
 from sprocket.rabbitmq.codec import message_term, terms
 from sprocket.rabbitmq.codec.terms import Atom, Term, TermMap, Utf8Atom
 from sprocket.rabbitmq.model.fields import Field, FieldKind, FieldTable, ScaledInteger
@@ -97,18 +99,42 @@ def newer(term: Term) -> Term:
     return term
 
 
-@given(
-    st.builds(
-        BasicMessage,
-        id=st.binary(min_size=16, max_size=16),
-        vhost=st.text(max_size=5),
-        exchange=st.text(max_size=5),
-        routing_keys=st.lists(st.text(max_size=5), max_size=3).map(tuple),
-        properties=st.binary(max_size=30),
-        fragments=st.lists(st.binary(max_size=30), max_size=3).map(tuple),
-        is_persistent=st.booleans(),
-    )
+MESSAGES = st.builds(
+    BasicMessage,
+    id=st.binary(min_size=16, max_size=16),
+    vhost=st.text(max_size=5),
+    exchange=st.text(max_size=5),
+    routing_keys=st.lists(st.text(max_size=5), max_size=3).map(tuple),
+    properties=st.binary(max_size=30),
+    fragments=st.lists(st.binary(max_size=30), max_size=3).map(tuple),
+    is_persistent=st.booleans(),
 )
+
+
+@given(st.lists(st.one_of(st.sampled_from([PLAIN, TYPED]), MESSAGES), max_size=6), st.data())
+def test_many_are_encoded_and_decoded_as_each_by_itself(
+    messages: list[BasicMessage], draw: st.DataObject
+) -> None:
+    """Of one origin and of several, whole and changed: the same messages, and the same errors."""
+    stored = message_term.encode_all(messages)
+    assert stored == [message_term.encode(one) for one in messages]
+    decode = message_term.MessageDecoder().decode
+    for data in stored:
+        changed = bytearray(data)
+        place = draw.draw(st.integers(0, len(data) - 1))
+        changed[place] = draw.draw(st.sampled_from([0, 1, 100, 106, 108, 109, 255, data[place]]))
+        for one in (data, bytes(changed), data[:place], data):
+            assert _read(decode, one) == _read(message_term.decode, one)
+
+
+def _read(decode: Callable[[bytes], BasicMessage], data: bytes) -> BasicMessage | type[StoreError]:
+    try:
+        return decode(data)
+    except StoreError as error:
+        return type(error)
+
+
+@given(MESSAGES)
 def test_both_ways_of_decoding_agree(message: BasicMessage) -> None:
     """The quick one for the usual form, and the one through terms for any other."""
     stored = message_term.encode(message)

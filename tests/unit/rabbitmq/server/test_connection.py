@@ -1,6 +1,7 @@
 """One connection without I/O: what a client may send, and what it is told otherwise."""
 
 import struct
+from collections.abc import Sequence
 
 import pytest
 from tests.amqp import (
@@ -17,11 +18,20 @@ from tests.amqp import (
     said,
 )
 
-from sprocket.rabbitmq.codec.amqp import AmqpError, Envelope, ReplyCode, frames, methods, properties
+from sprocket.rabbitmq.codec.amqp import (
+    AmqpError,
+    Envelope,
+    ReplyCode,
+    SentMessage,
+    frames,
+    methods,
+    properties,
+)
 from sprocket.rabbitmq.model.properties import BasicProperties
 from sprocket.rabbitmq.server.connection import (
     FRAGMENTS_MAX,
     MEMO_ENTRIES_MAX,
+    Acknowledged,
     AmqpConnection,
     Called,
     ChannelClosed,
@@ -239,6 +249,35 @@ def test_both_sides_may_close_a_channel_at_once() -> None:
 # Content.
 
 
+def messages_of(events: Sequence[Event]) -> list[SentMessage]:
+    """Return the messages of events that have any."""
+    return [one for event in events if isinstance(event, Published) for one in event.messages]
+
+
+def test_what_was_read_together_is_one_event() -> None:
+    """Messages of one channel, and acknowledgements, as long as nothing else comes between."""
+    found = running(channels=2)
+    acks = b"".join(method(1, methods.BasicAck(tag, False)) for tag in (3, 1))
+    data = [message(1, b"a"), message(1, b""), message(2, b"b"), message(1, b"c"), acks]
+    data += [method(1, methods.BasicAck(9, True)), method(2, methods.BasicAck(4, False)), acks]
+    said = [
+        (event.channel.number, [b"".join(one.fragments) for one in event.messages])
+        if isinstance(event, Published)
+        else (event.channel.number, event.tags, event.is_multiple)
+        for event in found.receive(b"".join(data))
+        if isinstance(event, Published | Acknowledged)
+    ]
+    assert said == [
+        (1, [b"a", b""]),
+        (2, [b"b"]),
+        (1, [b"c"]),
+        (1, [3, 1], False),
+        (1, [9], True),
+        (2, [4], False),
+        (1, [3, 1], False),
+    ]
+
+
 def test_a_message_is_one_event() -> None:
     """Method, properties and body together."""
     found = running(channels=0)
@@ -246,9 +285,14 @@ def test_a_message_is_one_event() -> None:
     octets = properties.encode(BasicProperties(delivery_mode=2, priority=3))
     wanted = methods.BasicPublish(0, "x", "key", False, False)
     assert found.receive(message(1, b"body", properties=octets)) == [
-        Published(channel, wanted, octets, Envelope(delivery_mode=2, priority=3), [b"body"])
+        Published(
+            channel,
+            [SentMessage(wanted, octets, Envelope(delivery_mode=2, priority=3), (b"body",))],
+        )
     ]
-    assert found.receive(message(1, b"")) == [Published(channel, wanted, bytes(2), Envelope(), [])]
+    assert found.receive(message(1, b"")) == [
+        Published(channel, [SentMessage(wanted, bytes(2), Envelope(), ())])
+    ]
 
 
 def test_a_body_keeps_its_pieces() -> None:
@@ -256,11 +300,10 @@ def test_a_body_keeps_its_pieces() -> None:
     found = running(channels=2)
     parts = [publish(1), header(1, 6), frame(3, 1, b"ab"), message(2, b"other"), frame(3, 1, b"")]
     events = found.receive(b"".join(parts))
-    assert [event.fragments for event in events if isinstance(event, Published)] == [[b"other"]]
+    assert [one.fragments for one in messages_of(events)] == [(b"other",)]
     assert found.pending_bytes == 2
-    (whole,) = found.receive(frame(3, 1, b"cde") + frame(3, 1, b"f"))
-    assert isinstance(whole, Published)
-    assert whole.fragments == [b"ab", b"cde", b"f"]
+    (whole,) = messages_of(found.receive(frame(3, 1, b"cde") + frame(3, 1, b"f")))
+    assert whole.fragments == (b"ab", b"cde", b"f")
     assert found.pending_bytes == 0
 
 
@@ -269,8 +312,7 @@ def test_tiny_pieces_are_put_together() -> None:
     size = 2 * FRAGMENTS_MAX + 5
     found = running()
     data = b"".join(frame(3, 1, bytes((number & 0xFF,))) for number in range(size))
-    (whole,) = found.receive(publish(1) + header(1, size) + data)
-    assert isinstance(whole, Published)
+    (whole,) = messages_of(found.receive(publish(1) + header(1, size) + data))
     assert list(map(len, whole.fragments)) == [FRAGMENTS_MAX, FRAGMENTS_MAX, 1, 1, 1, 1, 1]
     assert b"".join(whole.fragments) == bytes(number & 0xFF for number in range(size))
 
@@ -526,18 +568,17 @@ def test_what_octets_mean_is_remembered() -> None:
     for number in range(MEMO_ENTRIES_MAX + 10):
         found = connection(limits, memo)
         found.receive(handshake(limits) + method(1, methods.ChannelOpen()))
-        (event,) = found.receive(message(1, b"body", f"key-{number}"))
-        assert isinstance(event, Published)
-        assert event.method.routing_key == f"key-{number}"
+        (one,) = messages_of(found.receive(message(1, b"body", f"key-{number}")))
+        assert one.method.routing_key == f"key-{number}"
     assert len(memo.publishes) == 10
 
 
 def test_what_is_long_is_not_remembered() -> None:
     """It would be much, and does not come again."""
     memo = Memo()
-    long = properties.encode(BasicProperties(message_id="m" * 250, app_id="a" * 10))
+    long = properties.encode(BasicProperties(content_type="m" * 250, content_encoding="a" * 10))
     assert memo.envelope(long) == Envelope()
-    assert memo.envelopes == {}
+    assert memo.heads == {}
 
 
 def test_events_of_two_connections_do_not_mix() -> None:

@@ -368,7 +368,7 @@ def test_a_channel_that_the_client_closes_gives_back_what_it_held() -> None:
         bye = method(1, methods.ChannelClose(200, "", 0, 0))
         assert await at.ask(caller, bye) == [(1, methods.ChannelCloseOk())]
         assert list(at.door.consumers) == []
-        at.door.queues["q"].append(("", "q", bytes(2), []))
+        at.door.queues["q"].append(("", "q", bytes(2), ()))
         assert caller.said() == []
 
     play(scene)
@@ -428,7 +428,7 @@ async def enter(at: Scene, client: FieldTable) -> Caller:
 
 
 def test_who_publishes_is_blocked_while_something_is_low() -> None:
-    """After that message; who understands is told, once, and again when it goes on."""
+    """After the messages that came together; who understands is told, and when it goes on."""
 
     async def scene() -> None:
         at = Scene()
@@ -438,18 +438,19 @@ def test_who_publishes_is_blocked_while_something_is_low() -> None:
         at.server.alarms.set(["memory", "disk"])
         blocked = (0, methods.ConnectionBlocked("low on memory & disk"))
         first = message(1, b"1", "q")
-        assert await at.ask(knowing, first, first, DECLARE) == [blocked]
-        assert await at.ask(plain, first, first, DECLARE) == []
-        assert await at.ask(reader, DECLARE) == [(1, methods.QueueDeclareOk("q", 2, 0))]
+        assert await at.ask(knowing, first, first, DECLARE, first, DECLARE) == [blocked]
+        assert await at.ask(plain, first, DECLARE, first, DECLARE) == []
+        assert await at.ask(reader, DECLARE) == [(1, methods.QueueDeclareOk("q", 3, 0))]
         at.server.alarms.set(["disk"])
         await at.settle()
-        assert (len(at.door.queues["q"]), at.server.alarms.blocked_count) == (2, 2)
+        assert (len(at.door.queues["q"]), at.server.alarms.blocked_count) == (3, 2)
         at.server.alarms.set([])
         await at.settle()
-        assert len(at.door.queues["q"]) == 4
+        assert len(at.door.queues["q"]) == 5
         unblocked = (0, methods.ConnectionUnblocked())
-        assert [type(one) for _, one in plain.said()] == [methods.QueueDeclareOk]
-        assert knowing.said() == [unblocked, (1, methods.QueueDeclareOk("q", 3, 0))]
+        assert [type(one) for _, one in plain.said()] == 2 * [methods.QueueDeclareOk]
+        told = [(1, methods.QueueDeclareOk("q", count, 0)) for count in (3, 4)]
+        assert knowing.said() == [unblocked, *told]
         assert await at.ask(knowing, first, DECLARE) != []
 
     play(scene)
@@ -462,7 +463,7 @@ def test_who_is_blocked_can_be_closed() -> None:
         at = Scene()
         caller = await enter(at, UNDERSTANDS)
         at.server.alarms.set(["memory"])
-        await at.ask(caller, message(1, b"1", "q"), message(1, b"2", "q"))
+        await at.ask(caller, message(1, b"1", "q"), DECLARE, message(1, b"2", "q"))
         at.server.close_all("enough")
         await at.settle()
         assert caller.said() == [(0, close(320, "CONNECTION_FORCED - enough"))]

@@ -478,7 +478,7 @@ def test_an_expiry_comes_back() -> None:
     disk = SimulatedDisk()
     store = opened(disk)
     queue = store.queue(Q)
-    queue.publish(0, message(0), expires_at_us=77, is_delivered=True)
+    queue.publish(0, [message(0)], expires_at_us=77, is_delivered=True)
     publish(queue, 1)
     close(store)
     found = steps.run(opened(disk).queue(Q).read(0, 9))

@@ -33,6 +33,10 @@ class Need(Enum):
 class Access(Protocol):
     """What somebody may do in a virtual host; each method raises RequestRefused, ACCESS_REFUSED."""
 
+    @property
+    def changes(self) -> int:
+        """How often that has changed: answers may be remembered until it does again."""
+
     def check(self, need: Need, resource: Resource) -> None:
         """Refuse the use of a queue or an exchange."""
 
@@ -42,6 +46,8 @@ class Access(Protocol):
 
 class Unlimited:
     """Somebody who may do everything: the broker itself, and who imports definitions."""
+
+    changes = 0
 
     def check(self, need: Need, resource: Resource) -> None:
         """See `Access`."""
@@ -59,6 +65,7 @@ class UserAccess:
     """
 
     def __init__(self, user: str, vhost: str) -> None:
+        self.changes = 0
         self._user = user
         self._vhost = vhost
         self._patterns: dict[Need, Pattern] = {}
@@ -75,6 +82,7 @@ class UserAccess:
             permission: None if the user may do nothing any more.
             topics: By exchange.
         """
+        self.changes += 1
         self._known.clear()
         self._known_keys.clear()
         self._patterns = {}

@@ -16,7 +16,7 @@ Source: `rabbit_channel`; docs/formats/amqp.md.
 """
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
@@ -78,17 +78,20 @@ class ChannelClient(Protocol):
 
 
 class Publication(NamedTuple):
-    """What somebody publishes."""
+    """Messages that somebody publishes, alike in all but what they are."""
 
-    message: BasicMessage
-    queues: Sequence[BrokerQueue]
-    """Those that get it."""
+    messages: Sequence[BasicMessage]
+    """One that may not be stored comes alone: its properties are typed values."""
+    positions: Sequence[int] = (0,)
+    """Where each stands among those that were sent together."""
+    queues: Sequence[BrokerQueue] = ()
+    """Those that get them."""
     priority: int = 0
     expiration_ms: int | None = None
     is_mandatory: bool = False
-    """Whether it is to be returned if no queue gets it."""
+    """Whether they are to be returned if no queue gets them."""
     reply_key: str | None = None
-    """Whose reply it is, if it goes to a channel."""
+    """Whose replies they are, if they go to a channel."""
 
 
 class Got(NamedTuple):
@@ -114,7 +117,7 @@ class _Transaction:
     def __init__(self) -> None:
         self.published: list[Publication] = []
         self.settled: list[_Settlement] = []
-        self.held_bytes = 0
+        self.held_count = self.held_bytes = 0
 
 
 class BrokerChannel:
@@ -170,61 +173,120 @@ class BrokerChannel:
 
     # Publishing.
 
-    def publish(self, publication: Publication) -> None:
-        """Put a message into its queues, or keep it for the commit.
+    def publish(self, publications: Iterable[Publication]) -> None:
+        """Put messages into their queues, or keep them for the commit.
+
+        Args:
+            publications: What was sent together; what it raises goes on, and what came before is
+                put or kept.
 
         Raises:
-            RequestRefused: It cannot be stored, and there is no confirm that could say so; or the
+            RequestRefused: One cannot be stored, and there is no confirm that could say so; or the
                 transaction is too large.
         """
-        transaction = self._transaction
-        if transaction is None:
-            confirms = self._confirms
-            number = 0 if confirms is None else confirms.next_number()
-            self._put(publication, number)
+        if self._transaction is not None:
+            for publication in publications:
+                self._keep(publication, self._transaction)
             return
-        size = transaction.held_bytes + publication.message.body_size
-        if len(transaction.published) >= TX_MESSAGES_MAX or size > TX_BYTES_MAX:
+        confirms = self._confirms
+        if confirms is None:
+            for publication in publications:
+                self._put(publication, ())
+            return
+        first = confirms.next_number
+        for publication in publications:
+            numbers = [first + position for position in publication.positions]
+            confirms.next_number += len(numbers)
+            self._put(publication, numbers)
+
+    def _keep(self, publication: Publication, transaction: _Transaction) -> None:
+        size = sum([one.body_size for one in publication.messages])
+        transaction.held_count += len(publication.messages)
+        transaction.held_bytes += size
+        if transaction.held_count > TX_MESSAGES_MAX or transaction.held_bytes > TX_BYTES_MAX:
             raise RequestRefused(ReplyCode.RESOURCE_ERROR, "the transaction is too large")
-        transaction.held_bytes = size
         transaction.published.append(publication)
 
-    def _put(self, publication: Publication, number: int) -> bool:
-        """Put a message into its queues; say whether all have taken it."""
-        message, queues = publication.message, publication.queues
+    def _put(self, publication: Publication, numbers: Sequence[int]) -> bool:
+        """Put messages into their queues; say whether all have taken all.
+
+        Args:
+            publication: Which, and where.
+            numbers: Of each of them, if there are confirms.
+        """
+        messages, queues = publication.messages, publication.queues
         confirms = self._confirms
         if not queues:
-            if publication.reply_key is not None:
-                self._replies.deliver(message, publication.reply_key)
-            if publication.is_mandatory:
-                self._client.returned(message)
-        is_taken, is_stored = True, False
+            self._pass_by(publication)
+        refused: set[int] = set()
+        is_stored = False
         for queue in queues:
             if queue.is_deleted:
                 continue  # while the transaction was open
+            is_stored = is_stored or queue.is_durable
             try:
-                took = queue.publish(
-                    message,
-                    priority=publication.priority,
-                    expiration_ms=publication.expiration_ms,
-                )
+                if queue.takes_all and publication.expiration_ms is None:
+                    queue.publish_all(messages)
+                    continue
+                for at, message in enumerate(messages):
+                    if not queue.publish(
+                        message,
+                        priority=publication.priority,
+                        expiration_ms=publication.expiration_ms,
+                    ):
+                        refused.add(at)
             except StoreError as error:
                 _log.error("a message cannot be stored", queue=queue.label, why=str(error))
                 if confirms is None and self._transaction is None:
                     raise RequestRefused(ReplyCode.INTERNAL_ERROR, "") from error
-                took = False
-            is_taken = is_taken and took
-            is_stored = is_stored or (took and queue.is_durable)
+                refused.update(range(len(messages)))
         if confirms is not None:
-            if not is_taken:
-                confirms.refuse(number)
-            elif is_stored and message.is_persistent:
-                confirms.take_when_durable(number)
-            else:
-                confirms.take(number)
+            self._answer_later(messages, numbers, refused, confirms, is_stored=is_stored)
             if not self._is_due:
                 self._mark()
-        return is_taken
+        return not refused
+
+    def _pass_by(self, publication: Publication) -> None:
+        """Do with messages what is done with those that no queue gets."""
+        for message in publication.messages:
+            if publication.reply_key is not None:
+                self._replies.deliver(message, publication.reply_key)
+            if publication.is_mandatory:
+                self._client.returned(message)
+
+    def _answer_later(
+        self,
+        messages: Sequence[BasicMessage],
+        numbers: Sequence[int],
+        refused: Container[int],
+        confirms: PublishConfirms,
+        *,
+        is_stored: bool,
+    ) -> None:
+        """Have the client told that messages were taken, or refused."""
+        if refused:
+            confirms.refuse([one for at, one in enumerate(numbers) if at in refused])
+            kept = [
+                (one, message)
+                for at, (one, message) in enumerate(zip(numbers, messages, strict=True))
+                if at not in refused
+            ]
+            numbers, messages = [one for one, _ in kept], [message for _, message in kept]
+        if not is_stored:
+            confirms.take(numbers)
+            return
+        storing = [
+            one for one, message in zip(numbers, messages, strict=True) if message.is_persistent
+        ]
+        confirms.take_when_durable(storing)
+        if len(storing) < len(numbers):
+            confirms.take(
+                [
+                    one
+                    for one, message in zip(numbers, messages, strict=True)
+                    if not message.is_persistent
+                ]
+            )
 
     def confirm_select(self) -> None:
         """Answer what is published from now on. Raises RequestRefused."""
@@ -278,13 +340,13 @@ class BrokerChannel:
         transaction = self._open_transaction()
         is_taken = True
         for publication in transaction.published:
-            is_taken = self._put(publication, 0) and is_taken
+            is_taken = self._put(publication, ()) and is_taken
         for settlement in transaction.settled:
             self._settle(settlement)
         self._transaction = _Transaction()
         self.is_busy = True
         # Queues give to their storages what was settled when they have their turn.
-        self._commit = _Commit(len(transaction.published), partial(self._end, is_taken, done))
+        self._commit = _Commit(transaction.held_count, partial(self._end, is_taken, done))
         self._mark()
 
     def _end(self, is_taken: bool, done: Callable[[], None], error: StoreError | None) -> None:
@@ -438,10 +500,26 @@ class BrokerChannel:
 
     # Acknowledging.
 
-    def ack(self, tag: int, *, is_multiple: bool = False) -> None:
-        """Settle what the client had. Raises RequestRefused."""
-        taken = self._unacked.take(tag, is_multiple=is_multiple)
-        self._settle_later(_Settlement(taken, True, False))
+    def ack(self, tags: Sequence[int], *, is_multiple: bool = False) -> None:
+        """Settle what the client had.
+
+        Args:
+            tags: Of single messages, in order, or one.
+            is_multiple: Whether that one means all up to it.
+
+        Raises:
+            RequestRefused: It does not have one of them. Those before it are settled.
+        """
+        if is_multiple or self._transaction is not None:
+            for tag in tags:
+                taken = self._unacked.take(tag, is_multiple=is_multiple)
+                self._settle_later(_Settlement(taken, True, False))
+            return
+        taken, unknown = self._unacked.take_each(tags)
+        if taken:
+            self._settle(_Settlement(taken, True, False))
+        if unknown is not None:
+            raise unknown
 
     def reject(self, tag: int, *, is_multiple: bool = False, is_requeue: bool) -> None:
         """Give back what the client had, or make dead letters of it. Raises RequestRefused."""

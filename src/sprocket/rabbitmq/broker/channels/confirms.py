@@ -5,7 +5,7 @@ of one turn go out together, as few as possible: an answer with `multiple` stand
 to it that was not answered before.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from sprocket.base.errors import StoreError
@@ -32,7 +32,8 @@ class PublishConfirms:
     def __init__(self, commits: Commits, tell: Callable[[list[Confirmation]], None]) -> None:
         self._commits = commits
         self._tell = tell
-        self._last_number = 0
+        self.next_number = 1
+        """The number of what is published next; who publishes counts."""
         self._taken: list[int] = []
         self._refused: list[int] = []
         self._storing: list[int] = []
@@ -41,27 +42,22 @@ class PublishConfirms:
         """Those that wait for earlier turns, by the first number of each."""
         self._is_over = False
 
-    def next_number(self) -> int:
-        """Return the number of what is published now."""
-        self._last_number += 1
-        return self._last_number
+    def take(self, numbers: Iterable[int]) -> None:
+        """Answer at the end of this turn that messages were taken."""
+        self._taken += numbers
 
-    def take(self, number: int) -> None:
-        """Answer at the end of this turn that a message was taken."""
-        self._taken.append(number)
+    def refuse(self, numbers: Iterable[int]) -> None:
+        """Answer at the end of this turn that messages were refused."""
+        self._refused += numbers
 
-    def refuse(self, number: int) -> None:
-        """Answer at the end of this turn that a message was refused."""
-        self._refused.append(number)
-
-    def take_when_durable(self, number: int) -> None:
-        """Answer that a message was taken when what this turn writes is durable."""
-        self._storing.append(number)
+    def take_when_durable(self, numbers: Iterable[int]) -> None:
+        """Answer that messages were taken when what this turn writes is durable."""
+        self._storing += numbers
 
     def turn(self) -> None:
         """Wait for what this turn has stored, and answer what waits for nothing."""
         if self._storing:
-            numbers, self._storing = self._storing, []
+            numbers, self._storing = sorted(self._storing), []
             self._groups[numbers[0]] = numbers
             self._commits.wait(_Group(self, numbers))
         self._answer()
@@ -91,8 +87,8 @@ class PublishConfirms:
             taken.sort()
             open_numbers = list(self._groups)
             if self._storing:
-                open_numbers.append(self._storing[0])
-            first_open = min(open_numbers, default=self._last_number + 1)
+                open_numbers.append(min(self._storing))
+            first_open = min(open_numbers, default=self.next_number)
             up_to = [number for number in taken if number < first_open]
             if up_to:
                 answers.append(Confirmation(up_to[-1], len(up_to) > 1, True))

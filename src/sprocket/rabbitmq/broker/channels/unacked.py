@@ -78,6 +78,17 @@ class UnackedDeliveries:
         self._first_tag = tag + 1
         return taken
 
+    def take_each(self, tags: Sequence[int]) -> tuple[list[Held], RequestRefused | None]:
+        """Take single messages; with the first one that is not there it ends, and says so."""
+        pop = self._held.pop
+        taken: list[Held] = []
+        for tag in tags:
+            found = pop(tag, None)
+            if found is None:
+                return taken, _unknown(tag)
+            taken.append(Held(tag, *found))
+        return taken, None
+
     def take_all(self) -> list[Held]:
         """Take everything, in the order of the tags."""
         taken = [Held(tag, *found) for tag, found in self._held.items()]

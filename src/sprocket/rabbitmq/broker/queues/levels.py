@@ -20,6 +20,9 @@ import math
 from collections import deque
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
+from itertools import count as count_from
+from itertools import groupby
+from operator import attrgetter
 from typing import Final
 
 from msgspec import Struct
@@ -31,6 +34,8 @@ from sprocket.rabbitmq.broker.queues.windows import WindowLimits, Windows
 from sprocket.rabbitmq.model.message import BasicMessage
 
 _UNSHARED: Final = WindowLimits(all_bytes=math.inf)
+
+_is_persistent = attrgetter("is_persistent")
 
 _log = log.get_logger(__name__)
 
@@ -120,38 +125,73 @@ class ReadyLevel:
             return self._returned[0][1]
         return self._window[0] if self._window else None
 
-    def publish(self, message: BasicMessage, expires_at_us: int | None) -> None:
-        """Put a message at the end. Raises StoreError: then it is not there."""
-        seq_id = self._next_seq_id
-        durable = self._durable
-        storage = self._transient if durable is None or not message.is_persistent else durable
-        storage.publish(seq_id, message, expires_at_us=expires_at_us, is_delivered=False)
-        self._next_seq_id = seq_id + 1
-        fragments = message.fragments
-        size = len(fragments[0]) if len(fragments) == 1 else message.body_size
-        self.ready_bytes += size
-        if size > self._large_bytes:
-            self._large_bytes = size
-        window = self._window
-        if (
-            self.backlog_count
-            or self._window_bytes >= self._window_bytes_max
-            or len(window) >= self._window_messages_max
-        ):
+    def publish(self, messages: Sequence[BasicMessage], expires_at_us: int | None) -> None:
+        """Put messages at the end. Raises StoreError: then none of them is there."""
+        first = self._next_seq_id
+        self._store(first, messages, expires_at_us)
+        count = len(messages)
+        self._next_seq_id = first + count
+        sizes = [
+            len(one.fragments[0]) if len(one.fragments) == 1 else one.body_size for one in messages
+        ]
+        total = sum(sizes)
+        self.ready_bytes += total
+        self._large_bytes = max(self._large_bytes, max(sizes))
+        window, number = self._window, self.number
+        is_empty = not window
+        fits = self._fitting(sizes, total)
+        if fits < count:
             if not self.backlog_count:
-                self._backlog_start = seq_id
-            self.backlog_count += 1
-            return
+                self._backlog_start = first + fits
+            self.backlog_count += count - fits
+            if not fits:
+                return
+            messages, sizes = messages[:fits], sizes[:fits]
+            total = sum(sizes)
         if expires_at_us is not None:
             self.may_expire = True
-        window.append(QueueEntry(seq_id, message, expires_at_us, False, self.number, size))
-        self._window_bytes += size
+        window.extend(
+            [
+                QueueEntry(seq_id, message, expires_at_us, False, number, size)
+                for seq_id, message, size in zip(count_from(first), messages, sizes)
+            ]
+        )
+        self._window_bytes += total
         windows = self._windows
-        windows.held_bytes += size
-        if len(window) == 1:
+        windows.held_bytes += total
+        if is_empty:
             windows.note_use(self)
         if windows.held_bytes > windows.limit_bytes:
             windows.shrink(self)
+
+    def _store(
+        self, first: int, messages: Sequence[BasicMessage], expires_at_us: int | None
+    ) -> None:
+        """Give messages to the storages that they belong to."""
+        durable = self._durable
+        if durable is None:
+            self._transient.publish(
+                first, messages, expires_at_us=expires_at_us, is_delivered=False
+            )
+            return
+        for is_persistent, some in groupby(messages, _is_persistent):
+            part = list(some)
+            storage: QueueStorage = durable if is_persistent else self._transient
+            storage.publish(first, part, expires_at_us=expires_at_us, is_delivered=False)
+            first += len(part)
+
+    def _fitting(self, sizes: Sequence[int], total: int) -> int:
+        """Return how many of some messages get into the window."""
+        room = self._window_bytes_max - self._window_bytes
+        if self.backlog_count or room <= 0:
+            return 0
+        count = min(len(sizes), max(self._window_messages_max - len(self._window), 0))
+        if total > room:
+            for at, size in enumerate(sizes[:count]):
+                if room <= 0:
+                    return at
+                room -= size
+        return count
 
     def take(self, count: int, now_us: int) -> list[QueueEntry]:
         """Take up to `count` messages off the front; none behind one that has expired by now."""

@@ -263,13 +263,29 @@ class BrokerQueue:
         Raises:
             StoreError: It is not in the queue.
         """
-        assert not self.is_deleted, "published to a queue that was deleted"
         if self._is_plain and expiration_ms is None:
-            self._lowest.publish(message, None)
-            if not self._is_due:
-                self._mark()
+            self.publish_all([message])
             return True
+        assert not self.is_deleted, "published to a queue that was deleted"
         return self._publish_within_limits(message, priority, expiration_ms)
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether it has no limits and no priorities: what does not expire gets behind the rest."""
+        return self._is_plain
+
+    def publish_all(self, messages: Sequence[BasicMessage]) -> None:
+        """Take messages, in order; it `takes_all`.
+
+        Raises:
+            StoreError: None of them is in the queue. That can only be if there is one, whose
+                properties are typed values.
+        """
+        assert self._is_plain, "a queue with limits looks at each message"
+        assert not self.is_deleted, "published to a queue that was deleted"
+        self._lowest.publish(messages, None)
+        if not self._is_due:
+            self._mark()
 
     # Messages go.
 
@@ -570,7 +586,7 @@ class BrokerQueue:
         if ttl_ms == 0:
             self._pump()
         expires_at_us = None if ttl_ms is None else 1000 * (self._clock.now_ms() + ttl_ms)
-        level.publish(message, expires_at_us)
+        level.publish([message], expires_at_us)
         if ttl_ms == 0 and self.ready_count == 1 and level.held_count:
             self._serve(level, 1, -1)  # to somebody who has room, whatever the time
         elif options.overflow is Overflow.DROP_HEAD and self._is_over_limit():

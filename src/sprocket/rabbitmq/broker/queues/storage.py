@@ -46,9 +46,18 @@ class QueueStorage(Protocol):
         """The size of all bodies together."""
 
     def publish(
-        self, seq_id: int, message: BasicMessage, *, expires_at_us: int | None, is_delivered: bool
+        self,
+        first_seq_id: int,
+        messages: Sequence[BasicMessage],
+        *,
+        expires_at_us: int | None,
+        is_delivered: bool,
     ) -> None:
-        """Keep a message under a number, which is larger than all before. Raises StoreError."""
+        """Keep messages under numbers from the first on, which is larger than all before.
+
+        Raises:
+            StoreError: None is kept. That can only be if there is one, with typed properties.
+        """
 
     def deliver(self, seq_ids: Sequence[int]) -> None:
         """Note that messages may have been seen: after a restart they are delivered again."""
@@ -103,11 +112,18 @@ class MemoryStorage:
         return sum([one.message.body_size for one in self._kept.values()])
 
     def publish(
-        self, seq_id: int, message: BasicMessage, *, expires_at_us: int | None, is_delivered: bool
+        self,
+        first_seq_id: int,
+        messages: Sequence[BasicMessage],
+        *,
+        expires_at_us: int | None,
+        is_delivered: bool,
     ) -> None:
-        """Keep a message."""
-        self._kept[seq_id] = _Kept(seq_id, message, expires_at_us, is_delivered)
-        self.next_seq_id = seq_id + 1
+        """Keep messages."""
+        kept = self._kept
+        for seq_id, message in enumerate(messages, first_seq_id):
+            kept[seq_id] = _Kept(seq_id, message, expires_at_us, is_delivered)
+        self.next_seq_id = first_seq_id + len(messages)
 
     def deliver(self, seq_ids: Sequence[int]) -> None:
         """Note that messages may have been seen."""

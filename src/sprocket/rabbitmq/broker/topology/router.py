@@ -60,6 +60,8 @@ class Router:
         self._queues = queues
         self._sources: dict[str, _Source] = {}
         self._remembered: dict[tuple[str, str], Routed] = {}
+        self.changes = 0
+        """How often anything has changed that decides where messages go."""
 
     def route(self, exchange: str, keys: Sequence[str], headers: Headers) -> Routed:
         """Return where a message goes that is published.
@@ -93,33 +95,34 @@ class Router:
         return self._look(exchange, keys, headers, released=exchange)
 
     def forget(self) -> None:
-        """Note that queues have come or gone."""
+        """Note that queues have come or gone, or something else that decides about messages."""
         self._remembered.clear()
+        self.changes += 1
 
     def add_exchange(self, exchange: Exchange, alternate: str | None) -> None:
         """Take in an exchange without bindings, and where what it has no binding for goes."""
         self._sources[exchange.name] = _Source(exchange, alternate)
-        self._remembered.clear()
+        self.forget()
 
     def remove_exchange(self, name: str) -> None:
         """Give up an exchange, with what is bound to it."""
         del self._sources[name]
-        self._remembered.clear()
+        self.forget()
 
     def change_alternate(self, name: str, alternate: str | None) -> None:
         """Change where what an exchange has no binding for goes."""
         self._sources[name].alternate = alternate
-        self._remembered.clear()
+        self.forget()
 
     def add(self, binding: Binding) -> None:
         """Take in a binding that is not there."""
         self._sources[binding.source].matcher.add(binding)
-        self._remembered.clear()
+        self.forget()
 
     def remove(self, binding: Binding) -> None:
         """Give up one that is."""
         self._sources[binding.source].matcher.remove(binding)
-        self._remembered.clear()
+        self.forget()
 
     def _look(
         self, start: str, keys: Sequence[str], headers: Headers, released: str | None = None

@@ -232,6 +232,11 @@ class VhostTopology:
 
     # Messages.
 
+    @property
+    def changes(self) -> int:
+        """How often anything has changed that decides who may publish where, and who gets it."""
+        return self._router.changes
+
     def check_publish(self, name: str, key: str, access: Access) -> Exchange:
         """Return the exchange that somebody publishes to.
 

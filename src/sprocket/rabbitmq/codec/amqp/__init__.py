@@ -5,6 +5,7 @@ arguments consist of.
 """
 
 from sprocket.rabbitmq.codec.amqp import frames, methods, properties, tables
+from sprocket.rabbitmq.codec.amqp.contents import SentMessage
 from sprocket.rabbitmq.codec.amqp.properties import Envelope
 from sprocket.rabbitmq.codec.amqp.reply_codes import (
     AmqpError,
@@ -20,6 +21,7 @@ __all__ = [
     "AmqpError",
     "Envelope",
     "ReplyCode",
+    "SentMessage",
     "binary_text",
     "frame_error",
     "frames",

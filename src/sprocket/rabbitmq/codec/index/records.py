@@ -7,9 +7,12 @@ the first is the deliver. What follows in a publish record is the same in both.
 Source: RabbitMQ 3.10.8 `rabbit_queue_index`; see docs/formats/rabbitmq-queue-index.md.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
+from itertools import count
 from struct import Struct
+
+from msgspec import Struct as MsgStruct
 
 from sprocket.base.disk import Buffer
 from sprocket.base.errors import CorruptRecord
@@ -55,8 +58,7 @@ _pack_word = _WORD.pack
 _pack_head = _JOURNAL_HEAD.pack
 
 
-@dataclass(frozen=True, slots=True)
-class PublishRecord:
+class PublishRecord(MsgStruct, frozen=True, gc=False):
     """What a publish record says.
 
     Attributes:
@@ -86,6 +88,35 @@ def publish(
     """Return a journal's publish record; see `PublishRecord` for what it says."""
     word = seq_id if is_persistent else seq_id | _TRANSIENT_BIT
     return _pack_head(word, message_id, expiry_us, body_size, len(term)) + term
+
+
+def publishes(
+    first_seq_id: int,
+    message_ids: Sequence[bytes],
+    expiry_us: int,
+    body_sizes: Sequence[int],
+    terms: Sequence[bytes],
+) -> list[bytes]:
+    """Return a journal's records of persistent messages with sequence ids from the first on."""
+    pack = _pack_head
+    return [
+        pack(seq_id, message_id, expiry_us, size, len(term)) + term
+        for seq_id, message_id, size, term in zip(
+            count(first_seq_id), message_ids, body_sizes, terms
+        )
+    ]
+
+
+def delivers(first_seq_id: int, end: int) -> list[bytes]:
+    """Return a journal's deliver records of a range of sequence ids."""
+    pack = _pack_word
+    return [pack(word) for word in range(_DELIVER_BITS | first_seq_id, _DELIVER_BITS | end)]
+
+
+def acks(seq_ids: Iterable[int]) -> list[bytes]:
+    """Return a journal's ack records."""
+    pack = _pack_word
+    return [pack(_ACK_BITS | seq_id) for seq_id in seq_ids]
 
 
 def deliver(seq_id: int) -> bytes:

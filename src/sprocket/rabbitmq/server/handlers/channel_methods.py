@@ -10,7 +10,7 @@ Invariants
 Source: `rabbit_channel`; docs/formats/amqp.md.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from sprocket.base import log
@@ -18,16 +18,15 @@ from sprocket.base.clock import Clock
 from sprocket.base.errors import RequestRefused, StoreError
 from sprocket.rabbitmq.broker.access import Need
 from sprocket.rabbitmq.broker.channels import REPLY_TO, BrokerChannel, Got
-from sprocket.rabbitmq.broker.publishing import Publisher, Submission
+from sprocket.rabbitmq.broker.publishing import Publisher
 from sprocket.rabbitmq.broker.queues import BrokerQueue
 from sprocket.rabbitmq.broker.topology import Requester, check_consumption
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
-from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode, methods
+from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode, SentMessage, methods
 from sprocket.rabbitmq.model.binding import Binding, Destination, binding
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.exchange import DELAYED, Exchange
 from sprocket.rabbitmq.model.resource import ResourceKind, queue_resource
-from sprocket.rabbitmq.server.connection import Published
 from sprocket.rabbitmq.server.handlers.told_client import ToldClient
 from sprocket.rabbitmq.server.session import Replies
 
@@ -91,24 +90,20 @@ class ChannelMethods:
 
     # What the session tells.
 
-    def published(self, event: Published) -> None:
-        """Take a message."""
-        method = event.method
-        if method.immediate:
-            raise _not_implemented("immediate=true")
-        given = Submission(
-            method.exchange,
-            method.routing_key,
-            method.mandatory,
-            event.properties,
-            event.envelope,
-            tuple(event.fragments),
-        )
+    def published(self, messages: Sequence[SentMessage]) -> None:
+        """Take messages."""
         try:
-            publication = self._vhost.publishing.publication(
-                given, self._publisher, self._reply_key
+            self._channel.publish(
+                self._vhost.publishing.publications(messages, self._publisher, self._reply_key)
             )
-            self._channel.publish(publication)
+        except RequestRefused as refusal:
+            raise _as_amqp(refusal) from refusal
+        self._vhost.note_write()
+
+    def acknowledged(self, tags: Sequence[int], *, is_multiple: bool) -> None:
+        """Take acknowledgements."""
+        try:
+            self._channel.ack(tags, is_multiple=is_multiple)
         except RequestRefused as refusal:
             raise _as_amqp(refusal) from refusal
         self._vhost.note_write()
@@ -135,9 +130,6 @@ class ChannelMethods:
     def _do(self, method: methods.AmqpMethod) -> None:
         send, channel = self._replies.send, self._channel
         match method:
-            case methods.BasicAck():
-                channel.ack(method.delivery_tag, is_multiple=method.multiple)
-                self._vhost.note_write()
             case methods.BasicReject():
                 channel.reject(method.delivery_tag, is_requeue=method.requeue)
                 self._vhost.note_write()

@@ -236,6 +236,16 @@ class WriteAheadLog:
         parts.append(record)
         self.pending_bytes += len(record)
 
+    def append_all(self, origin: Origin, records: Sequence[bytes]) -> None:
+        """Take up records of a queue's journal, in order; see `append`."""
+        if not records:
+            return
+        parts = origin._parts
+        if not parts and not origin._sealed:
+            self._dirty.append(origin)
+        parts += records
+        self.pending_bytes += sum(map(len, records))
+
     def begin_flush(self, origin: Origin, appends: Sequence[SegmentAppend]) -> None:
         """Say what a flush will append; `end_flush` says that all up to here is in the segments.
 

@@ -19,7 +19,7 @@ def publish(channel: BrokerChannel, pier: Pier, *bodies: int | str, to: str = "q
     """Publish messages to queues, `to` being their names."""
     queues = [pier.queues[name] for name in to.split()]
     for body in bodies:
-        channel.publish(Publication(message(body), queues))
+        channel.publish([Publication([message(body)], queues=queues)])
 
 
 def test_tags_rise_and_are_used_up_by_all_deliveries() -> None:
@@ -45,7 +45,7 @@ def test_tags_rise_and_are_used_up_by_all_deliveries() -> None:
     assert (got[1].tag, got[2]) == (6, None)
     for tag in (3, 6):
         with pytest.raises(RequestRefused, match=rf"^unknown delivery tag {tag} \(code 406\)$"):
-            channel.ack(tag)
+            channel.ack([tag])
 
 
 def test_acknowledgements_are_about_what_the_client_has() -> None:
@@ -53,23 +53,23 @@ def test_acknowledgements_are_about_what_the_client_has() -> None:
     pier = Pier()
     queue = pier.queue()
     channel, client = pier.channel()
-    channel.ack(0, is_multiple=True)
+    channel.ack([0], is_multiple=True)
     channel.consume(queue, "a")
     publish(channel, pier, *range(10))
     pier.settle()
-    channel.ack(3)
+    channel.ack([3])
     for tag, is_multiple in ((3, False), (3, True), (11, True), (0, False)):
         with pytest.raises(RequestRefused, match=rf"^unknown delivery tag {tag} \(code 406\)$"):
-            channel.ack(tag, is_multiple=is_multiple)
+            channel.ack([tag], is_multiple=is_multiple)
     assert (channel.unacked_count, queue.unacked_count) == (9, 9)
-    channel.ack(5, is_multiple=True)
+    channel.ack([5], is_multiple=True)
     assert (channel.unacked_count, queue.unacked_count) == (5, 5)
     channel.reject(7, is_multiple=True, is_requeue=True)
     client.said()
     pier.settle()
     assert client.said() == ["a 11 5 again", "a 12 6 again"]
     channel.reject(8, is_requeue=False)
-    channel.ack(0, is_multiple=True)
+    channel.ack([0], is_multiple=True)
     assert (channel.unacked_count, queue.unacked_count, queue.ready_count) == (0, 0, 0)
 
 
@@ -84,10 +84,10 @@ def test_an_acknowledgement_costs_what_it_is_about() -> None:
     for number in range(300):
         publish(channel, pier, number)
         pier.settle()
-        channel.ack(client.tags[-1])
+        channel.ack([client.tags[-1]])
     publish(channel, pier, "new")
     pier.settle()
-    channel.ack(client.tags[-1], is_multiple=True)
+    channel.ack([client.tags[-1]], is_multiple=True)
     assert channel.unacked_count == 0
     pier.settle()
     assert queue.unacked_count == 0
@@ -131,10 +131,10 @@ def test_a_limit_of_the_channel_is_for_all_its_consumers() -> None:
     channel.get(one, got.append, no_ack=False)
     assert got[0] is not None
     pier.settle()
-    channel.ack(1, is_multiple=True)
+    channel.ack([1], is_multiple=True)
     pier.settle()
     assert client.said() == ["b 4 4"]
-    channel.ack(3)
+    channel.ack([3])
     pier.settle()
     assert client.said() == []
     channel.qos(0, is_global=True)
@@ -151,7 +151,7 @@ def test_what_was_got_does_not_count_for_a_limit() -> None:
     publish(channel, pier, 0)
     channel.get(queue, lambda _: None, no_ack=False)
     channel.qos(1, is_global=True)
-    channel.ack(1)
+    channel.ack([1])
     channel.consume(queue, "a")
     publish(channel, pier, 1, 2)
     pier.settle()
@@ -211,8 +211,8 @@ def test_a_confirm_waits_for_what_it_is_about() -> None:
     publish(channel, pier, 1, 2, to="durable transient")
     publish(channel, pier, 3, to="transient")
     durable = [pier.queues["durable"]]
-    channel.publish(Publication(message(4, is_persistent=False), durable))
-    channel.publish(Publication(message(5), []))
+    channel.publish([Publication([message(4, is_persistent=False)], queues=durable)])
+    channel.publish([Publication([message(5)], queues=[])])
     pier.settle()
     assert client.said() == ["ack 3", "ack 4", "ack 5"]
     publish(channel, pier, 6, to="durable")
@@ -265,8 +265,8 @@ def test_what_no_queue_gets_is_returned_before_its_confirm() -> None:
     pier = Pier()
     channel, client = pier.channel()
     channel.confirm_select()
-    channel.publish(Publication(message(1), [], is_mandatory=True))
-    channel.publish(Publication(message(2), []))
+    channel.publish([Publication([message(1)], queues=[], is_mandatory=True)])
+    channel.publish([Publication([message(2)], queues=[])])
     pier.settle()
     assert client.said() == ["returned 1", "ack up to 2"]
 
@@ -282,9 +282,9 @@ def test_a_transaction_is_not_seen_before_its_commit() -> None:
     channel.tx_select()
     channel.consume(queue, "a")
     pier.settle()
-    channel.ack(1)
+    channel.ack([1])
     publish(channel, pier, 3)
-    channel.publish(Publication(message(4), [], is_mandatory=True))
+    channel.publish([Publication([message(4)], queues=[], is_mandatory=True)])
     pier.settle()
     assert client.said() == ["a 1 1", "a 2 2"]
     assert queue.unacked_count == 2
@@ -311,7 +311,7 @@ def test_a_commit_waits_for_what_storages_have_been_given() -> None:
     channel.tx_select()
     channel.consume(queue, "a")
     pier.settle()
-    channel.ack(1)
+    channel.ack([1])
     counts: list[int] = []
     pier.commits.watch = lambda: counts.append(storage.unacked_count())
     channel.tx_commit(lambda: None)
@@ -328,10 +328,10 @@ def test_a_rollback_leaves_what_the_client_had() -> None:
     channel.tx_select()
     channel.consume(queue, "a")
     pier.settle()
-    channel.ack(3)
+    channel.ack([3])
     channel.reject(2, is_requeue=True)
     with pytest.raises(RequestRefused, match="unknown delivery tag 3"):
-        channel.ack(3)
+        channel.ack([3])
     publish(channel, pier, "never")
     channel.tx_rollback()
     pier.settle()
@@ -356,7 +356,7 @@ def test_what_a_rollback_gave_back_is_in_order() -> None:
     channel.consume(queue, "a")
     pier.settle()
     for tag in (3, 1):
-        channel.ack(tag)
+        channel.ack([tag])
     channel.tx_rollback()
     channel.reject(0, is_multiple=True, is_requeue=False)
     channel.tx_commit(lambda: None)
@@ -413,7 +413,7 @@ def test_the_end_of_a_channel_gives_back_what_it_has() -> None:
     channel.tx_select()
     channel.consume(queue, "a")
     pier.settle()
-    channel.ack(2)
+    channel.ack([2])
     publish(channel, pier, "never")
     other.consume(queue, "b")
     client.said()
@@ -449,7 +449,7 @@ def test_a_get_waits_for_the_disk_and_the_channel_with_it() -> None:
     """If the channel ends meanwhile the message stays as it was; a failure is told."""
     pier = Pier(TINY)
     storage = SlowStorage()
-    storage.publish(0, message("slow"), expires_at_us=None, is_delivered=False)
+    storage.publish(0, [message("slow")], expires_at_us=None, is_delivered=False)
     pier.reads.is_holding = True
     queue = pier.queue(storages=[storage])
     channel, _ = pier.channel()
@@ -464,7 +464,7 @@ def test_a_get_waits_for_the_disk_and_the_channel_with_it() -> None:
     pier.reads.is_holding = False
     other.get(queue, got.append, no_ack=True)
     assert [one and one.entry.is_delivered for one in got] == [False]
-    storage.publish(1, message("bad"), expires_at_us=None, is_delivered=False)
+    storage.publish(1, [message("bad")], expires_at_us=None, is_delivered=False)
     storage.fails_with = DiskFailed("a bad sector")
     broken = pier.queue("broken", storages=[storage])
     other.get(broken, got.append, no_ack=True)
@@ -512,14 +512,14 @@ def test_a_reply_goes_straight_to_who_waits_for_it() -> None:
     assert pier.replies.is_key(key)
     assert not pier.replies.is_key(REPLY_TO)
     server.confirm_select()
-    reply = Publication(message("answer", key=key), [], reply_key=key, is_mandatory=True)
-    server.publish(reply)
+    reply = Publication([message("answer", key=key)], reply_key=key, is_mandatory=True)
+    server.publish([reply])
     pier.settle()
     assert client.said() == ["r 1 answer reply"]
     assert told.said() == ["returned answer", "ack 1"]
     channel.cancel("r")
     assert not pier.replies.is_open(key)
-    server.publish(reply)
+    server.publish([reply])
     assert client.said() == []
     channel.consume_replies("", no_ack=True)
     assert channel.takes_replies
@@ -540,9 +540,9 @@ def test_a_client_that_does_not_acknowledge_is_overdue() -> None:
         pier.settle()
         pier.clock.advance(4000)
     assert channel.is_overdue(10)
-    channel.ack(1)
+    channel.ack([1])
     assert not channel.is_overdue(10)
     pier.clock.advance(3000)
     assert channel.is_overdue(10)
-    channel.ack(0, is_multiple=True)
+    channel.ack([0], is_multiple=True)
     assert not channel.is_overdue(10)

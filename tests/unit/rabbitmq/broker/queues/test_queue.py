@@ -230,7 +230,7 @@ def test_numbers_that_are_missing_are_passed_over() -> None:
     """A queue may have had many messages that are settled."""
     storage = MemoryStorage()
     for seq_id in (5, 20_000, 20_001):
-        storage.publish(seq_id, message(seq_id), expires_at_us=None, is_delivered=False)
+        storage.publish(seq_id, [message(seq_id)], expires_at_us=None, is_delivered=False)
     yard = Yard()
     assert yard.drain(yard.queue(storages=[storage])) == ["5", "20000", "20001"]
 
@@ -252,7 +252,7 @@ def test_a_read_that_fails_is_tried_again() -> None:
     yard = Yard(TINY)
     storage = SlowStorage()
     for body in range(3):
-        storage.publish(body, message(body), expires_at_us=None, is_delivered=False)
+        storage.publish(body, [message(body)], expires_at_us=None, is_delivered=False)
     storage.fails_with = DiskFailed("a bad sector")
     queue = yard.queue(storages=[storage])
     told: list[str] = []
@@ -271,7 +271,7 @@ def test_nothing_overtakes_what_has_to_be_read_first() -> None:
     """A lower priority waits, and a get; one whose client is gone gets nothing."""
     yard = Yard(TINY)
     storages = [MemoryStorage(), SlowStorage()]
-    storages[1].publish(0, message("high"), expires_at_us=None, is_delivered=False)
+    storages[1].publish(0, [message("high")], expires_at_us=None, is_delivered=False)
     yard.reads.is_holding = True
     queue = yard.queue(options=QueueOptions(max_priority=1), storages=storages)
     queue.publish(message("low"))

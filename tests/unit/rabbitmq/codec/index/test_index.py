@@ -38,6 +38,17 @@ def test_the_bytes_of_a_journal() -> None:
     assert index.ack((1 << 62) - 1).hex() == "ffffffffffffffff"
 
 
+def test_records_of_many_are_those_of_each() -> None:
+    """Publishes, deliveries and acknowledgements."""
+    many = index.publishes(7, [ID, ID[::-1]], 5, [1, 2], [b"", b"\x83abc"])
+    assert many == [
+        index.publish(7, ID, 5, 1, b"", is_persistent=True),
+        index.publish(8, ID[::-1], 5, 2, b"\x83abc", is_persistent=True),
+    ]
+    assert index.delivers(7, 9) == [index.deliver(7), index.deliver(8)]
+    assert index.acks([8, 3]) == [index.ack(8), index.ack(3)]
+
+
 def test_the_bytes_of_a_segment() -> None:
     """The prefix is another one, the rest is the same."""
     record = published(2050, b"\x83abc")

@@ -69,6 +69,27 @@ def test_slots_change_as_the_table_says() -> None:
                 after(slot, event, 7)
 
 
+def test_many_are_published_as_each_by_itself() -> None:
+    """Over several segments: the same log, the same slots, the same counts."""
+    one, many = Life(SimulatedDisk()), Life(SimulatedDisk())
+    for first, end in ((2, 5), (5, 6), (9, 18)):
+        one.publish(*range(first, end))
+        many.index.publish_all(first, [record(seq_id) for seq_id in range(first, end)])
+    for life in (one, many):
+        life.index.ack([3, 5, 17])
+        with pytest.raises(CorruptRecord, match="message 4: ACK cannot follow ACKED_ONLY"):
+            life.index.ack([4, 4, 4, 9])
+        life.log.commit()
+    assert many.read() == one.read() == [2, *range(9, 17)]
+    assert many.index.unacked == one.index.unacked
+    assert (many.index.dirty_count, many.index.journal_bytes) == (
+        one.index.dirty_count,
+        one.index.journal_bytes,
+    )
+    tails = [read_log(life.disk, PATHS.root).tails["Q"].records for life in (one, many)]
+    assert b"".join(tails[0]) == b"".join(tails[1])
+
+
 def test_messages_are_there_at_each_step_of_a_flush() -> None:
     """From the slots, from those that are being flushed, from the segments."""
     life = Life(SimulatedDisk())
