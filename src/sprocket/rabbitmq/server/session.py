@@ -16,7 +16,7 @@ Source: `rabbit_reader`; docs/formats/amqp.md.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
 from sprocket.base import log
@@ -133,14 +133,15 @@ class Replies:
                 frames.encode_content(self.number, payload, properties, fragments, largest)
             )
 
-    def send_contents(self, contents: Sequence[frames.Content]) -> None:
-        """Send several methods with content, together."""
+    def deliver(
+        self, consumer: bytes, first_tag: int, deliveries: Iterable[frames.Delivery]
+    ) -> None:
+        """Deliver messages; see `frames.encode_deliveries`."""
         if not self._channel.is_over:
-            largest, number = self._session.frame_bytes_max, self.number
-            buffers: list[frames.Buffer] = []
-            for payload, properties, fragments in contents:
-                buffers += frames.encode_content(number, payload, properties, fragments, largest)
-            self._session.send(buffers)
+            largest = self._session.frame_bytes_max
+            self._session.send(
+                frames.encode_deliveries(self.number, consumer, first_tag, deliveries, largest)
+            )
 
     @property
     def is_ready(self) -> bool:

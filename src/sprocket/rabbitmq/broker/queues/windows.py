@@ -19,8 +19,8 @@ class WindowLimits(msgspec.Struct, frozen=True, kw_only=True):
     window_messages: int = 4 * KIB
     window_bytes: int = 8 * MIB
     """What one window holds at most, whatever others need."""
-    read_numbers: int = 1 * KIB
-    """How many numbers are read at once for somebody who consumes."""
+    read_numbers: int = 2 * KIB
+    """How many numbers are read at once for somebody who consumes: those of a segment."""
     head_numbers: int = 16
     """How many are read to know only what comes first: when it expires, for example."""
     read_numbers_max: int = 16 * KIB

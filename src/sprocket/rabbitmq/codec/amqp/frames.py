@@ -10,7 +10,7 @@ costs less than to write one buffer more.
 Source: `rabbit_reader`, `rabbit_binary_generator`; docs/formats/amqp.md.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from struct import Struct
 from typing import Final, TypeAlias
@@ -20,8 +20,9 @@ from sprocket.rabbitmq.codec.amqp import methods
 from sprocket.rabbitmq.codec.amqp.methods import AmqpMethod
 
 Buffer = bytes | bytearray | memoryview
-Content: TypeAlias = tuple[bytes, bytes, Sequence[bytes]]
-"""A method as `methods.encode` gives it, properties as flags and values, and the body in pieces."""
+Delivery: TypeAlias = tuple[bool, bytes, bytes, Sequence[bytes]]
+"""Whether somebody may have had it before; exchange and routing key, each as a short string;
+properties as flags and values; and the body in pieces, none of them empty."""
 
 
 class FrameKind(IntEnum):
@@ -53,6 +54,8 @@ BASIC_CLASS: Final = 60
 HEARTBEAT: Final = HEAD.pack(FrameKind.HEARTBEAT, 0, 0) + END_OCTET
 COPIED_BYTES_MAX: Final = 16 * KIB
 """A body up to here is copied into one buffer with its frames."""
+_JOINED_BYTES = 64 * KIB
+"""From how many octets of bodies on messages are not copied into the same buffer any more."""
 _FRAGMENT_BYTES_MIN = KIB
 """Fragments that are smaller, on an average, are put together: their frames would cost more."""
 
@@ -118,6 +121,71 @@ def encode_content(
         for start in range(0, len(fragment), body_max):
             piece = view[start : start + body_max]
             buffers += (HEAD.pack(FrameKind.BODY, channel, len(piece)), piece, END_OCTET)
+    return buffers
+
+
+def encode_deliveries(
+    channel: int,
+    consumer: bytes,
+    first_tag: int,
+    deliveries: Iterable[Delivery],
+    frame_bytes_max: int,
+) -> list[Buffer]:
+    """Return the frames of messages that are delivered, as `encode_content` gives them.
+
+    Together they take a third of the time, and few buffers.
+
+    Args:
+        channel: Its number.
+        consumer: The tag, as `tables.encode_short_string` gives it.
+        first_tag: The delivery tag of the first; those of the others follow.
+        deliveries: What is delivered.
+        frame_bytes_max: The largest frame, all of it; 0 is no limit.
+    """
+    buffers: list[Buffer] = []
+    parts: list[bytes] = []
+    held = 0
+    body_max = frame_bytes_max - OVERHEAD_BYTES if frame_bytes_max else COPIED_BYTES_MAX
+    copied_max = min(body_max, COPIED_BYTES_MAX)
+    known_origin, start = None, b""
+    known_sizes, header, body_head = (-1, -1), b"", b""
+    for tag, (redelivered, origin, properties, fragments) in enumerate(deliveries, first_tag):
+        size = len(fragments[0]) if len(fragments) == 1 else 0
+        if not 0 < size <= copied_max:
+            if parts:
+                buffers.append(b"".join(parts))
+                parts, held = [], 0
+            payload = delivery_payload(consumer, tag, redelivered, origin)
+            buffers += encode_content(channel, payload, properties, fragments, frame_bytes_max)
+            continue
+        if origin is not known_origin:
+            method_bytes = METHOD_HEAD_BYTES + len(consumer) + _DELIVERY.size + len(origin)
+            start = HEAD.pack(FrameKind.METHOD, channel, method_bytes) + _DELIVER + consumer
+            known_origin = origin
+        sizes = len(properties), size
+        if sizes != known_sizes:
+            header_bytes = CONTENT_HEAD.size + len(properties)
+            header = _TWO_HEADS.pack(
+                END, FrameKind.HEADER, channel, header_bytes, BASIC_CLASS, 0, size
+            )
+            body_head = END_OCTET + HEAD.pack(FrameKind.BODY, channel, size)
+            known_sizes = sizes
+        parts += (
+            start,
+            _DELIVERY.pack(tag, redelivered),
+            origin,
+            header,
+            properties,
+            body_head,
+            fragments[0],
+            END_OCTET,
+        )
+        held += size
+        if held > _JOINED_BYTES:
+            buffers.append(b"".join(parts))
+            parts, held = [], 0
+    if parts:
+        buffers.append(b"".join(parts))
     return buffers
 
 

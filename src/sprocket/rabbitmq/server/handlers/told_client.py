@@ -48,20 +48,24 @@ class ToldClient:
 
     def deliver(self, consumer_tag: str, first_tag: int, entries: Sequence[QueueEntry]) -> None:
         """Deliver messages with the tags from `first_tag` on."""
-        consumer = tables.encode_short_string(consumer_tag)
-        contents: list[frames.Content] = []
-        for tag, entry in enumerate(entries, first_tag):
+        deliveries: list[frames.Delivery] = []
+        exchange = keys = None
+        origin = b""
+        for entry in entries:
             message = message_of(entry) if entry.return_count else entry.message
+            if message.routing_keys is not keys or message.exchange is not exchange:
+                exchange, keys = message.exchange, message.routing_keys
+                origin = _origin(exchange, _key(message))
             held = message.properties
-            origin = _origin(message.exchange, _key(message))
-            contents.append(
+            deliveries.append(
                 (
-                    frames.delivery_payload(consumer, tag, entry.is_delivered, origin),
+                    entry.is_delivered,
+                    origin,
                     held if isinstance(held, bytes) else properties.encode(held),
                     message.fragments,
                 )
             )
-        self._replies.send_contents(contents)
+        self._replies.deliver(tables.encode_short_string(consumer_tag), first_tag, deliveries)
 
     def deliver_reply(self, consumer_tag: str, tag: int, message: BasicMessage, key: str) -> None:
         """Deliver a reply."""

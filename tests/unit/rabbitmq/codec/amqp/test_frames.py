@@ -90,6 +90,32 @@ def test_the_quick_way_to_deliver_gives_the_same(tag: int, redelivered: bool) ->
     assert quick == methods.encode(methods.BasicDeliver("tag", tag, redelivered, "x", "a.b"))
 
 
+@pytest.mark.parametrize("limit", [0, 4096, 131072])
+def test_deliveries_together_are_the_same_as_one_by_one(limit: int) -> None:
+    """Whatever their size, their pieces, their origin and their properties."""
+    short = tables.encode_short_string
+    bodies: list[list[bytes]] = [[b"x"], [], [b"a", b"b"], [b"y" * 4088], [b"z" * 4089]]
+    bodies += [[b"v" * 20_000], [b"w" * 16_384] * 2, *([b"u" * 9000] for _ in range(20)), [b"t"]]
+    deliveries: list[frames.Delivery] = [
+        (
+            number % 3 == 0,
+            short("x") + short("key" * (number % 2)),
+            PERSISTENT if number % 4 else bytes(2),
+            pieces,
+        )
+        for number, pieces in enumerate(bodies)
+    ]
+    consumer = short("tag")
+    one_by_one = b"".join(
+        buffer
+        for tag, (redelivered, origin, held, pieces) in enumerate(deliveries, 41)
+        for buffer in frames.encode_content(
+            5, frames.delivery_payload(consumer, tag, redelivered, origin), held, pieces, limit
+        )
+    )
+    assert b"".join(frames.encode_deliveries(5, consumer, 41, deliveries, limit)) == one_by_one
+
+
 def test_a_heartbeat_is_8_octets() -> None:
     """On channel 0, with nothing in it."""
     assert bytes.fromhex("08 0000 00000000 ce") == frames.HEARTBEAT
