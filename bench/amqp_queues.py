@@ -115,13 +115,13 @@ class Numbers:
 
     def publish(  # noqa: D102 (see `QueueStorage`)
         self,
-        seq_id: int,  # noqa: ARG002
-        message: BasicMessage,  # noqa: ARG002
+        first_seq_id: int,  # noqa: ARG002
+        messages: Sequence[BasicMessage],
         *,
         expires_at_us: int | None,  # noqa: ARG002
         is_delivered: bool,  # noqa: ARG002
     ) -> None:
-        self._count += 1
+        self._count += len(messages)
 
     def deliver(self, seq_ids: Sequence[int]) -> None:
         """See `QueueStorage`."""
@@ -191,15 +191,13 @@ def through(*, is_multiple: bool) -> None:
     broker.consumer.consume(queues[0], "a")
     message, acked_count = new_message(), 0
     for _ in range(COUNT // PREFETCH):
-        for _ in range(PREFETCH):
-            broker.publisher.publish(Publication(message, queues))
+        broker.publisher.publish([Publication([message] * PREFETCH, range(PREFETCH), queues)])
         broker.turns.run()
         last = broker.client.delivered_count
         if is_multiple:
-            broker.consumer.ack(last, is_multiple=True)
+            broker.consumer.ack([last], is_multiple=True)
         else:
-            for tag in range(acked_count + 1, last + 1):
-                broker.consumer.ack(tag)
+            broker.consumer.ack(range(acked_count + 1, last + 1))
         acked_count = last
     broker.turns.run()
     assert broker.client.delivered_count == COUNT
@@ -218,8 +216,8 @@ def backlog() -> None:
     queues = [broker.queue(Numbers())]
     before, began = resident_bytes(), time.process_time()
     for _ in range(BACKLOG // PREFETCH):
-        for _ in range(PREFETCH):
-            broker.publisher.publish(Publication(new_message(), queues))
+        messages = [new_message() for _ in range(PREFETCH)]
+        broker.publisher.publish([Publication(messages, range(PREFETCH), queues)])
         broker.turns.run()
     micros = (time.process_time() - began) / BACKLOG * 1e6
     grown = (resident_bytes() - before) / MIB
@@ -230,7 +228,7 @@ def backlog() -> None:
         broker.turns.run()
         if broker.client.delivered_count > acked_count:
             acked_count = broker.client.delivered_count
-            broker.consumer.ack(acked_count, is_multiple=True)
+            broker.consumer.ack([acked_count], is_multiple=True)
     micros = (time.process_time() - began) / BACKLOG * 1e6
     print(f"backlog of {BACKLOG:,}: {micros:.2f} µs to consume")
 

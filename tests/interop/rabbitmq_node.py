@@ -128,6 +128,13 @@ class RabbitNode:
             assert time.monotonic() < limit, log.read_text(errors="replace")[-2000:]
             time.sleep(0.2)
 
+    @property
+    def beam_pid(self) -> int:
+        """The process of Erlang's machine, which does the work: a child of the script's."""
+        assert self._server is not None, "it does not run"
+        children = Path(f"/proc/{self._server.pid}/task/{self._server.pid}/children")
+        return int(children.read_text().split()[0])
+
     def stop(self) -> None:
         """Stop it cleanly, and wait until it has ended."""
         if self._server is None:
