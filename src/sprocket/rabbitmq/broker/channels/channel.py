@@ -474,9 +474,12 @@ class BrokerChannel:
                 self._is_waiting = True
                 self._client.when_ready(self._ready)
             return 0
-        if no_ack or not self._channel_prefetch:
+        if not self._channel_prefetch:
             return DELIVER_MAX
-        return min(self._channel_prefetch - self._limited_count, DELIVER_MAX)
+        left_count = self._channel_prefetch - self._limited_count
+        if no_ack and left_count > 0:  # they do not count, but a channel that is full gets nothing
+            return DELIVER_MAX
+        return min(left_count, DELIVER_MAX)
 
     def deliver(self, consumer: QueueConsumer, entries: Sequence[QueueEntry]) -> None:
         """See `queues.Receiver`."""

@@ -115,7 +115,7 @@ def test_a_consumer_keeps_the_limit_with_which_it_began() -> None:
 
 
 def test_a_limit_of_the_channel_is_for_all_its_consumers() -> None:
-    """Gets and consumers that do not acknowledge are not limited; room goes to any queue."""
+    """Gets are not limited; room goes to any queue."""
     pier = Pier()
     one, two = pier.queue("one"), pier.queue("two")
     channel, client = pier.channel()
@@ -141,6 +141,23 @@ def test_a_limit_of_the_channel_is_for_all_its_consumers() -> None:
     publish(channel, pier, 5, to="one two")
     pier.settle()
     assert client.said() == ["a 5 5", "b 6 5"]
+
+
+def test_a_full_channel_delivers_nothing_to_who_does_not_acknowledge_either() -> None:
+    """Such deliveries do not count, but wait until there is room again."""
+    pier = Pier()
+    one, two = pier.queue("one"), pier.queue("two")
+    channel, client = pier.channel()
+    channel.qos(1, is_global=True)
+    channel.consume(one, "a")
+    channel.consume(two, "b", no_ack=True)
+    publish(channel, pier, 1, to="one")
+    publish(channel, pier, 2, 3, to="two")
+    pier.settle()
+    assert client.said() == ["a 1 1"]
+    channel.ack([1])
+    pier.settle()
+    assert client.said() == ["b 2 2", "b 3 3"]
 
 
 def test_what_was_got_does_not_count_for_a_limit() -> None:
