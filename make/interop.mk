@@ -22,7 +22,7 @@ RABBITMQ_ERL := $(RABBITMQ)/usr/lib/erlang/bin/erl
 RABBITMQ_ERLANG := asn1 base crypto eldap ftp inets mnesia os-mon parsetools public-key runtime-tools snmp ssl syntax-tools tftp tools xmerl
 PEERS_RABBITMQ := $(if $(SPROCKET_RABBITMQ_ROOT),,$(RABBITMQ_ERL))
 
-.PHONY: peers peers-go peers-kafka peers-rabbitmq interop-java interop-client interop-go interop-rabbitmq bench-rocketmq bench-rabbitmq torture
+.PHONY: peers peers-go peers-kafka peers-rabbitmq interop-java interop-client interop-go interop-rabbitmq peers-amqp interop-amqp bench-rocketmq bench-rabbitmq torture
 
 peers: $(ROCKETMQ_JAR) $(CLIENT_4_JAR) ## fetch the real RocketMQ 5.3.3, and its Java clients 5.3.3 and 4.9.8, once
 
@@ -72,6 +72,14 @@ $(RABBITMQ_ERL):
 
 interop-rabbitmq: $(STAMP) $(PEERS_RABBITMQ) ## the real RabbitMQ 3.10.8 starts on folders that Sprocket wrote
 	@$(BIN)/python -m pytest tests/interop/test_rabbitmq_folders.py -m interop -v -rs
+
+peers-amqp: $(STAMP) ## fetch the suites of AMQP clients, and what they run with, once
+	@PYTHON=$(CURDIR)/$(BIN)/python make/peers-amqp.sh .peers/amqp
+
+SUITES ?=
+
+interop-amqp: $(STAMP) $(PEERS_RABBITMQ) peers-amqp ## the clients' own suites (SUITES, or all), against RabbitMQ 3.10.8 and Sprocket
+	@$(BIN)/python -m tests.interop.suites $(SUITES)
 
 interop-java: $(STAMP) $(PEERS) ## the official Java clients, mqadmin and the real broker against Sprocket
 	@$(BIN)/python -m pytest tests/interop -m interop -v -rs --deselect tests/interop/test_go_client.py

@@ -55,23 +55,33 @@ class RabbitNode:
 
     Args:
         root: What `installed` returned.
-        folder: Its own; is made.
+        folder: Where it writes; is made.
+        settings: The text of its `rabbitmq.conf`.
+        host: The address on which it listens.
+        port: Its port there; a free one if it is not given.
         has_api: Whether it serves the HTTP API, on `api_port`.
     """
 
-    def __init__(self, root: Path, folder: Path, *, has_api: bool = False) -> None:
+    def __init__(
+        self,
+        root: Path,
+        folder: Path,
+        settings: str = "",
+        *,
+        host: str = "127.0.0.1",
+        port: int | None = None,
+        has_api: bool = False,
+    ) -> None:
         self.folder = folder
-        self.port = peers.free_port()
+        self.port = peers.free_port() if port is None else port
         self.api_port = peers.free_port()
         self._home = root / "usr/lib/rabbitmq/lib/rabbitmq_server-3.10.8"
         self._epmd_port = peers.free_port()
+        if has_api:
+            settings += f"management.tcp.ip = 127.0.0.1\nmanagement.tcp.port = {self.api_port}\n"
         folder.mkdir(parents=True)
         (folder / "plugins").write_text("[rabbitmq_management].\n" if has_api else "[].\n")
-        (folder / "rabbitmq.conf").write_text(
-            f"management.tcp.ip = 127.0.0.1\nmanagement.tcp.port = {self.api_port}\n"
-            if has_api
-            else ""
-        )
+        (folder / "rabbitmq.conf").write_text(settings)
         self._environment = {
             **os.environ,
             "PATH": f"{root}/usr/lib/erlang/bin:{os.environ['PATH']}",
@@ -80,7 +90,7 @@ class RabbitNode:
             "RABBITMQ_NODENAME": NAME,
             "RABBITMQ_MNESIA_BASE": str(folder / "mnesia"),
             "RABBITMQ_LOG_BASE": str(folder / "log"),
-            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODE_IP_ADDRESS": host,
             "RABBITMQ_NODE_PORT": str(self.port),
             "RABBITMQ_DIST_PORT": str(peers.free_port()),
             "RABBITMQ_CONF_ENV_FILE": str(folder / "none"),
