@@ -430,6 +430,8 @@ class WriteAheadLog:
         Raises:
             DiskFull, DiskFailed, StoreFailed: See `write` and `WriteAheadSync.run`.
         """
+        while self.fill_blocks_write():
+            yield _wait  # behind the job, which the same thread does
         self.write()
         job = self.begin_sync()
         if job is None:
@@ -578,3 +580,7 @@ class WriteAheadLog:
             for file in self._to_close:
                 file.close()
             self._to_close = []
+
+
+def _wait() -> None:
+    """Do nothing, when those before have done something."""

@@ -291,3 +291,22 @@ def test_a_log_beside_what_a_clean_stop_leaves_is_void() -> None:
     assert renamed == [f"{ROOT}/sprocket.void.0", f"{ROOT}/sprocket.void.1"]
     found = read_log(disk.crash(lambda _: 0), ROOT)
     assert (found.is_void, found.numbers, found.next_number) == (False, [], 2)
+
+
+def test_who_commits_waits_for_a_file_that_is_being_made() -> None:
+    """Group commit has it made on a thread; a flush that comes then does not make it, too."""
+    disk = SimulatedDisk()
+    log = new(disk)
+    a = Origin("A")
+    fill(log, a, [FILE_BYTES * b"1"])
+    job = log.begin_file()
+    assert job is not None
+    log.append(a, b"2")
+    work = log.commit_steps()
+    for _ in range(2):
+        next(work)()
+    assert records(disk) == {"A": FILE_BYTES * b"1"}
+    job.run()
+    job.finish(None)
+    steps.run(work)
+    assert records(disk.crash(lambda _: 0)) == {"A": FILE_BYTES * b"1" + b"2"}
