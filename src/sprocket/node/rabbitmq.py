@@ -122,6 +122,8 @@ async def _open(site: Site) -> Serve:
 def _text(report: "VhostReport") -> str:
     """Return what was found in a virtual host's folder, in one line."""
     have = f"{report.messages:,} messages in {report.queues:,} queues"
+    if report.delayed:
+        have += f", {report.delayed:,} that wait until they are due"
     if report.clean_stop:
         return f"nothing to do after a clean stop; {have}"
     text = f"looked at everything: {have}, cut {report.cut_bytes:,} bytes"

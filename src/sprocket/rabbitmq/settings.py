@@ -50,6 +50,10 @@ class VhostStoreSettings:
     log_file_bytes: Annotated[int, Meta(ge=1)] = 16 * MIB
     """From which size on that log begins its next file."""
 
+    delayed_bytes_max: Annotated[int, Meta(ge=1)] = 8 * MIB
+    """When messages that exchanges of type x-delayed-message keep take more than this in memory,
+    they are brought into a file."""
+
     @staticmethod
     def small() -> "VhostStoreSettings":
         """Return some under which files are tiny and everything happens often."""
@@ -61,6 +65,7 @@ class VhostStoreSettings:
             journal_bytes_max=4 * KIB,
             log_bytes_max=8 * KIB,
             log_file_bytes=2 * KIB,
+            delayed_bytes_max=2 * KIB,
         )
 
 

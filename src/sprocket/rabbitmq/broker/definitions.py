@@ -44,7 +44,7 @@ from sprocket.rabbitmq.codec.definitions import (
 )
 from sprocket.rabbitmq.model.binding import Destination, binding
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
-from sprocket.rabbitmq.model.exchange import DELAYED, RESERVED_PREFIX, Exchange
+from sprocket.rabbitmq.model.exchange import RESERVED_PREFIX, Exchange
 from sprocket.rabbitmq.model.fields import FieldTable
 from sprocket.rabbitmq.model.policy import GlobalParameter, Policy
 from sprocket.rabbitmq.model.resource import ResourceKind, exchange_resource, queue_resource
@@ -375,10 +375,6 @@ class Definitions:
             is_internal=given.internal is True,
             arguments=_arguments(given.arguments),
         )
-        if given.type == DELAYED:
-            # Nothing keeps its messages yet: better none such than one that loses them.
-            text = f"unknown exchange type '{DELAYED}', of {resource.text}"
-            raise RequestRefused(ReplyCode.COMMAND_INVALID, text)
         found = topology.find_exchange(given.name)
         if found is None:
             topology.declare_exchange(exchange, _EVERYBODY)

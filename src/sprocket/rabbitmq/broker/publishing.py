@@ -13,9 +13,8 @@ from msgspec import Struct
 
 from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.access import Access
-from sprocket.rabbitmq.broker.channels import REPLY_TO, DirectReplies, Publication
+from sprocket.rabbitmq.broker.channels import REPLY_TO, DirectReplies, MessageTaker, Publication
 from sprocket.rabbitmq.broker.message_ids import MessageIds
-from sprocket.rabbitmq.broker.queues import BrokerQueue
 from sprocket.rabbitmq.broker.refusals import precondition_failed
 from sprocket.rabbitmq.broker.topology import EXPIRY_MS_MAX, Headers, VhostTopology, no_headers
 from sprocket.rabbitmq.codec.amqp import (
@@ -39,7 +38,7 @@ _PERSISTENT = 2
 _MODES = (None, 1, _PERSISTENT)
 _NUMBER = re.compile(r"([+-]?[0-9]+)(.*)", re.DOTALL)
 
-FindQueues = Callable[[str, Sequence[str], Headers], Sequence[BrokerQueue]]
+FindQueues = Callable[[str, Sequence[str], Headers], Sequence[MessageTaker]]
 """Gives the queues for an exchange that is there, keys and headers."""
 ROUTES_MAX: Final = 1024
 """Methods whose routes are remembered for each publisher; then it begins anew."""
@@ -50,7 +49,7 @@ class KnownRoute(Struct, frozen=True, gc=False, eq=False):
 
     method: methods.BasicPublish
     keys: tuple[str, ...]
-    queues: tuple[BrokerQueue, ...]
+    queues: tuple[MessageTaker, ...]
     reply_key: str | None
     """Whose reply it is, if it goes to a channel."""
 
@@ -102,7 +101,7 @@ class _Groups:
 
     def __init__(self) -> None:
         self._groups: dict[tuple[int, int], _Group] = {}
-        self._taken: set[BrokerQueue | None] = set()
+        self._taken: set[MessageTaker | None] = set()
 
     def of(self, route: KnownRoute, priority: int) -> _Group | None:
         """Return the group of a route; None if what there is must go before it."""

@@ -13,28 +13,39 @@ Invariants
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Steps
 from sprocket.base.errors import StoreError
-from sprocket.rabbitmq.broker.channels import DirectReplies
+from sprocket.rabbitmq.broker.channels import DirectReplies, MessageTaker
 from sprocket.rabbitmq.broker.commits import CommitDesk, Committed
+from sprocket.rabbitmq.broker.delayed_messages import DelayedMessages
+from sprocket.rabbitmq.broker.even_clock import EvenClock
 from sprocket.rabbitmq.broker.message_ids import MessageIds
 from sprocket.rabbitmq.broker.publishing import Publishing
 from sprocket.rabbitmq.broker.queues import (
     BrokerQueue,
     DeadLetters,
     FewReads,
+    LetterBox,
     QueueServices,
     Turns,
     WindowLimits,
     Windows,
 )
-from sprocket.rabbitmq.broker.topology import Headers, QueueDeclared, Requester, VhostTopology
+from sprocket.rabbitmq.broker.topology import (
+    Headers,
+    QueueDeclared,
+    Requester,
+    Routed,
+    VhostTopology,
+)
 from sprocket.rabbitmq.broker.vhost_log import NothingFollows, VhostLog
 from sprocket.rabbitmq.codec.amqp import properties
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
+from sprocket.rabbitmq.model.exchange import DELAYED, Exchange
 from sprocket.rabbitmq.model.fields import NO_FIELDS, FieldTable
 from sprocket.rabbitmq.model.message import BasicMessage
 from sprocket.rabbitmq.model.names import QueueName
@@ -102,17 +113,24 @@ class VhostBroker:
         self._clock = floor.clock
         self._timers = floor.timers
         self._thread = floor.thread
+        # Times that are written down keep their meaning when the wall clock is set.
+        clock = EvenClock(floor.clock, store.delayed.ahead_us, store.delayed.at_us)
+        reads = FewReads(floor.thread)
         self._services = QueueServices(
             owner=self,
             turns=self.turns,
             timers=floor.timers,
-            clock=floor.clock,
+            clock=clock,
             windows=Windows(floor.windows),
-            reads=FewReads(floor.thread),
+            reads=reads,
             dead_letters=DeadLetters(
                 self._route_letter, floor.clock.now_ms, floor.ids.next, self.turns.mark
             ),
         )
+        self.delays = DelayedMessages(
+            store.delayed, clock, floor.timers, reads, self._release, floor.ids, self.commits
+        )
+        """What exchanges keep until it is due."""
         self._queues: dict[str, BrokerQueue] = {}
         self._going: dict[str, list[Callable[[], None]]] = {}
         """Who waits for the end of deletions, by the names of queues whose files still go."""
@@ -120,6 +138,11 @@ class VhostBroker:
         self._is_in_upkeep = self._is_stopped = False
         for queue in topology.queues():
             self._add(queue)
+        delaying = [one.name for one in topology.exchanges() if one.type == DELAYED]
+        if self.delays.keep_only(delaying):
+            store.log.commit()  # before others can have their names
+        topology.tell_of_deletions(self._exchange_gone)
+        self.delays.start()
         unclaimed = [one for one in store.unclaimed.values() if one.unacked_count()]
         if unclaimed:
             count = sum([one.unacked_count() for one in unclaimed])
@@ -229,10 +252,13 @@ class VhostBroker:
 
     # Messages.
 
-    def route(self, exchange: str, keys: Sequence[str], headers: Headers) -> Sequence[BrokerQueue]:
-        """Return the queues that a message gets into which is published to an exchange."""
+    def route(self, exchange: str, keys: Sequence[str], headers: Headers) -> Sequence[MessageTaker]:
+        """Return what gets a message that is published to an exchange: queues, as a rule."""
+        routed = self.topology.route(exchange, keys, headers)
+        if routed.held_by:
+            return self._kept(routed)
         queues = self._queues
-        return [queues[name] for name in self.topology.route(exchange, keys, headers).queues]
+        return [queues[name] for name in routed.queues]
 
     # The log.
 
@@ -243,6 +269,7 @@ class VhostBroker:
 
     def upkeep(self) -> None:
         """Flush queues that are due, and give back room; called every second."""
+        self.delays.upkeep()
         self._write_waiting()
         if self._is_in_upkeep or self._is_stopped:
             return
@@ -270,6 +297,7 @@ class VhostBroker:
             or self._is_in_upkeep
             or self.commits.waiting_count
             or self.store.log.waiting_bytes
+            or not self.delays.is_quiet
         )
 
     async def settle(self) -> None:
@@ -281,6 +309,7 @@ class VhostBroker:
     def stop(self) -> None:
         """Do nothing more; what still waits is refused."""
         self._is_stopped = True
+        self.delays.stop()
         if self._write_timer is not None:
             self._write_timer.cancel()
         self.commits.close()
@@ -322,16 +351,29 @@ class VhostBroker:
             self._thread.drive(queue.remove_steps(), gone)
         return count
 
-    def _route_letter(self, exchange: str, message: BasicMessage) -> Sequence[BrokerQueue]:
+    def _route_letter(self, exchange: str, message: BasicMessage) -> Sequence[LetterBox]:
         if self.topology.find_exchange(exchange) is None:
             return ()
+        return self.route(exchange, message.routing_keys, partial(_headers, message))
 
-        def headers() -> FieldTable:
-            held = message.properties
-            known = properties.decode(held) if isinstance(held, bytes) else held
-            return NO_FIELDS if known.headers is None else known.headers
+    def _release(self, exchange: str, message: BasicMessage) -> Sequence[LetterBox]:
+        """Return what gets a message that an exchange has kept until now."""
+        if self.topology.find_exchange(exchange) is None:
+            return ()
+        headers = partial(_headers, message)
+        return self._kept(self.topology.release(exchange, message.routing_keys, headers))
 
-        return self.route(exchange, message.routing_keys, headers)
+    def _kept(self, routed: Routed) -> Sequence[MessageTaker]:
+        """Return what gets a message that some exchanges keep."""
+        return [
+            *(self._queues[name] for name in routed.queues),
+            *self.delays.copies(routed.held_by, routed.delay_ms),
+        ]
+
+    def _exchange_gone(self, exchange: Exchange) -> None:
+        if exchange.type == DELAYED:
+            self.delays.drop(exchange.name)
+            self.commits.wait(_Nobody())  # before another one has its name
 
     def _write(self) -> None:
         self._write_timer = None
@@ -342,6 +384,12 @@ class VhostBroker:
     def _write_waiting(self) -> None:
         if self.store.log.waiting_bytes and not self.commits.waiting_count:
             self.commits.wait(_Nobody())
+
+
+def _headers(message: BasicMessage) -> FieldTable:
+    held = message.properties
+    known = properties.decode(held) if isinstance(held, bytes) else held
+    return NO_FIELDS if known.headers is None else known.headers
 
 
 class _Nobody:

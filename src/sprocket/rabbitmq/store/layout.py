@@ -21,6 +21,10 @@ COMPACTED_FILE = ".rdt"
 STORE_ORIGIN = "msg_store_persistent"
 """What the message store is called in the write-ahead log, where its newest checksums are."""
 
+DELAYED_ORIGIN = "sprocket.delayed"
+"""What the store of delayed messages is called there, and its folder."""
+DELAYED_RUN = ".run"
+
 _WRITE_AHEAD = "sprocket.wal."
 _VOID = "sprocket.void."
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -48,6 +52,8 @@ class VhostLayout:
         """The large messages that survive a restart."""
         self.transient = MessageStoreLayout(f"{root}/msg_store_transient")
         """Those that do not."""
+        self.delayed = DelayedLayout(f"{root}/{DELAYED_ORIGIN}")
+        """Ours: messages that exchanges keep until they are due."""
 
     def queue(self, folder: str) -> "QueueLayout":
         """Return the paths of the queue whose folder has that name."""
@@ -102,6 +108,23 @@ class MessageStoreLayout:
     def compacted_file(self, number: int) -> str:
         """Return the path of what a compaction writes."""
         return f"{self.root}/{number}{COMPACTED_FILE}"
+
+
+class DelayedLayout:
+    """The paths of the store of delayed messages, ours, in the folder `root`."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.manifest = f"{root}/manifest"
+        """Which runs there are."""
+
+    def run(self, number: int) -> str:
+        """Return the path of a sorted run of messages."""
+        return f"{self.root}/{number}{DELAYED_RUN}"
+
+    def damaged_run(self, number: int) -> str:
+        """Return the path of one that was used up, but for what could not be read."""
+        return f"{self.root}/{number}.damaged"
 
 
 def numbers(names: Iterable[str], suffix: str) -> list[int]:

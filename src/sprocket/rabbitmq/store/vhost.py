@@ -42,7 +42,9 @@ from sprocket.rabbitmq.model.message import ID_BYTES
 from sprocket.rabbitmq.model.names import QueueName
 from sprocket.rabbitmq.settings import VhostGeometry, VhostStoreSettings
 from sprocket.rabbitmq.store import geometry, message_store, queue_index, recovery
+from sprocket.rabbitmq.store.delayed import DelayedStore
 from sprocket.rabbitmq.store.layout import (
+    DELAYED_ORIGIN,
     STORE_ORIGIN,
     VhostLayout,
     encode_queue_name,
@@ -84,6 +86,7 @@ class VhostStore:
     Attributes:
         vhost: The virtual host's name.
         log: What makes durable what is done; for group commit.
+        delayed: Messages that exchanges keep until they are due.
         report: What the start found.
     Threads: one at a time; calls that steps give may run elsewhere.
     """
@@ -114,6 +117,15 @@ class VhostStore:
             self._store_origin,
             found.store,
             settings.store_file_bytes,
+        )
+        self._delayed_origin = Origin(DELAYED_ORIGIN)
+        self.delayed = DelayedStore(
+            disk,
+            layout.delayed,
+            self.log,
+            self._delayed_origin,
+            found.delayed,
+            settings.delayed_bytes_max,
         )
         terms = TurnTerms()
         self.log.write_with(terms)
@@ -208,7 +220,7 @@ class VhostStore:
     @property
     def is_flush_due(self) -> bool:
         """Whether there is something to flush that should not wait until queues are idle."""
-        return bool(self._around.full) or self._is_log_large
+        return bool(self._around.full) or self._is_log_large or self.delayed.is_flush_due
 
     @property
     def _is_log_large(self) -> bool:
@@ -263,6 +275,9 @@ class VhostStore:
             needs_oldest = self.log.needs(self._store_origin, self.log.oldest_file)
             if store.full_files or (self._is_log_large and needs_oldest):
                 yield from store.sums_steps(also_newest=self._is_log_large)
+            is_needed = self.log.needs(self._delayed_origin, self.log.oldest_file)
+            if self.delayed.is_flush_due or (self._is_log_large and is_needed):
+                yield from self.delayed.flush_steps()
             yield from self.log.retire_steps()
         finally:
             self._is_busy = False
@@ -291,7 +306,7 @@ class VhostStore:
                     self._queues.pop(queue.index.origin.folder, None)
 
     def collect_steps(self) -> StepsTo[int]:
-        """Give back room in the message store, if it pays.
+        """Give back room in the message store and in that of delayed messages, if it pays.
 
         Returns:
             Files that are gone; 0 if there is nothing to do now.
@@ -304,6 +319,7 @@ class VhostStore:
         self._is_busy = True
         try:
             count = yield from message_store.collect_steps(self._around.store)
+            count += yield from self.delayed.merge_steps()
         finally:
             self._is_busy = False
         return count
@@ -325,6 +341,8 @@ class VhostStore:
             if queue.index.has_void_files:
                 yield from self._flush_steps([queue])
             yield from queue.look_up_steps()
+        while self.delayed.wants_flush:
+            yield from self.delayed.flush_steps()
         references = [queue.reference for queue in queues.values()]
         yield from message_store.close_steps(self._around.store, references)
         indexes = [queue.index for queue in queues.values()]
@@ -370,5 +388,6 @@ class VhostStore:
     def close(self) -> None:
         """Give up files and lock. What was not written is lost, unless `close_steps` came first."""
         self.log.close()
+        self.delayed.close()
         self._around.store.close()
         self._lock.release()

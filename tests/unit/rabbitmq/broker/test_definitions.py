@@ -207,10 +207,10 @@ QUEUE_OF_V = {"vhost": "v", "name": "q", "durable": True, "auto_delete": False, 
             {
                 "exchanges": [
                     {**QUEUE_OF_V, "vhost": "/", "name": "x", "internal": False}
-                    | {"type": "x-delayed-message", "arguments": {"x-delayed-type": "direct"}}
+                    | {"type": "x-delayed-message", "arguments": {"x-delayed-type": "zz"}}
                 ]
             },
-            "unknown exchange type 'x-delayed-message', of exchange 'x' in vhost '/'",
+            "unknown exchange type 'zz'",
         ),
         (
             {"queues": [{**QUEUE_OF_V, "vhost": "/", "arguments": {"x": None}}]},

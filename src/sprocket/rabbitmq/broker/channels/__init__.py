@@ -9,6 +9,7 @@ from sprocket.rabbitmq.broker.channels.channel import (
     BrokerChannel,
     ChannelClient,
     Got,
+    MessageTaker,
     Publication,
 )
 from sprocket.rabbitmq.broker.channels.confirms import Confirmation
@@ -22,5 +23,6 @@ __all__ = [
     "Confirmation",
     "DirectReplies",
     "Got",
+    "MessageTaker",
     "Publication",
 ]

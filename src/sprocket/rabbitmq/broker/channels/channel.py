@@ -77,6 +77,34 @@ class ChannelClient(Protocol):
         """Close the channel or the connection."""
 
 
+class MessageTaker(Protocol):
+    """What gets a message: a queue, or an exchange that keeps it until it is due."""
+
+    @property
+    def label(self) -> str:
+        """Its name."""
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether it is no more, and gets nothing."""
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether it has persistent messages on the disk."""
+
+    def publish(
+        self, message: BasicMessage, *, priority: int = 0, expiration_ms: int | None = None
+    ) -> bool:
+        """Take a message; say whether it was taken. Raises StoreError: then it was not."""
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether it looks at nothing of a message that does not expire."""
+
+    def publish_all(self, messages: Sequence[BasicMessage]) -> None:
+        """Take messages, in order; it `takes_all`. Raises StoreError: then it has none of them."""
+
+
 class Publication(NamedTuple):
     """Messages that somebody publishes, alike in all but what they are."""
 
@@ -84,7 +112,7 @@ class Publication(NamedTuple):
     """One that may not be stored comes alone: its properties are typed values."""
     positions: Sequence[int] = (0,)
     """Where each stands among those that were sent together."""
-    queues: Sequence[BrokerQueue] = ()
+    queues: Sequence[MessageTaker] = ()
     """Those that get them."""
     priority: int = 0
     expiration_ms: int | None = None

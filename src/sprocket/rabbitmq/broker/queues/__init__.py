@@ -15,6 +15,7 @@ from sprocket.rabbitmq.broker.queues.dead_letters import (
     is_cycle,
 )
 from sprocket.rabbitmq.broker.queues.deliveries import DELIVERY_COUNT, message_of
+from sprocket.rabbitmq.broker.queues.headers import put as put_header
 from sprocket.rabbitmq.broker.queues.levels import (
     QueueEntry,
 )
@@ -61,4 +62,5 @@ __all__ = [
     "died",
     "is_cycle",
     "message_of",
+    "put_header",
 ]

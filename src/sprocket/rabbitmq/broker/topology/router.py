@@ -17,7 +17,7 @@ from msgspec import Struct
 from sprocket.rabbitmq.broker.topology.matching import Headers, Matcher, matcher
 from sprocket.rabbitmq.model.binding import Binding, Destination
 from sprocket.rabbitmq.model.exchange import DEFAULT_EXCHANGE, DELAYED, Exchange
-from sprocket.rabbitmq.model.fields import INTEGERS, NO_FIELDS, FieldTable
+from sprocket.rabbitmq.model.fields import INTEGERS, NO_FIELDS, FieldKind, FieldTable
 from sprocket.rabbitmq.model.resource import ResourceKind
 
 DELAY = "x-delay"
@@ -163,20 +163,19 @@ def no_headers() -> FieldTable:
 def delay_ms(headers: FieldTable) -> int:
     """Return for how long a message wants to be kept; 0 if it does not.
 
-    A value that is negative or no integer is passed over, as the plugin does; one that is too
-    large is the largest.
+    A value that is negative, too large or no number is passed over, as the plugin does.
     """
     found = headers.get(DELAY)
     if found is None:
         return 0
-    wanted = 0
-    if found.kind in INTEGERS and isinstance(found.value, int):
-        wanted = found.value
-    elif (
-        isinstance(found.value, bytes) and len(found.value) < _DIGITS_MAX and found.value.isdigit()
-    ):
-        wanted = int(found.value)
-    return min(max(wanted, 0), DELAY_MS_MAX)
+    value = found.value
+    if isinstance(value, bytes):
+        value = int(value) if len(value) < _DIGITS_MAX and value.isdigit() else 0
+    elif found.kind not in _NUMBERS:
+        return 0
+    assert isinstance(value, int | float)
+    return int(value) if 0 < value <= DELAY_MS_MAX else 0
 
 
 _DIGITS_MAX = 20
+_NUMBERS = INTEGERS | {FieldKind.FLOAT, FieldKind.DOUBLE}

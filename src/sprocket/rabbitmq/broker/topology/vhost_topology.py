@@ -141,6 +141,7 @@ class VhostTopology:
         self._from: dict[str, dict[Binding, None]] = {}
         self._to: dict[Destination, dict[Binding, None]] = {}
         self._router = Router(self._queues)
+        self._when_gone: list[Callable[[Exchange], None]] = []
         for name, kind in _OWN_EXCHANGES.items():
             self._add_exchange(
                 Exchange(
@@ -158,6 +159,10 @@ class VhostTopology:
         for binding in table.of_vhost(self._name, Binding):
             assert self._has_ends(binding), f"{binding} leads from or to nothing"
             self._add_binding(binding)
+
+    def tell_of_deletions(self, callback: Callable[[Exchange], None]) -> None:
+        """Call back with each exchange that is deleted, for whatever reason."""
+        self._when_gone.append(callback)
 
     # What there is.
 
@@ -587,6 +592,8 @@ class VhostTopology:
             del self._exchanges[exchange.name]
             self._in_force.pop(Destination(ResourceKind.EXCHANGE, exchange.name), None)
             self._router.remove_exchange(exchange.name)
+            for callback in self._when_gone:
+                callback(exchange)
         for queue in queues:
             del self._queues[queue.name]
             self._in_force.pop(Destination(ResourceKind.QUEUE, queue.name), None)

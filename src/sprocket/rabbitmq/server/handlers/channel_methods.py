@@ -25,7 +25,7 @@ from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode, SentMessage, methods
 from sprocket.rabbitmq.model.binding import Binding, Destination, binding
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
-from sprocket.rabbitmq.model.exchange import DELAYED, Exchange
+from sprocket.rabbitmq.model.exchange import Exchange
 from sprocket.rabbitmq.model.resource import ResourceKind, queue_resource
 from sprocket.rabbitmq.server.handlers.told_client import ToldClient
 from sprocket.rabbitmq.server.session import Replies
@@ -213,9 +213,6 @@ class ChannelMethods:
         if method.passive:
             self._topology.check_exchange(method.exchange)
         else:
-            if method.type == DELAYED:
-                # Nothing keeps its messages yet: better no such exchange than one that loses them.
-                raise AmqpError(ReplyCode.COMMAND_INVALID, f"unknown exchange type '{method.type}'")
             wanted = Exchange(
                 vhost=self._vhost.name,
                 name=method.exchange,

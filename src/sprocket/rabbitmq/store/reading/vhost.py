@@ -221,7 +221,10 @@ class VhostReader:
         disk = self._reads.disk
         parts = []
         begun = (folder for folder, tail in self._log.tails.items() if tail.records)
-        folders = {*disk.folders(self.layout.queues), *begun} - {layout.STORE_ORIGIN}
+        folders = {*disk.folders(self.layout.queues), *begun} - {
+            layout.STORE_ORIGIN,
+            layout.DELAYED_ORIGIN,
+        }
         for folder in sorted(folders):
             paths = self.layout.queue(folder)
             queue = QueueName("", folder)

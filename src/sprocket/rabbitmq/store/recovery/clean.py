@@ -11,7 +11,8 @@ from sprocket.base.errors import CorruptRecord, FileMissing
 from sprocket.base.progress import Step, unwatched
 from sprocket.rabbitmq.codec import clean_vhost
 from sprocket.rabbitmq.codec.clean_vhost import CleanQueue, CleanVhost
-from sprocket.rabbitmq.store import message_store
+from sprocket.rabbitmq.store import delayed, message_store
+from sprocket.rabbitmq.store.delayed import DelayedContents
 from sprocket.rabbitmq.store.layout import SEGMENT, VhostLayout, numbers, write_ahead_files
 from sprocket.rabbitmq.store.message_store import StoreContents
 from sprocket.rabbitmq.store.queue_index import KnownSegment
@@ -40,7 +41,9 @@ def open_clean(
         return None
     forget(disk, layout)
     store = message_store.open_clean(disk, layout.persistent, _references(queues))
-    return None if store is None else _recovered(queues, store, entry_count)
+    if store is None:
+        return None
+    return _recovered(queues, store, delayed.open_clean(disk, layout.delayed), entry_count)
 
 
 def look_clean(
@@ -51,7 +54,9 @@ def look_clean(
     if queues is None:
         return None
     store = message_store.look_clean(disk, layout.persistent, _references(queues))
-    return None if store is None else _recovered(queues, store, entry_count)
+    if store is None:
+        return None
+    return _recovered(queues, store, delayed.look(disk, layout.delayed, ()), entry_count)
 
 
 def _references(queues: dict[str, RecoveredQueue]) -> list[bytes]:
@@ -59,7 +64,10 @@ def _references(queues: dict[str, RecoveredQueue]) -> list[bytes]:
 
 
 def _recovered(
-    queues: dict[str, RecoveredQueue], store: StoreContents, entry_count: int
+    queues: dict[str, RecoveredQueue],
+    store: StoreContents,
+    later: DelayedContents,
+    entry_count: int,
 ) -> RecoveredVhost:
     counts = {folder: one.message_count for folder, one in queues.items() if one.message_count}
     report = VhostReport(
@@ -69,9 +77,11 @@ def _recovered(
         messages=sum(counts.values()),
         body_bytes=sum(one.body_bytes for one in queues.values()),
         stored=len(store.messages),
+        delayed=later.count,
+        damage=[*later.damage],
         messages_by_folder=counts,
     )
-    return RecoveredVhost(queues, store, report)
+    return RecoveredVhost(queues, store, later, report)
 
 
 def forget(disk: Disk, layout: VhostLayout) -> None:

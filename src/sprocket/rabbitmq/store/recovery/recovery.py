@@ -5,7 +5,7 @@ The order, so that it can be cut short at any moment and begun anew:
 1. The write-ahead log and the queues' indexes are read: which messages are needed.
 2. A log that is void, as a RabbitMQ has run since, is set aside; then whatever says that the last
    stop was a clean one is removed, all durably.
-3. The message store keeps these.
+3. The message store keeps these, and that of delayed messages takes over what the log has.
 4. The indexes settle what the store has lost, and take over what the log has; it is removed.
 
 What queues left at a clean stop of RabbitMQ's is believed as far as ids go: how many messages there
@@ -19,8 +19,9 @@ from sprocket.base.disk import Disk, read_file
 from sprocket.base.errors import CorruptRecord, FileMissing
 from sprocket.base.progress import Step, unwatched
 from sprocket.rabbitmq.codec.store import QueueTerms, recovery_terms
-from sprocket.rabbitmq.store import message_store
-from sprocket.rabbitmq.store.layout import STORE_ORIGIN, VhostLayout
+from sprocket.rabbitmq.store import delayed, message_store
+from sprocket.rabbitmq.store.delayed import DelayedContents
+from sprocket.rabbitmq.store.layout import DELAYED_ORIGIN, STORE_ORIGIN, VhostLayout
 from sprocket.rabbitmq.store.message_store import RecoveredStore
 from sprocket.rabbitmq.store.queue_index import IndexRecovery, RecoveredIndex
 from sprocket.rabbitmq.store.recovery import clean
@@ -40,8 +41,16 @@ class _Read:
     @property
     def log_sums(self) -> bytes:
         """The checksums that the log has of stored messages."""
-        tail = self.contents.tails.get(STORE_ORIGIN)
-        return b"".join(tail.records) if tail is not None else b""
+        return b"".join(self._records(STORE_ORIGIN))
+
+    @property
+    def delayed_records(self) -> list[bytes]:
+        """What the log has of delayed messages."""
+        return self._records(DELAYED_ORIGIN)
+
+    def _records(self, origin: str) -> list[bytes]:
+        tail = self.contents.tails.get(origin)
+        return tail.records if tail is not None else []
 
 
 def recover(
@@ -68,8 +77,9 @@ def recover(
         void = set_aside(disk, layout.root, read.contents.numbers)
     clean.forget(disk, layout)
     store = message_store.recover(disk, layout.persistent, wanted, read.log_sums)
+    later = delayed.recover(disk, layout.delayed, read.delayed_records)
     found = indexes.run(store.contents.messages.__contains__)
-    return _recovered(read, entry_count, found, store, void)
+    return _recovered(read, entry_count, found, store, later, void)
 
 
 def look(disk: Disk, layout: VhostLayout, entry_count: int, step: Step = unwatched) -> VhostReport:
@@ -85,7 +95,8 @@ def look(disk: Disk, layout: VhostLayout, entry_count: int, step: Step = unwatch
     wanted = Counter(indexes.stored_ids())
     store = message_store.look(disk, layout.persistent, wanted, read.log_sums)
     found = indexes.look(lambda one: one in wanted and one not in store.lost)
-    return _recovered(read, entry_count, found, store, void).report
+    later = delayed.look(disk, layout.delayed, read.delayed_records)
+    return _recovered(read, entry_count, found, store, later, void).report
 
 
 def _read(disk: Disk, layout: VhostLayout) -> _Read:
@@ -105,7 +116,9 @@ def _read(disk: Disk, layout: VhostLayout) -> _Read:
         terms = {}  # as after a crash of ours
     except CorruptRecord as error:
         damage.append(f"{layout.recovery_terms}: {error}")
-    folders = sorted({*disk.folders(layout.queues), *contents.tails} - {STORE_ORIGIN})
+    folders = sorted(
+        {*disk.folders(layout.queues), *contents.tails} - {STORE_ORIGIN, DELAYED_ORIGIN}
+    )
     return _Read(contents, terms, folders, damage)
 
 
@@ -114,6 +127,7 @@ def _recovered(
     entry_count: int,
     indexes: dict[str, RecoveredIndex],
     store: RecoveredStore,
+    later: DelayedContents,
     void: list[str],
 ) -> RecoveredVhost:
     queues = {
@@ -127,6 +141,7 @@ def _recovered(
         messages=sum(counts.values()),
         body_bytes=sum(one.body_bytes for one in queues.values()),
         stored=len(store.contents.messages),
+        delayed=later.count,
         log_files=len(read.contents.numbers),
         cut_bytes=store.cut_bytes + sum(one.cut_bytes for one in indexes.values()),
         repaired_segments=sum(one.repaired_count for one in indexes.values()),
@@ -136,10 +151,11 @@ def _recovered(
             *read.damage,
             *(str(one) for one in store.damage),
             *(str(damage) for one in indexes.values() for damage in one.damage),
+            *later.damage,
         ],
         messages_by_folder=counts,
     )
-    return RecoveredVhost(queues, store.contents, report)
+    return RecoveredVhost(queues, store.contents, later, report)
 
 
 def _queue(found: RecoveredIndex, terms: QueueTerms | None, entry_count: int) -> RecoveredQueue:

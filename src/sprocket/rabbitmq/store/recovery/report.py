@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
+from sprocket.rabbitmq.store.delayed import DelayedContents
 from sprocket.rabbitmq.store.message_store import StoreContents
 from sprocket.rabbitmq.store.queue_index import KnownSegment
 
@@ -18,6 +19,7 @@ class VhostReport(Struct, frozen=True, kw_only=True):
         messages: What they have; a message of several queues counts in each.
         body_bytes: Of their bodies.
         stored: Messages in the message store.
+        delayed: Messages that exchanges keep until they are due.
         log_files: Files of the write-ahead log, whose records were brought into the queues' own.
         cut_bytes: Taken off the ends of segments and of the newest store file: what is no record,
             or not whole, or what nobody needs.
@@ -34,6 +36,7 @@ class VhostReport(Struct, frozen=True, kw_only=True):
     messages: int
     body_bytes: int
     stored: int
+    delayed: int = 0
     log_files: int = 0
     cut_bytes: int = 0
     repaired_segments: int = 0
@@ -75,9 +78,11 @@ class RecoveredVhost:
     Attributes:
         queues: By the names of their folders.
         store: What the message store has.
+        delayed: What exchanges keep.
         report: For people.
     """
 
     queues: dict[str, RecoveredQueue]
     store: StoreContents
+    delayed: DelayedContents
     report: VhostReport

@@ -22,6 +22,7 @@ from sprocket.rabbitmq.codec.store import (
     entries,
     saved_tables,
 )
+from sprocket.rabbitmq.store import delayed
 from sprocket.rabbitmq.store.reading import (
     FaultyReads,
     FoundMessage,
@@ -42,6 +43,7 @@ class VhostRule(Enum):
     TERMS = "what a queue left agrees with its index"
     CLIENTS = "clean.dot names the queues that left something"
     LOCATION = "the store's index says where messages are, and how many queues need them"
+    DELAYED = "delayed messages are whole and in order, in runs that their manifest names"
     SUMMARY = "the store's summary says how full its files are"
 
 
@@ -118,6 +120,9 @@ class _Check:
         yield from self._compare_clients()
         yield from self._compare_store()
         yield from self._new_faults()
+        rule = VhostRule.DELAYED
+        for fault in delayed.check(self._disk, self._reader.layout.delayed):
+            yield VhostFinding(rule, self._reader.layout.delayed.root, 0, rule.value, fault)
 
     def _new_faults(self) -> Iterator[VhostFinding]:
         faults = self._reader.faults

@@ -243,10 +243,11 @@ def test_a_delayed_message_is_kept_and_then_routed() -> None:
 
 
 def test_delays_that_are_none() -> None:
-    """Zero, negative and strange ones are passed over, texts of digits count, too long is cut."""
+    """Zero, negative, strange and too long ones are passed over; texts of digits count."""
     topology = fresh_vhost()
     declare_exchange(topology, "x", "x-delayed-message", arguments={"x-delayed-type": "fanout"})
-    expected = {0: 0, -5: 0, "12": 12, "x": 0, "": 0, "9" * 300: 0, 1.5: 0, 1 << 40: (1 << 32) - 1}
+    expected = {0: 0, -5: 0, "12": 12, "x": 0, "": 0, "9" * 300: 0, 1 << 32: 0}
+    expected |= {2.9: 2, -1.5: 0, (1 << 32) - 1: (1 << 32) - 1}
     for value, wait_ms in expected.items():
         found = topology.route("x", ["k"], partial(table, {"x-delay": value}))
         assert (value, found.delay_ms) == (value, wait_ms)

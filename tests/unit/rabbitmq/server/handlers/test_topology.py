@@ -131,12 +131,12 @@ def test_deletion_asks_for_conditions(channel: BlockingChannel, name: str) -> No
 
 
 def test_an_unknown_type_of_exchanges_ends_the_connection(shared: LocalAmqp, name: str) -> None:
-    """503; so does, for the time being, the one that delays."""
-    for kind in ("zz", "x-delayed-message"):
+    """503; so does one that a delayed exchange is to behave like."""
+    for kind, arguments in (("zz", {}), ("x-delayed-message", {"x-delayed-type": "zz"})):
         opened = connect(shared)
         with pytest.raises(ConnectionClosedByBroker) as caught:
-            opened.channel().exchange_declare(name, kind)
-        assert (503, f"COMMAND_INVALID - unknown exchange type '{kind}'") == caught.value.args
+            opened.channel().exchange_declare(name, kind, arguments=arguments)
+        assert caught.value.args == (503, "COMMAND_INVALID - unknown exchange type 'zz'")
 
 
 def test_purging_leaves_what_is_unacknowledged(channel: BlockingChannel, name: str) -> None:

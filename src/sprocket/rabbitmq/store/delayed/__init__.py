@@ -1,0 +1,26 @@
+"""Messages that exchanges keep until they are due, of one virtual host.
+
+`DelayedStore` is it while we run, `recover` brings what a crash left in the log into files,
+`open_clean` takes what a clean stop left, `look` changes nothing. Runs are sorted files.
+"""
+
+from sprocket.rabbitmq.store.delayed.delayed_store import DelayedMessage, DelayedStore
+from sprocket.rabbitmq.store.delayed.opening import (
+    DelayedContents,
+    check,
+    look,
+    open_clean,
+    recover,
+)
+from sprocket.rabbitmq.store.delayed.runs import check_run
+
+__all__ = [
+    "DelayedContents",
+    "DelayedMessage",
+    "DelayedStore",
+    "check",
+    "check_run",
+    "look",
+    "open_clean",
+    "recover",
+]
