@@ -87,9 +87,6 @@ async def _open(site: Site) -> Serve:
             asyncio.get_running_loop(),
         )
 
-        def disk_is_low(is_low: bool) -> None:
-            server.alarms.set(["disk"] if is_low else [])
-
         def look_for_overdue() -> None:
             entrance.check_overdue(own.ack_timeout_seconds)
             broker.timers.call_later(OVERDUE_SECONDS, look_for_overdue)
@@ -98,7 +95,7 @@ async def _open(site: Site) -> Serve:
             server.stop()
             await broker.settle()
 
-        broker.start(disk_is_low)
+        broker.start(server.alarms.set)
         broker.timers.call_later(OVERDUE_SECONDS, look_for_overdue)
         site.parts.push_async_callback(broker.stop)
         await site.listen("amqp", server.connection, server.on_event, pressure)

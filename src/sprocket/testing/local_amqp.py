@@ -40,9 +40,9 @@ QUIET_LOOKS = 3
 
 
 def small_settings() -> AmqpNodeSettings:
-    """Return settings for a broker that serves one test: small files, no heartbeats."""
+    """Return settings for a broker of one test: small files, no heartbeats, no memory alarm."""
     return AmqpNodeSettings(
-        amqp=AmqpSettings(heartbeat_seconds=0),
+        amqp=AmqpSettings(heartbeat_seconds=0, memory_used_ratio_max=0),
         vhost_store=VhostStoreSettings(store_file_bytes=64 * KIB, log_file_bytes=64 * KIB),
         vhost_geometry=VhostGeometry(segment_entries=256),
     )

@@ -4,10 +4,10 @@ No part gets this object to reach the other parts; `server` is given those that 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
-from sprocket.base import log
+from sprocket.base import log, memory
 from sprocket.base.errors import StoreError
 from sprocket.base.place import Place
 from sprocket.rabbitmq.broker.access import Admissions
@@ -24,7 +24,7 @@ from sprocket.runtime.tasks import Tasks
 from sprocket.runtime.timers import EndingTimers
 
 UPKEEP_SECONDS = 1.0
-"""How often queues are looked for that are to be flushed, and the disk is looked at."""
+"""How often queues are looked for that are to be flushed; disk and memory are looked at, too."""
 SNAPSHOT_SECONDS = 60.0
 """How often the journal of what was declared is made short."""
 LOOK_SECONDS = 0.5
@@ -54,11 +54,12 @@ class AmqpBroker:
         self.definitions = found.definitions
         self.admissions = Admissions()
         """Who is in."""
-        self.is_disk_low = False
+        self.is_disk_low = self.is_memory_low = False
         self.timers = EndingTimers(loop)
         self._place = place
         self._found = found
         self._disk_free_bytes_min = settings.amqp.disk_free_bytes_min
+        self._memory_bytes_max = int(settings.amqp.memory_used_ratio_max * memory.whole_bytes())
         self._thread = DiskThread()
         # A sync waits for no other work of the disk, and none of that for a sync that stalls.
         self._sync_thread = DiskThread("sprocket-sync")
@@ -88,22 +89,22 @@ class AmqpBroker:
         }
         self._tasks = Tasks("amqp broker")
 
-    def start(self, disk_is_low: Callable[[bool], None]) -> None:
+    def start(self, now_low: Callable[[Sequence[str]], None]) -> None:
         """Begin what happens now and then.
 
         Args:
-            disk_is_low: Told when that changes.
+            now_low: Told what is low, `memory` or `disk` or both, when that changes.
         """
 
         def look() -> None:
-            self._look_at_disk(disk_is_low)
+            self._look_at_resources(now_low)
 
         look()
         for vhost in self.vhosts.values():
             vhost.commits.start()
         for seconds, work, name in (
             (UPKEEP_SECONDS, self.upkeep, "upkeep"),
-            (UPKEEP_SECONDS, look, "disk"),
+            (UPKEEP_SECONDS, look, "resources"),
             (SNAPSHOT_SECONDS, self._declarations.begin, "snapshots"),
         ):
             self._tasks.spawn(_every(seconds, work, name), name)
@@ -141,13 +142,18 @@ class AmqpBroker:
                 await _driven(closing, vhost, name)
         await closing.stop()
 
-    def _look_at_disk(self, disk_is_low: Callable[[bool], None]) -> None:
+    def _look_at_resources(self, now_low: Callable[[Sequence[str]], None]) -> None:
+        before = self.is_memory_low, self.is_disk_low
         free = self._place.disk.free_bytes(self._place.folder)
-        is_low = free < self._disk_free_bytes_min
-        if is_low != self.is_disk_low:
-            self.is_disk_low = is_low
-            _log.warning("free space of the disk", free_bytes=free, is_low=is_low)
-            disk_is_low(is_low)
+        used = memory.used_bytes() if self._memory_bytes_max else 0
+        self.is_disk_low = free < self._disk_free_bytes_min
+        self.is_memory_low = used > self._memory_bytes_max
+        if before == (self.is_memory_low, self.is_disk_low):
+            return
+        low = ["memory"] if self.is_memory_low else []
+        low += ["disk"] if self.is_disk_low else []
+        _log.warning("memory and disk", low=low, used_bytes=used, free_bytes=free)
+        now_low(low)
 
 
 async def _driven(thread: DiskThread, vhost: VhostBroker, name: str) -> None:
