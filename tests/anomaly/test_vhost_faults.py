@@ -6,15 +6,17 @@ not done or done all the same. What was synced is there afterwards, also when th
 was settled, and that was synced, is not.
 """
 
+import contextlib
 import errno
 from itertools import count
 
 import pytest
-from tests.rabbit_vhosts import LARGE, Q, flush, ids, opened, publish
+from tests.rabbit_vhosts import LARGE, ROOT, Q, flush, ids, opened, publish
 
 from sprocket.base.disk import steps
 from sprocket.base.errors import StoreError
 from sprocket.rabbitmq.model.names import QueueName
+from sprocket.rabbitmq.store.repair import check_vhost
 from sprocket.rabbitmq.store.vhost import VhostStore
 from sprocket.testing.disk import SimulatedDisk
 
@@ -145,3 +147,43 @@ def test_each_call_fails_once(code: int, kept: int) -> None:
         if life.is_faulty:  # the script is over before it comes
             break
     assert told > 100 // EVERY
+
+
+def fill_up(disk: SimulatedDisk, nth: int) -> None:
+    """Have a disk be full from its nth call on."""
+    left = [nth]
+
+    def look(_call: str, _path: str) -> None:
+        left[0] -= 1
+        disk.is_full = disk.is_full or left[0] == 0
+
+    disk.before = look
+
+
+@pytest.mark.slow
+def test_a_store_goes_on_when_there_is_room_again() -> None:
+    """The same process, full from any call on: nothing is lost, and all that is due can be done."""
+    for nth in count(1):
+        disk = SimulatedDisk()
+        store = opened(disk)
+        queue = store.queue(Q)
+        publish(queue, *range(12), size=LARGE)
+        store.log.commit()
+        queue.ack(range(10))
+        fill_up(disk, nth)
+        for work in (store.log.commit_steps(), store.flush_steps([queue]), store.collect_steps()):
+            with contextlib.suppress(StoreError):
+                steps.run(work)
+        was_full, disk.is_full, disk.before = disk.is_full, False, None
+        assert store.log.failure is None
+        publish(queue, 20, size=LARGE)
+        for work in (store.log.commit_steps(), store.flush_steps([queue]), store.collect_steps()):
+            steps.run(work)
+        assert ids(queue) == [10, 11, 20]
+        steps.run(store.close_steps())
+        assert list(check_vhost(disk, ROOT)) == []
+        again = opened(disk)
+        assert (again.report.clean_stop, ids(again.queue(Q))) == (True, [10, 11, 20])
+        if not was_full:
+            assert nth > 30
+            return

@@ -156,6 +156,8 @@ class MessageStore:
         self._writes = 0
         self._unsynced: dict[File, int] = {}
         self._sums: dict[int, list[bytes]] = {}
+        self._flushing: dict[int, bytes] = {}
+        """Checksums that are being put into files, by the numbers of these."""
         log.write_with(self)
 
     # -- messages
@@ -279,7 +281,7 @@ class MessageStore:
     @property
     def full_files(self) -> list[int]:
         """Numbers of files that are full and whose checksums are only in the log."""
-        return [number for number in self._sums if number != self._number]
+        return [number for number in (*self._flushing, *self._sums) if number != self._number]
 
     def sums_steps(self, *, also_newest: bool = False) -> Steps:
         """Put the checksums that only the log has into files beside those of messages.
@@ -288,22 +290,27 @@ class MessageStore:
             also_newest: Of the newest file, too.
 
         Raises:
-            DiskFull, DiskFailed, StoreFailed: The log still has them.
+            DiskFull, DiskFailed, StoreFailed: The log still has them; called again it goes on.
         """
+        if self._flushing:
+            yield from self._flush_sums_steps()
         numbers = [number for number in self._sums if also_newest or number != self._number]
         if not numbers:
             return
-        rest = {number: one for number, one in self._sums.items() if number not in numbers}
+        self._flushing = {number: b"".join(self._sums.pop(number)) for number in numbers}
         self.log.begin_flush(self._origin, [])
-        for records in rest.values():
+        for records in self._sums.values():
             self.log.append(self._origin, b"".join(records))
+        yield from self._flush_sums_steps()
+
+    def _flush_sums_steps(self) -> Steps:
+        """Go on with a flush that was begun: a record that is there twice does no harm."""
         yield from self.log.commit_steps()
-        for number in numbers:
-            yield partial(self._append_sums, number, b"".join(self._sums[number]))
+        for number, data in self._flushing.items():
+            yield partial(self._append_sums, number, data)
         yield partial(self.disk.sync_folder, self.layout.root)
         self.log.end_flush(self._origin)
-        for number in numbers:
-            del self._sums[number]
+        self._flushing = {}
 
     def _append_sums(self, number: int, data: bytes) -> None:
         path = self.layout.sums(number)
