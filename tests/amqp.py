@@ -33,10 +33,17 @@ def publish(channel: int, key: str = "key", exchange: str = "x") -> bytes:
     return method(channel, methods.BasicPublish(0, exchange, key, False, False))
 
 
-def message(channel: int, body: bytes, key: str = "key", properties: bytes = bytes(2)) -> bytes:
+def message(
+    channel: int,
+    body: bytes,
+    key: str = "key",
+    properties: bytes = bytes(2),
+    *,
+    exchange: str = "x",
+) -> bytes:
     """Return a whole message, its body in one frame."""
     content = frame(3, channel, body) if body else b""
-    return publish(channel, key) + header(channel, len(body), properties) + content
+    return publish(channel, key, exchange) + header(channel, len(body), properties) + content
 
 
 LOGIN = method(0, methods.ConnectionStartOk(NO_FIELDS, "PLAIN", b"\x00guest\x00guest", "en_US"))

@@ -5,9 +5,13 @@ Each message has a number. What must hold, whatever the moment:
 1. What was confirmed is there, or a consumer has it or had it.
 2. What was acknowledged in a transaction, and answered, does not come back.
 3. What is left is in the order in which it was published.
+4. What was confirmed and is delayed comes when it is due, once.
+
+`make torture` has more rounds; SPROCKET_KILL_ROUNDS and SPROCKET_KILL_SEED choose.
 """
 
 import asyncio
+import os
 import random
 import subprocess
 import sys
@@ -21,11 +25,17 @@ import pytest
 from sprocket.testing.local_amqp import LocalAmqp
 from sprocket.testing.local_process import free_port
 
-ROUNDS = 20
+ROUNDS = int(os.environ.get("SPROCKET_KILL_ROUNDS", "20"))
+SEED = int(os.environ.get("SPROCKET_KILL_SEED", "100"))
 MESSAGES = 400
 LARGE_BYTES = 5000
 """More than is kept in a queue's index: the message lies in the message store."""
 QUEUE = "q"
+LATER = "later"
+"""A delayed exchange, and the queue that gets what is due."""
+DELAY_MS_MAX = 60
+WAIT_SECONDS = 60
+"""So long nothing comes, and what is missing is lost."""
 
 
 class Torn(Exception):
@@ -41,6 +51,8 @@ class Round:
         """What a consumer has been given."""
         self.committed: set[int] = set()
         """What it has acknowledged in a transaction that was answered."""
+        self.delayed: set[int] = set()
+        """What was confirmed and is delayed."""
         self._first = first
         self._chance = random.Random(seed)
 
@@ -51,14 +63,23 @@ class Round:
         reached = asyncio.Event()
         channel = await opened.channel()
         queue = await channel.declare_queue(QUEUE, durable=True)
+        later = await channel.declare_exchange(
+            LATER, "x-delayed-message", durable=True, arguments={"x-delayed-type": "fanout"}
+        )
+        await (await channel.declare_queue(LATER, durable=True)).bind(later)
         consuming = asyncio.ensure_future(self._consume(opened))
 
         async def publish(number: int) -> None:
             body = b"%d %s" % (number, b"x" * (LARGE_BYTES if number % 5 == 0 else 10))
             message = aio_pika.Message(body, delivery_mode=aio_pika.DeliveryMode.PERSISTENT)
-            await channel.default_exchange.publish(message, queue.name)
-            self.confirmed.add(number)
-            if len(self.confirmed) >= enough:
+            if number % 4 == 0:
+                message.headers["x-delay"] = self._chance.randrange(DELAY_MS_MAX)
+                await later.publish(message, "", mandatory=False)
+                self.delayed.add(number)
+            else:
+                await channel.default_exchange.publish(message, queue.name)
+                self.confirmed.add(number)
+            if len(self.confirmed) + len(self.delayed) >= enough:
                 reached.set()
 
         publishing = [asyncio.ensure_future(publish(self._first + at)) for at in range(MESSAGES)]
@@ -114,6 +135,31 @@ def drained(url: str) -> list[int]:
         return found
 
 
+class LateOnes:
+    """What has come of the delayed messages of all rounds."""
+
+    def __init__(self) -> None:
+        self._found: list[int] = []
+
+    def await_all(self, url: str, played: Round) -> None:
+        """Take them until those of a round are there that must be, and see that none is twice."""
+        with pika.BlockingConnection(pika.URLParameters(url)) as opened:
+            channel = opened.channel()
+            channel.queue_declare(LATER, durable=True)
+            channel.tx_select()
+            while missing := played.delayed - set(self._found):
+                for method, _, body in channel.consume(LATER, inactivity_timeout=WAIT_SECONDS):
+                    assert method is not None, f"confirmed, delayed and lost: {missing}"
+                    self._found.append(number_of(body))
+                    channel.basic_ack(method.delivery_tag)
+                    missing.discard(self._found[-1])
+                    if not missing:
+                        break
+            channel.cancel()  # what it has and has not seen goes back
+            channel.tx_commit()
+        assert len(set(self._found)) == len(self._found), "delayed, and twice"
+
+
 def judge(played: Round, left: list[int]) -> None:
     """See the head of the module."""
     assert not played.confirmed - played.touched - set(left), "confirmed and lost"
@@ -124,9 +170,10 @@ def judge(played: Round, left: list[int]) -> None:
 @pytest.mark.slow
 def test_nothing_confirmed_is_lost_in_the_process(tmp_path: Path) -> None:
     """Twenty times, by a kill or a loss of power, with the same folder."""
+    late = LateOnes()
     with LocalAmqp(str(tmp_path / "node")) as broker:
         for number in range(ROUNDS):
-            played = Round(number * MESSAGES, seed=number)
+            played = Round(number * MESSAGES, seed=SEED + number)
 
             def end(seed: int = number) -> None:
                 if seed % 2:
@@ -136,6 +183,8 @@ def test_nothing_confirmed_is_lost_in_the_process(tmp_path: Path) -> None:
 
             asyncio.run(played.play(broker.url, end))
             judge(played, drained(broker.url))
+            broker.advance(DELAY_MS_MAX)
+            late.await_all(broker.url, played)
 
 
 class Victim:
@@ -170,11 +219,13 @@ class Victim:
 @pytest.mark.slow
 def test_nothing_confirmed_is_lost_by_kill_9(tmp_path: Path) -> None:
     """Twenty times, with the same folder."""
+    late = LateOnes()
     victim = Victim(tmp_path / "node")
     try:
         for number in range(ROUNDS):
-            played = Round(number * MESSAGES, seed=100 + number)
+            played = Round(number * MESSAGES, seed=SEED + number)
             asyncio.run(played.play(victim.url, victim.restart))
             judge(played, drained(victim.url))
+            late.await_all(victim.url, played)
     finally:
         victim.kill()
