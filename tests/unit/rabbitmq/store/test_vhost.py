@@ -483,3 +483,30 @@ def test_an_expiry_comes_back() -> None:
     close(store)
     found = steps.run(opened(disk).queue(Q).read(0, 9))
     assert [(one.expires_at_us, one.is_delivered) for one in found] == [(77, True), (None, False)]
+
+
+@pytest.mark.parametrize("left", ["none", "cut", "damaged"])
+def test_a_journal_that_lacks_something_is_told(left: str) -> None:
+    """Also where the log has records behind it, which count; check says the same."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    publish(store.queue(Q), 0, 1)
+    close(store)
+    store = opened(disk)
+    publish(store.queue(Q), 2)
+    store.log.commit()
+    disk = disk.kill()
+    assert opened(disk.kill()).report.damage == []
+    file = disk.open(journal(), write=True)
+    if left == "damaged":
+        second = file.size() // 2
+        file.write([b"\0" * 40], second)
+    else:
+        file.resize(0 if left == "none" else file.size() - 1)
+    expected = {"none": [2], "cut": [0, 1, 2], "damaged": [0, 2]}[left]
+    findings = [one for one in check_vhost(disk, ROOT) if one.path == journal()]
+    assert len(findings) == 1
+    again = opened(disk)
+    assert ids(again.queue(Q)) == expected
+    assert [one for one in again.report.damage if "journal.jif" in one] == again.report.damage
+    assert len(again.report.damage) == 1

@@ -281,10 +281,13 @@ def load(disk: Disk, layout: QueueLayout, entry_count: int, tail: QueueTail) -> 
         )
     length = names.get(_base(layout.journal), 0)
     counts = min(length, tail.journal_bytes)
-    journal = tail.journal(read_file(disk, layout.journal) if counts else b"")
-    records = index.read_journal(journal)
+    written = read_file(disk, layout.journal) if counts else b""
+    records = index.read_journal(tail.journal(written))
     states = index.states(records)
     damage = _early_end(layout.journal, records)
+    fault = None if tail.is_gone else tail.journal_fault(written)
+    if fault is not None:
+        damage.append(IndexDamage(layout.journal, *fault))
     damage += [_damage(layout.journal, one) for one in states.findings]
     return LoadedIndex(
         disk=disk,

@@ -173,6 +173,9 @@ def _v1(
 ) -> Iterator[IndexRows]:
     written = b"" if tail.is_gone else reads.read(queue.journal)
     data = tail.journal(written or b"")
+    fault = None if tail.is_gone else tail.journal_fault(written or b"")
+    if fault is not None:
+        reads.tell(queue.journal, *fault)
     journal = _half(reads, queue.journal, data, entry_count)
     touched = set((journal.states.ids // entry_count).tolist())
     for number in sorted(touched.union(numbers)):

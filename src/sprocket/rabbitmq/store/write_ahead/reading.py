@@ -11,6 +11,7 @@ changed the files that the log is about: the log is void.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sprocket.base.checksum import crc32
 from sprocket.base.disk import Disk, read_file
@@ -26,6 +27,13 @@ from sprocket.rabbitmq.store.layout import (
 )
 
 _ALL_BYTES = 1 << 62
+
+
+class JournalFault(NamedTuple):
+    """What is wrong with a journal.jif, and from which byte on."""
+
+    position: int
+    what: str
 
 
 @dataclass(slots=True)
@@ -70,6 +78,23 @@ class QueueTail:
             return written
         whole = written[: index.read_journal(written).stopped_at]  # so that more can follow
         return b"".join([whole, *self.records])
+
+    def journal_fault(self, data: bytes) -> JournalFault | None:
+        """Return what a journal.jif lacks that the log's records come behind; None if nothing.
+
+        A flush that is under way may have emptied it.
+        """
+        size = self.journal_bytes
+        if size == _ALL_BYTES or self._records_before_flush is not None:
+            return None
+        written = data[:size]
+        if len(written) < size:
+            what = f"expected {size} bytes, as the log says, found {len(written)}"
+            return JournalFault(len(written), what)
+        whole = index.read_journal(written).stopped_at if self.records else size
+        if whole < size:
+            return JournalFault(whole, f"{size - whole} bytes do not count")
+        return None
 
     def whole_bytes(self, number: int, data: bytes) -> int:
         """Return up to where a segment counts: not what a flush was cut short in appending."""
