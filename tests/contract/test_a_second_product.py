@@ -299,7 +299,9 @@ def test_sprocket_up_serves_it(tmp_path: Path) -> None:
         assert process.stdout is not None
         line = process.stdout.readline()
         found = re.fullmatch(
-            r"ready nameserver=\S+ broker=\S+ data=\S+ amqp=\S+ echo=(\S+)\n", line
+            r"ready nameserver=\S+ broker=\S+ data=\S+ amqp=\S+ amqp-http=\S+ "
+            r"amqp-metrics=\S+ echo=(\S+)\n",
+            line,
         )
         assert found, line
         assert asyncio.run(say(found[1], b"hello\n")) == b"hello\n"

@@ -203,7 +203,8 @@ class Victim:
             self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         assert self._process.stdout is not None
-        assert f"ready amqp=127.0.0.1:{self._port}\n" == self._process.stdout.readline()
+        told = self._process.stdout.readline()
+        assert told.startswith(f"ready amqp=127.0.0.1:{self._port} "), told
 
     def kill(self) -> None:
         """Kill it with -9."""

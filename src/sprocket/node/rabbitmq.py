@@ -4,7 +4,7 @@ What it is made of is imported when it is opened, so that whoever only asks for 
 not pay for it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,13 @@ from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
 from sprocket.base.settings import Loaded
 from sprocket.node.host import Host, Product, Running, Serve, Site
-from sprocket.rabbitmq.settings import AmqpNodeSettings
+from sprocket.rabbitmq.settings import AmqpNodeSettings, AmqpSettings
 
 if TYPE_CHECKING:
     from sprocket.rabbitmq.broker.broker import AmqpBroker
+    from sprocket.rabbitmq.broker.node_folder import NodeFolder
     from sprocket.rabbitmq.server.amqp_server import AmqpServer
+    from sprocket.rabbitmq.server.tenancy import UserEntrance
     from sprocket.rabbitmq.store.recovery import VhostReport
 
 FOLDER = "rabbitmq"
@@ -40,8 +42,22 @@ class RunningAmqp(Running):
     """What was found in the folder of each virtual host."""
 
 
+HTTP = "amqp-http"
+METRICS = "amqp-metrics"
+_USUAL = {HTTP: 15672, METRICS: 15692}
+"""RabbitMQ's ports."""
+
+
 def _ports(given: Loaded[object]) -> Mapping[str, int]:
-    return {"amqp": given.of(AmqpNodeSettings).amqp.port}
+    settings = given.of(AmqpNodeSettings)
+    found = {"amqp": settings.amqp.port}
+    http = settings.amqp_http
+    for name, port in ((HTTP, http.port), (METRICS, http.metrics_port)):
+        if port == "auto":
+            found[name] = _USUAL[name] if settings.amqp.port == AmqpSettings().port else 0
+        elif port != "off":
+            found[name] = port
+    return found
 
 
 async def _open(site: Site) -> Serve:
@@ -100,11 +116,19 @@ async def _open(site: Site) -> Serve:
         site.parts.push_async_callback(broker.stop)
         await site.listen("amqp", server.connection, server.on_event, pressure)
         site.parts.push_async_callback(finish)
-        told = address(told_host(settings.server), site.ports["amqp"])
+        http = _HttpApi(site, found, broker, entrance, server, mechanisms)
+        await http.listen()
+        told = {
+            name: address(told_host(settings.server), site.ports[name])
+            for name in ("amqp", HTTP, METRICS)
+            if name in site.ports
+        }
         return RunningAmqp(
-            ready={"amqp": told},
+            ready=told,
             rows=[
-                ("AMQP", told),
+                ("AMQP", told["amqp"]),
+                *([("its HTTP API", told[HTTP])] if HTTP in told else []),
+                *([("its metrics", f"{told[METRICS]}/metrics")] if METRICS in told else []),
                 ("confirmed means", _MEANING[durability.confirm]),
                 *((f"recovery of {name}", _text(one)) for name, one in reports.items()),
             ],
@@ -114,6 +138,75 @@ async def _open(site: Site) -> Serve:
         )
 
     return serve
+
+
+class _HttpApi:
+    """RabbitMQ's HTTP API of a node, at the ports that it has for it."""
+
+    def __init__(
+        self,
+        site: Site,
+        found: "NodeFolder",
+        broker: "AmqpBroker",
+        entrance: "UserEntrance",
+        server: "AmqpServer",
+        mechanisms: Sequence[str],
+    ) -> None:
+        self._site = site
+        self._found = found
+        self._broker = broker
+        self._entrance = entrance
+        self._server = server
+        self._mechanisms = mechanisms
+
+    async def listen(self) -> None:
+        """Let clients in; nothing happens if there are no ports."""
+        import platform
+
+        from sprocket.rabbitmq.broker.administration import Administration
+        from sprocket.rabbitmq.server.management import (
+            Listener,
+            ManagementApi,
+            NodeFacts,
+            Served,
+        )
+        from sprocket.runtime.http import HttpServer
+
+        site, found, broker = self._site, self._found, self._broker
+        settings, place = site.given.of(AmqpNodeSettings), site.place
+        ports = [name for name in (HTTP, METRICS) if name in site.ports]
+        if not ports:
+            return
+        words = {"amqp": "amqp", HTTP: "http", METRICS: "http/prometheus"}
+        facts = NodeFacts(
+            name=f"sprocket@{platform.node() or 'localhost'}",
+            cluster=settings.amqp.cluster,
+            listeners=[
+                Listener(word, settings.server.host, site.ports[name])
+                for name, word in words.items()
+                if name in site.ports
+            ],
+            disk_free_bytes_min=settings.amqp.disk_free_bytes_min,
+            mechanisms=self._mechanisms,
+            started_at=place.clock.monotonic(),
+        )
+        administration = Administration(
+            found.table,
+            found.users,
+            found.policies,
+            found.definitions,
+            broker.vhosts,
+            broker.changes,
+            self._server,
+            place.clock,
+        )
+        api = ManagementApi(
+            Served(broker, administration, self._entrance, self._server.alarms, facts, place)
+        )
+        http = HttpServer(api.handle, api.body_limit, place.clock)
+        site.parts.push_async_callback(http.stop)
+        for name in ports:
+            await site.listen(name, http.connection, http.on_event)
 
 
 def _text(report: "VhostReport") -> str:
@@ -138,7 +231,10 @@ AMQP = Product(
     open=_open,
     folder=FOLDER,
     keeps_folder=True,
-    port_hint="AMQP: --amqp-port takes another, --no-amqp serves RocketMQ alone",
+    port_hint=(
+        "AMQP: --amqp-port takes another, --amqp-http-port one for its HTTP API, "
+        "--no-amqp serves RocketMQ alone"
+    ),
 )
 
 
@@ -154,6 +250,8 @@ class AmqpNode:
         self.address = found.ready["amqp"]
         self.broker = found.broker
         self.server = found.server
+        self.http_address = found.ready.get(HTTP, "")
+        """Of the HTTP API; empty if it is not served."""
         self.reports = found.reports
         """What was found in the folder of each virtual host."""
         self.stop = host.stop

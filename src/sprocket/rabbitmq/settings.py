@@ -109,6 +109,18 @@ class AmqpSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class AmqpHttpSettings:
+    """Where RabbitMQ's HTTP API is served, and metrics for Prometheus."""
+
+    port: Annotated[int, Meta(ge=0, le=65535)] | Literal["auto", "off"] = "auto"
+    """Port of the API; management.tcp.port. `auto` is 15672 where AMQP is on its usual port, else
+    any free one, as 0 is; `off` serves none."""
+    metrics_port: Annotated[int, Meta(ge=0, le=65535)] | Literal["auto", "off"] = "auto"
+    """Port of `/metrics`, which needs no login; prometheus.tcp.port. `auto` is 15692 in the same
+    way. The port of the API has them, too."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class AmqpDurabilitySettings:
     """When a message is confirmed, and how much may be in memory."""
 
@@ -138,6 +150,7 @@ class AmqpNodeSettings:
     limits: ClientLimits = field(default_factory=ClientLimits)
     tls: EncryptionSettings = field(default_factory=EncryptionSettings)
     amqp: AmqpSettings = field(default_factory=AmqpSettings)
+    amqp_http: AmqpHttpSettings = field(default_factory=AmqpHttpSettings)
     amqp_durability: AmqpDurabilitySettings = field(default_factory=AmqpDurabilitySettings)
     vhost_store: VhostStoreSettings = field(default_factory=VhostStoreSettings)
     vhost_geometry: VhostGeometry = field(default_factory=VhostGeometry)

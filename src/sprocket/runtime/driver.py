@@ -122,6 +122,11 @@ class Peer(asyncio.Protocol):
         """Whether this is read and served while it does not take what it is sent. For a protocol
         in which a client need not read before it has written: whoever sends much looks at
         `is_ready` then."""
+        self.read_bytes = 0
+        self.read_count = 0
+        self.written_bytes = 0
+        self.written_count = 0
+        """Bytes and calls since the connection was made."""
         self._limits = settings.limits
         self._peers = peers
         self.transport = cast("asyncio.Transport", None)
@@ -192,10 +197,13 @@ class Peer(asyncio.Protocol):
             self.send(buffers)
         elif self._queue or self._is_write_paused:
             self._queue += buffers
+            self._queued_bytes += sum(map(len, buffers))
             self.flush()
         else:
             self.quiet_seconds = 0.0
             self._unanswered_bytes = 0
+            self.written_bytes += sum(map(len, buffers))
+            self.written_count += 1
             self.transport.writelines(buffers)
             if self._is_write_paused:
                 self.flush()  # it does not read
@@ -288,6 +296,8 @@ class Peer(asyncio.Protocol):
         if not self.is_open:
             return
         self.quiet_seconds = 0.0
+        self.read_bytes += len(data)
+        self.read_count += 1
         try:
             events = self.connection.receive(data)
         except WireError as error:
@@ -360,6 +370,8 @@ class Peer(asyncio.Protocol):
     def _write(self) -> None:
         if self._queue:
             buffers, self._queue = self._queue, []
+            self.written_bytes += self._queued_bytes
+            self.written_count += 1
             self._queued_bytes = 0
             self.quiet_seconds = 0.0
             self._unanswered_bytes = 0

@@ -50,7 +50,7 @@ from sprocket.base.clock import Clock
 from sprocket.base.disk import PendingSync
 from sprocket.base.errors import DiskFailed, StoreError, StoreFailed, SyncLate
 from sprocket.runtime.offload import yield_core
-from sprocket.runtime.pressure import Pressure
+from sprocket.runtime.pressure import Pressure, PressureShare
 from sprocket.runtime.timers import Timer, Timers
 
 _log = log.get_logger(__name__)
@@ -267,7 +267,7 @@ class GroupCommit(Generic[W, R]):
         follower: Follower,
         machine: Machine,
         mode: FlushMode,
-        pressure: Pressure,
+        pressure: Pressure | PressureShare,
     ) -> None:
         self._log = log
         self._desk = desk

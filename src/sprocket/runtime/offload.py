@@ -14,7 +14,7 @@ import os
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from sprocket.base import log
 from sprocket.base.disk import PendingSync, Steps, advance
@@ -114,6 +114,26 @@ class DiskThread:
         """
         one = _Job(job, done, is_awaited=False)
         self._give(one)
+
+    async def run(self, job: Callable[[], T]) -> T:
+        """Run `job` in the thread, and wait for it.
+
+        Raises:
+            RuntimeError: As `submit`.
+            Exception: What the job raises.
+        """
+        ended: asyncio.Future[T] = self._loop.create_future()
+
+        def done(result: T | None, error: BaseException | None) -> None:
+            if ended.done():
+                return  # whoever waited has gone
+            if error is not None:
+                ended.set_exception(error)
+            else:
+                ended.set_result(cast("T", result))
+
+        self.submit(job, done)
+        return await ended
 
     def run_within(
         self,

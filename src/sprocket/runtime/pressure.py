@@ -25,7 +25,14 @@ class Pressure:
     Threads: event loop only.
     """
 
-    __slots__ = ("_held", "bytes_max", "connection_bytes_max", "is_full", "is_high")
+    __slots__ = (
+        "_held",
+        "_shared_bytes",
+        "bytes_max",
+        "connection_bytes_max",
+        "is_full",
+        "is_high",
+    )
 
     def __init__(self, bytes_max: int, connection_bytes_max: int) -> None:
         self.bytes_max = bytes_max
@@ -33,6 +40,16 @@ class Pressure:
         self.is_high = False
         self.is_full = False
         self._held: set[Callable[[], None]] = set()
+        self._shared_bytes = 0
+
+    def share(self) -> "PressureShare":
+        """Return what one of several weighs by that finish work; all of them do it by shares."""
+        return PressureShare(self)
+
+    def weigh_share(self, change_bytes: int) -> None:
+        """Note that a share has changed by so much."""
+        self._shared_bytes += change_bytes
+        self.weigh(self._shared_bytes)
 
     def weigh(self, waiting_bytes: int) -> None:
         """Note how many bytes wait to be finished."""
@@ -56,3 +73,26 @@ class Pressure:
     def forget(self, read_on: Callable[[], None]) -> None:
         """Let go of a connection that is gone."""
         self._held.discard(read_on)
+
+
+class PressureShare:
+    """What waits for one of several that finish work: all of them together make the pressure.
+
+    Threads: event loop only.
+    """
+
+    __slots__ = ("_waiting_bytes", "_whole")
+
+    def __init__(self, whole: Pressure) -> None:
+        self._whole = whole
+        self._waiting_bytes = 0
+
+    @property
+    def is_high(self) -> bool:
+        """Whether much waits for all of them together."""
+        return self._whole.is_high
+
+    def weigh(self, waiting_bytes: int) -> None:
+        """Note how many bytes wait to be finished here."""
+        change, self._waiting_bytes = waiting_bytes - self._waiting_bytes, waiting_bytes
+        self._whole.weigh_share(change)

@@ -10,6 +10,7 @@ A call may read what only the disk has; it waits for that as `cold_reads` says, 
 anew. What lies between the calls sees the world as it is then: it may have changed.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,6 +48,26 @@ class _Work(Generic[T_co]):
     is_called: bool = True
     """The last call has ended; if not, it waits for the disk."""
     is_parked: bool = False
+
+
+async def run_sliced(work: Sliced[T], clock: Clock) -> T:
+    """Do work whose calls read nothing from the disk, and let others be served between slices.
+
+    Raises:
+        Exception: What the work raises.
+    """
+    result: object = None
+    until = clock.monotonic() + SLICE_SECONDS
+    while True:
+        try:
+            call = work.send(result)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+        result = call()
+        if clock.monotonic() >= until:
+            await asyncio.sleep(0)
+            until = clock.monotonic() + SLICE_SECONDS
 
 
 class Slices:

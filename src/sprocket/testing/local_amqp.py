@@ -80,6 +80,11 @@ class LocalAmqp(LocalServer[AmqpNode, Mapping[str, VhostReport]]):
         """The address for clients, with the default user, in the default virtual host."""
         return f"amqp://guest:guest@{self.host}:{self.port}/%2F"
 
+    @property
+    def http_url(self) -> str:
+        """The address of RabbitMQ's HTTP API, with the path `/api`; another one at each start."""
+        return f"http://{self._process.node.http_address}/api"
+
     def start(self) -> Mapping[str, VhostReport]:
         """See `LocalServer.start`."""
         if not self.port:

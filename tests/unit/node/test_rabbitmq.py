@@ -43,7 +43,9 @@ def test_a_port_that_is_taken_is_told_with_what_to_do(tmp_path: Path) -> None:
         port = server.sockets[0].getsockname()[1]
         taken = replace(SETTINGS, amqp=AmqpSettings(port=port))
         given: Loaded[object] = Loaded(root=taken, origins={})
-        with pytest.raises(SettingsError, match="--amqp-port takes another, --no-amqp") as caught:
+        with pytest.raises(
+            SettingsError, match="--amqp-port takes another, --amqp-http-port"
+        ) as caught:
             await Host.start([AMQP], given, str(tmp_path))
         assert f"cannot listen on 127.0.0.1:{port}" in str(caught.value)
         server.close()

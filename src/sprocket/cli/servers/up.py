@@ -39,6 +39,14 @@ def up(
     amqp_port: Annotated[
         int | None, typer.Option("--amqp-port", help="0 is any free port.")
     ] = None,
+    amqp_http_port: Annotated[
+        str | None,
+        typer.Option(
+            "--amqp-http-port",
+            metavar="PORT|off",
+            help="Of RabbitMQ's HTTP API; 0 is any free port, off serves none.",
+        ),
+    ] = None,
     flush: Flush = None,
     no_amqp: Annotated[
         bool, typer.Option("--no-amqp", help="Serve RocketMQ's clients alone.")
@@ -60,6 +68,7 @@ def up(
         "server.broker_port": broker_port,
         "store.flush": flush,
         "amqp.port": amqp_port,
+        "amqp_http.port": amqp_http_port,
         "amqp_durability.confirm": flush,
     }
     left_out = {*(["nameserver", "broker"] if no_rocketmq else []), *(["amqp"] if no_amqp else [])}

@@ -15,6 +15,7 @@ from sprocket.rabbitmq.broker.message_ids import MessageIds
 from sprocket.rabbitmq.broker.node_folder import NodeFolder
 from sprocket.rabbitmq.broker.queues import WindowLimits
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker, VhostFloor
+from sprocket.rabbitmq.broker.vhost_changes import VhostChanges
 from sprocket.rabbitmq.settings import AmqpNodeSettings
 from sprocket.runtime.group_commit import FlushMode
 from sprocket.runtime.offload import DiskThread
@@ -87,6 +88,8 @@ class AmqpBroker:
             topology.vhost.name: VhostBroker(topology, found.stores[topology.vhost.name], floor)
             for topology in found.vhosts
         }
+        """Those that run; `changes` makes and removes some."""
+        self.changes = VhostChanges(found, self.vhosts, floor)
         self._tasks = Tasks("amqp broker")
 
     def start(self, now_low: Callable[[Sequence[str]], None]) -> None:
@@ -118,16 +121,19 @@ class AmqpBroker:
     def is_quiet(self) -> bool:
         """Whether nothing is under way that will end by itself."""
         return all(vhost.is_quiet for vhost in self.vhosts.values()) and not (
-            self._thread.waiting_count or self._sync_thread.waiting_count
+            self._thread.waiting_count
+            or self._sync_thread.waiting_count
+            or not self.changes.is_idle
         )
 
     async def settle(self) -> None:
         """Wait until everybody who waits has an answer."""
-        for vhost in self.vhosts.values():
+        for vhost in list(self.vhosts.values()):
             await vhost.settle()
 
     async def stop(self) -> None:
         """End everything and stop the stores cleanly: all that was answered is on the disk."""
+        await self.changes.settle()
         await self._tasks.close()
         self.timers.end()
         for vhost in self.vhosts.values():

@@ -286,16 +286,25 @@ class Definitions:
             RequestRefused: PRECONDITION_FAILED.
             DiskFull, DiskFailed: All is as before.
         """
+        return self._vhosts.put(self._as_vhost(given))
+
+    def check_vhost(self, given: VhostDefinition) -> None:
+        """Refuse a virtual host that cannot be.
+
+        Raises:
+            RequestRefused: PRECONDITION_FAILED.
+        """
+        self._vhosts.check(self._as_vhost(given))
+
+    def _as_vhost(self, given: VhostDefinition) -> Vhost:
         metadata = VhostMetadata() if given.metadata is UNSET else given.metadata
         old = self._vhosts.find(given.name)
-        return self._vhosts.put(
-            Vhost(
-                name=given.name,
-                description=_first_set(given.description, metadata.description),
-                tags=_first_set(given.tags, metadata.tags) or (),
-                default_queue_type=_first_set(metadata.default_queue_type),
-                limits={} if old is None else old.vhost.limits,
-            )
+        return Vhost(
+            name=given.name,
+            description=_first_set(given.description, metadata.description),
+            tags=_first_set(given.tags, metadata.tags) or (),
+            default_queue_type=_first_set(metadata.default_queue_type),
+            limits={} if old is None else old.vhost.limits,
         )
 
     def put_parameter(self, vhost: str, given: ParameterDefinition) -> bool:

@@ -11,7 +11,7 @@ from typing import Final
 from sprocket.base import log
 from sprocket.base.disk import Disk, Lock, read_file, steps
 from sprocket.base.errors import RequestRefused, SettingsError, StoreError, WireError
-from sprocket.base.progress import Step
+from sprocket.base.progress import Step, unwatched
 from sprocket.rabbitmq.broker import first_start
 from sprocket.rabbitmq.broker.access import Users
 from sprocket.rabbitmq.broker.definitions import Definitions, Followers, Report
@@ -85,10 +85,14 @@ class NodeFolder:
             undo.pop_all()
             undo.callback(found.close)
             first_start.prepare(found.users, found.vhosts)
+            for vhost in found.vhosts.removed():
+                found.remove_folder(vhost)
+                found.vhosts.forget_removed(vhost)
             if settings.amqp.definitions_path:
                 found._take(settings.amqp.definitions_path)
             for topology in found.vhosts:
-                found._open_store(topology.vhost.name, step)
+                name = topology.vhost.name
+                found.stores[name] = found.open_store(name, step)
             undo.pop_all()
             return found
         raise AssertionError("unreachable")
@@ -104,18 +108,38 @@ class NodeFolder:
             for store in self.stores.values():
                 last.callback(store.close)
 
-    def _open_store(self, vhost: str, step: Step) -> None:
-        folder = f"{self.folder}/{VHOSTS}/{vhost_folder(vhost)}"
+    def open_store(self, vhost: str, step: Step = unwatched) -> VhostStore:
+        """Open the store of a virtual host, made if it is missing; the caller puts it in `stores`.
+
+        Raises:
+            StoreError: As `VhostStore.open`.
+        Threads: any, for a virtual host that nobody else opens or removes meanwhile.
+        """
         settings = self._settings
         store = VhostStore.open(
-            VhostPlace(self._disk, folder, vhost),
+            VhostPlace(self._disk, self._vhost_folder(vhost), vhost),
             settings.vhost_store,
             settings.vhost_geometry,
             step,
         )
-        self.stores[vhost] = store
         for damage in store.report.damage:
             _log.error("damage was found", vhost=vhost, what=damage)
+        return store
+
+    def remove_folder(self, vhost: str) -> None:
+        """Take away all that a virtual host has kept; its store is closed.
+
+        Raises:
+            DiskFailed: Some may be left; it may be tried again.
+        Threads: as for `open_store`.
+        """
+        folder = self._vhost_folder(vhost)
+        if self._disk.is_folder(folder):
+            self._disk.remove_tree(folder)
+            self._disk.sync_folder(f"{self.folder}/{VHOSTS}")
+
+    def _vhost_folder(self, vhost: str) -> str:
+        return f"{self.folder}/{VHOSTS}/{vhost_folder(vhost)}"
 
     def _take(self, path: str) -> None:
         """Take definitions from a file."""

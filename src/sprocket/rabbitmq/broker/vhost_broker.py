@@ -19,7 +19,7 @@ from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Steps
 from sprocket.base.errors import StoreError
-from sprocket.rabbitmq.broker.channels import DirectReplies, MessageTaker
+from sprocket.rabbitmq.broker.channels import BrokerChannel, DirectReplies, MessageTaker
 from sprocket.rabbitmq.broker.commits import CommitDesk, Committed
 from sprocket.rabbitmq.broker.delayed_messages import DelayedMessages
 from sprocket.rabbitmq.broker.even_clock import EvenClock
@@ -44,6 +44,7 @@ from sprocket.rabbitmq.broker.topology import (
 )
 from sprocket.rabbitmq.broker.vhost_log import NothingFollows, VhostLog
 from sprocket.rabbitmq.codec.amqp import properties
+from sprocket.rabbitmq.model.counts import DeliveryCounts, PublishCounts, QueueChurn
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.exchange import DELAYED, Exchange
 from sprocket.rabbitmq.model.fields import NO_FIELDS, FieldTable
@@ -96,9 +97,14 @@ class VhostBroker:
         self.topology = topology
         self.store = store
         self.name = topology.vhost.name
+        self.churn = QueueChurn()
+        self.past_published = PublishCounts()
+        """What was counted by channels that are closed."""
+        self.past_deliveries = DeliveryCounts()
         self.turns = Turns(floor.timers)
         self.replies = DirectReplies()
         """Who waits for replies."""
+        self._pressure = floor.pressure.share()
         self.commits: GroupCommit[Committed, list[tuple[Committed, StoreError | None]]]
         self.commits = GroupCommit(
             VhostLog(store.log, floor.declarations.begin_sync),
@@ -106,7 +112,7 @@ class VhostBroker:
             NothingFollows(),
             Machine(floor.timers, floor.clock, floor.thread, floor.sync_thread),
             floor.mode,
-            floor.pressure,
+            self._pressure,
         )
         self.publishing = Publishing(topology, self.route, self.replies, floor.ids)
         self.declarations = floor.declarations
@@ -115,7 +121,7 @@ class VhostBroker:
         self._thread = floor.thread
         # Times that are written down keep their meaning when the wall clock is set.
         clock = EvenClock(floor.clock, store.delayed.ahead_us, store.delayed.at_us)
-        reads = FewReads(floor.thread)
+        reads = self._reads = FewReads(floor.thread)
         self._services = QueueServices(
             owner=self,
             turns=self.turns,
@@ -169,6 +175,10 @@ class VhostBroker:
         """
         return self._queues[self.topology.queue(name, requester).name]
 
+    def find(self, name: str) -> BrokerQueue | None:
+        """Return a queue; None if there is none of that name."""
+        return self._queues.get(name)
+
     def is_going(self, name: str) -> bool:
         """Whether files of a deleted queue of that name are still being taken away."""
         return name in self._going
@@ -185,11 +195,19 @@ class VhostBroker:
             DiskFull, DiskFailed: All is as before.
         """
         declared = self.topology.declare_queue(wanted, requester)
+        self.churn.declared += 1
         if declared.is_new:
+            self.churn.created += 1
             self._add(declared.queue)
         else:
             self._queues[declared.queue.name].touch()
         return declared
+
+    def declared(self, queue: DeclaredQueue) -> None:
+        """Note that a queue was put into the topology; its name is not `is_going`."""
+        self.churn.declared += 1
+        self.churn.created += 1
+        self._add(queue)
 
     def delete(
         self,
@@ -260,6 +278,11 @@ class VhostBroker:
         queues = self._queues
         return [queues[name] for name in routed.queues]
 
+    def count_closed(self, channel: BrokerChannel) -> None:
+        """Keep what a channel has counted, which is closed."""
+        self.past_published.add(channel.published_counts)
+        self.past_deliveries.add(channel.delivery_counts)
+
     # The log.
 
     def note_write(self) -> None:
@@ -314,6 +337,19 @@ class VhostBroker:
             self._write_timer.cancel()
         self.commits.close()
 
+    def end(self) -> None:
+        """Do as `stop`, and let go of every queue: the virtual host is deleted."""
+        self.stop()
+        for queue in self.queues:
+            queue.delete()
+        self._queues.clear()
+        self._pressure.weigh(0)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing uses the store any more, once this has ended."""
+        return not (self._going or self._is_in_upkeep) and self._reads.is_idle
+
     # Below.
 
     def _add(self, queue: DeclaredQueue) -> None:
@@ -335,6 +371,7 @@ class VhostBroker:
         """Take a queue away; return how many messages were ready."""
         name = queue.label
         self.topology.remove_queue(name)
+        self.churn.deleted += 1
         del self._queues[name]
         count = queue.delete()
         if queue.is_durable:

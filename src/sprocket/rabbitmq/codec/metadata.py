@@ -28,12 +28,13 @@ from sprocket.rabbitmq.model.fields import NO_FIELDS, FieldTable
 from sprocket.rabbitmq.model.policy import GlobalParameter, Policy
 from sprocket.rabbitmq.model.resource import ResourceKind
 from sprocket.rabbitmq.model.user import TopicPermission, User, VhostPermission
-from sprocket.rabbitmq.model.vhost import Vhost
+from sprocket.rabbitmq.model.vhost import RemovedVhost, Vhost
 
 VERSION: Final = 1
 
 Entity: TypeAlias = (
     Vhost
+    | RemovedVhost
     | User
     | VhostPermission
     | TopicPermission
@@ -62,7 +63,9 @@ class Change(Struct, frozen=True):
 def key(entity: Entity) -> Key:
     """Return what an entity is known by, in its virtual host if it is in one."""
     match entity:
-        case Vhost(name=name) | User(name=name) | GlobalParameter(name=name):
+        case Vhost(name=name) | RemovedVhost(name=name):
+            return type(entity), name
+        case User(name=name) | GlobalParameter(name=name):
             return type(entity), name
         case Exchange(name=name) | DeclaredQueue(name=name):
             return type(entity), name
@@ -78,7 +81,9 @@ def key(entity: Entity) -> Key:
 
 def vhost_of(entity: Entity) -> str | None:
     """Return the virtual host that an entity is in and goes with; None if it is the node's."""
-    return None if isinstance(entity, Vhost | User | GlobalParameter) else entity.vhost
+    if isinstance(entity, Vhost | RemovedVhost | User | GlobalParameter):
+        return None
+    return entity.vhost
 
 
 class _Kept(Struct, frozen=True, tag_field="kind", omit_defaults=True):
@@ -87,6 +92,10 @@ class _Kept(Struct, frozen=True, tag_field="kind", omit_defaults=True):
 
 class _Vhost(_Kept, tag="vhost", frozen=True, kw_only=True):
     entity: Vhost
+
+
+class _RemovedVhost(_Kept, tag="removed vhost", frozen=True, kw_only=True):
+    entity: RemovedVhost
 
 
 class _User(_Kept, tag="user", frozen=True, kw_only=True):
@@ -138,6 +147,7 @@ class _Binding(_Kept, tag="binding", frozen=True, kw_only=True):
 
 _AnyKept: TypeAlias = (
     _Vhost
+    | _RemovedVhost
     | _User
     | _VhostPermission
     | _TopicPermission
@@ -247,6 +257,8 @@ def _kept(entity: Entity) -> _AnyKept:
             )
         case Vhost():
             return _Vhost(entity=entity)
+        case RemovedVhost():
+            return _RemovedVhost(entity=entity)
         case User():
             return _User(entity=entity)
         case VhostPermission():

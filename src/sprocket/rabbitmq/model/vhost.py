@@ -26,6 +26,12 @@ class Vhost(Struct, frozen=True, kw_only=True):
     """`QUEUES_MAX`, `CONNECTIONS_MAX`."""
 
 
+class RemovedVhost(Struct, frozen=True, kw_only=True):
+    """One that was deleted; its files are there until this is not any more."""
+
+    name: str
+
+
 def limit_of(limits: Mapping[str, int], name: str) -> int | None:
     """Return a limit; None if there is none."""
     found = limits.get(name)

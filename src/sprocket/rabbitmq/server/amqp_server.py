@@ -1,5 +1,6 @@
 """The server: makes a connection object for each client, and a session for each that speaks."""
 
+from collections.abc import Callable
 from typing import Final
 
 from sprocket.base.clock import Clock
@@ -62,6 +63,19 @@ class AmqpServer:
         """Take leave of every client."""
         for session in list(self.sessions.values()):
             session.close(AmqpError(ReplyCode.CONNECTION_FORCED, why))
+
+    def close_user(self, user: str, why: str) -> None:
+        """Take leave of every client that has logged in as a user."""
+        self._close_some(lambda one: one.user == user, why)
+
+    def close_vhost(self, vhost: str, why: str) -> None:
+        """Take leave of every client that is in a virtual host."""
+        self._close_some(lambda one: one.vhost == vhost, why)
+
+    def _close_some(self, is_meant: Callable[[Session], bool], why: str) -> None:
+        for session in list(self.sessions.values()):
+            if is_meant(session):
+                session.close(AmqpError(ReplyCode.CONNECTION_FORCED, why))
 
     def stop(self) -> None:
         """Take leave of every client, and watch none any more."""

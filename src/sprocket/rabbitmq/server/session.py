@@ -201,6 +201,8 @@ class Session:
         peer.reads_on_when_slow = True
         self.user = ""
         """Who has logged in."""
+        self.mechanism = ""
+        """How it has shown who it is."""
         self.vhost = ""
         self.client = NO_FIELDS
         """What the client says of itself."""
@@ -243,6 +245,21 @@ class Session:
     def channel_count(self) -> int:
         """How many channels are served."""
         return len(self._services)
+
+    @property
+    def heartbeat_seconds(self) -> int:
+        """How often the client is to be heard; 0 for never."""
+        return self._heartbeat_seconds
+
+    @property
+    def channel_max(self) -> int:
+        """How many channels the client may open."""
+        return self._connection.channel_max
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether it may not publish at the moment."""
+        return self._is_blocked
 
     # What the carrier tells.
 
@@ -438,6 +455,7 @@ class Session:
             self._refuse_login(login.mechanism, given.user, str(why))
             return
         self.user = given.user
+        self.mechanism = login.mechanism
         limits = self._limits
         offer = methods.ConnectionTune(
             limits.channel_max, limits.frame_bytes_max, limits.heartbeat_seconds

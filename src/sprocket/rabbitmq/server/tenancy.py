@@ -4,7 +4,8 @@ Source: `rabbit_reader`, `rabbit_direct`; docs/formats/amqp.md.
 """
 
 import ipaddress
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 
 from sprocket.base.clock import Clock
@@ -15,6 +16,7 @@ from sprocket.rabbitmq.broker.publishing import Publisher
 from sprocket.rabbitmq.broker.topology import Requester
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode
+from sprocket.rabbitmq.model.counts import ClientChurn
 from sprocket.rabbitmq.model.user import User
 from sprocket.rabbitmq.server.handlers import ChannelMethods
 from sprocket.rabbitmq.server.login import Credentials
@@ -38,7 +40,10 @@ class UserEntrance:
         self._admissions = broker.admissions
         self._clock = clock
         self._numbers = count(1)
-        self._inside: set[VhostTenancy] = set()
+        self._inside: dict[VhostTenancy, None] = {}
+        self.churn = ClientChurn()
+        self.logins = Counter[bool]()
+        """How many there were, by whether they succeeded."""
 
     def log_in(self, given: Credentials, session: Session) -> None:
         """Let a user in, or raise LoginRefused."""
@@ -46,7 +51,9 @@ class UserEntrance:
         try:
             self._users.log_in(given.user, given.password, is_loopback=is_loopback)
         except RequestRefused as refusal:
+            self.logins[False] += 1
             raise LoginRefused(refusal.remark) from refusal
+        self.logins[True] += 1
 
     def enter(self, vhost: str, session: Session) -> Tenancy:
         """Let the user of a session into a virtual host. Raises AmqpError."""
@@ -61,10 +68,22 @@ class UserEntrance:
             raise AmqpError(ReplyCode(refusal.code), refusal.remark) from refusal
         requester = Requester(access, next(self._numbers))
         tenancy = VhostTenancy(
-            self._vhosts[vhost], user, requester, self._admissions, session, self._clock, self._gone
+            self._vhosts[vhost],
+            user,
+            requester,
+            self._admissions,
+            session,
+            self._clock,
+            self.churn,
+            self._gone,
         )
-        self._inside.add(tenancy)
+        self._inside[tenancy] = None
+        self.churn.connections_opened += 1
         return tenancy
+
+    def tenancies(self) -> Sequence["VhostTenancy"]:
+        """Return everybody who is in, in the order in which they came."""
+        return list(self._inside)
 
     def check_overdue(self, timeout_seconds: float) -> None:
         """Close every channel whose client has had something for too long."""
@@ -73,7 +92,8 @@ class UserEntrance:
                 channel.check_overdue(timeout_seconds)
 
     def _gone(self, tenancy: "VhostTenancy") -> None:
-        self._inside.discard(tenancy)
+        del self._inside[tenancy]
+        self.churn.connections_closed += 1
 
 
 class VhostTenancy:
@@ -86,6 +106,7 @@ class VhostTenancy:
         admissions: Counts connections and channels.
         session: Its connection.
         clock: Of the machine.
+        churn: Counts channels.
         gone: Called once when it leaves.
 
     Threads: event loop only.
@@ -99,8 +120,11 @@ class VhostTenancy:
         admissions: Admissions,
         session: Session,
         clock: Clock,
+        churn: ClientChurn,
         gone: Callable[["VhostTenancy"], None],
     ) -> None:
+        self.session = session
+        self.entered_at_ms = clock.now_ms()
         self._vhost = vhost
         self._user = user
         self._requester = requester
@@ -108,8 +132,30 @@ class VhostTenancy:
         self._admissions = admissions
         self._understands = session.capabilities
         self._clock = clock
+        self._churn = churn
         self._gone = gone
-        self._channels: set[ChannelMethods] = set()
+        self._channels: dict[ChannelMethods, None] = {}
+
+    @property
+    def vhost(self) -> VhostBroker:
+        """Where it is."""
+        return self._vhost
+
+    @property
+    def number(self) -> int:
+        """The number of its connection, to the topology."""
+        assert self._requester.connection is not None, "a client has a connection"
+        return self._requester.connection
+
+    @property
+    def user(self) -> User:
+        """As whom."""
+        return self._user
+
+    @property
+    def channel_count(self) -> int:
+        """How many channels are open."""
+        return len(self._channels)
 
     def channels(self) -> Iterator[ChannelMethods]:
         """Give those that are open."""
@@ -130,16 +176,17 @@ class VhostTenancy:
             self._clock,
             self._closed,
         )
-        self._channels.add(opened)
+        self._channels[opened] = None
+        self._churn.channels_opened += 1
         return opened
 
     def leave(self) -> None:
         """Give back what the connection holds; all its channels are closed."""
-        assert self._requester.connection is not None, "a client has a connection"
-        self._vhost.delete_of(self._requester.connection)
+        self._vhost.delete_of(self.number)
         self._admissions.leave(self._user.name, self._vhost.name)
         self._gone(self)
 
     def _closed(self, channel: ChannelMethods) -> None:
-        self._channels.discard(channel)
+        del self._channels[channel]
+        self._churn.channels_closed += 1
         self._admissions.close_channel(self._user.name)

@@ -105,14 +105,14 @@ class MetadataTable:
 
     def _apply(self, gone: Iterable[Entity], put: Iterable[Entity]) -> None:
         for one in gone:
-            self._contents(one).pop(metadata.key(one), None)
+            vhost = metadata.vhost_of(one)  # which may be gone already
+            contents = self._of_node if vhost is None else self._of_vhosts.get(vhost, {})
+            contents.pop(metadata.key(one), None)
             if isinstance(one, Vhost):
                 self._of_vhosts.pop(one.name, None)
         for one in put:
             if isinstance(one, Vhost):
                 self._of_vhosts.setdefault(one.name, {})
-            self._contents(one)[metadata.key(one)] = one
-
-    def _contents(self, entity: Entity) -> dict[Key, Entity]:
-        vhost = metadata.vhost_of(entity)
-        return self._of_node if vhost is None else self._of_vhosts.setdefault(vhost, {})
+            vhost = metadata.vhost_of(one)
+            contents = self._of_node if vhost is None else self._of_vhosts.setdefault(vhost, {})
+            contents[metadata.key(one)] = one

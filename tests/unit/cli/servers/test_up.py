@@ -17,7 +17,8 @@ from sprocket.base.errors import StoreLocked
 pytestmark = pytest.mark.slow
 
 READY = re.compile(
-    r"ready nameserver=(127\.0\.0\.1:\d+) broker=(127\.0\.0\.1:\d+) data=(\S+)(?: amqp=(\S+))?\n"
+    r"ready nameserver=(127\.0\.0\.1:\d+) broker=(127\.0\.0\.1:\d+) data=(\S+)"
+    r"(?: amqp=(\S+) amqp-http=\S+ amqp-metrics=\S+)?\n"
 )
 SECONDS_MAX = 60
 

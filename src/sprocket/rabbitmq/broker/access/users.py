@@ -86,6 +86,10 @@ class Users:
             raise access_refused(f"user '{name}' can only connect via localhost")
         return user
 
+    def has_permission(self, user: str, vhost: str) -> bool:
+        """Whether a user may enter a virtual host."""
+        return user in self._permissions.get(vhost, ())
+
     def access(self, user: str, vhost: str) -> UserAccess:
         """Return a user in a virtual host that is there; its permissions are always the latest.
 

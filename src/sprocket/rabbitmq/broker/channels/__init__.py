@@ -8,19 +8,23 @@ from sprocket.rabbitmq.broker.channels.channel import (
     DELIVER_MAX,
     BrokerChannel,
     ChannelClient,
+    ChannelState,
     Got,
     MessageTaker,
     Publication,
 )
 from sprocket.rabbitmq.broker.channels.confirms import Confirmation
 from sprocket.rabbitmq.broker.channels.direct_replies import REPLY_TO, DirectReplies
+from sprocket.rabbitmq.broker.channels.unacked import ConsumedQueue
 
 __all__ = [
     "DELIVER_MAX",
     "REPLY_TO",
     "BrokerChannel",
     "ChannelClient",
+    "ChannelState",
     "Confirmation",
+    "ConsumedQueue",
     "DirectReplies",
     "Got",
     "MessageTaker",

@@ -36,6 +36,8 @@ from sprocket.rabbitmq.broker.queues import (
     Turns,
 )
 from sprocket.rabbitmq.codec.amqp import ReplyCode
+from sprocket.rabbitmq.model.counts import DeliveryCounts, PublishCounts
+from sprocket.rabbitmq.model.fields import NO_FIELDS, FieldTable
 from sprocket.rabbitmq.model.message import BasicMessage
 
 DELIVER_MAX: Final = 200
@@ -131,6 +133,20 @@ class Got(NamedTuple):
     """How many messages are ready after it."""
 
 
+class ChannelState(NamedTuple):
+    """How a channel is set, and what is under way."""
+
+    consumer_count: int
+    consumer_prefetch: int
+    channel_prefetch: int
+    is_confirming: bool
+    is_transactional: bool
+    unacked_count: int
+    unconfirmed_count: int
+    uncommitted_count: int
+    uncommitted_ack_count: int
+
+
 class _Settlement(NamedTuple):
     """What is to be done with what a client had."""
 
@@ -172,6 +188,8 @@ class BrokerChannel:
         self.is_busy = False
         """Whether something waits for the disk that the client asked for."""
         self.is_closed = False
+        self.published_counts = PublishCounts()
+        self.delivery_counts = DeliveryCounts()
         self.last_queue = ""
         """The name of the queue that was declared last."""
         self._client = client
@@ -212,17 +230,21 @@ class BrokerChannel:
             RequestRefused: One cannot be stored, and there is no confirm that could say so; or the
                 transaction is too large.
         """
+        counts = self.published_counts
         if self._transaction is not None:
             for publication in publications:
+                counts.published += len(publication.messages)
                 self._keep(publication, self._transaction)
             return
         confirms = self._confirms
         if confirms is None:
             for publication in publications:
+                counts.published += len(publication.messages)
                 self._put(publication, ())
             return
         first = confirms.next_number
         for publication in publications:
+            counts.published += len(publication.messages)
             numbers = [first + position for position in publication.positions]
             confirms.next_number += len(numbers)
             self._put(publication, numbers)
@@ -276,6 +298,10 @@ class BrokerChannel:
 
     def _pass_by(self, publication: Publication) -> None:
         """Do with messages what is done with those that no queue gets."""
+        if publication.is_mandatory:
+            self.published_counts.returned += len(publication.messages)
+        elif publication.reply_key is None:
+            self.published_counts.dropped += len(publication.messages)
         for message in publication.messages:
             if publication.reply_key is not None:
                 self._replies.deliver(message, publication.reply_key)
@@ -321,7 +347,9 @@ class BrokerChannel:
         if self._transaction is not None:
             raise _refused("cannot switch from tx to confirm mode")
         if self._confirms is None:
-            self._confirms = PublishConfirms(self._commits, self._client.confirmed)
+            self._confirms = PublishConfirms(
+                self._commits, self._client.confirmed, self.published_counts
+            )
 
     def turn(self) -> None:
         """Tell the client which of its messages were taken in this turn, and wait for the rest."""
@@ -413,6 +441,7 @@ class BrokerChannel:
         no_ack: bool = False,
         is_exclusive: bool = False,
         priority: int = 0,
+        arguments: FieldTable = NO_FIELDS,
     ) -> str:
         """Deliver from a queue, from the end of this turn on; return the consumer's tag.
 
@@ -427,6 +456,7 @@ class BrokerChannel:
             is_exclusive=is_exclusive,
             prefetch=self._consumer_prefetch,
             priority=priority,
+            arguments=arguments,
         )
         queue.add_consumer(consumer)
         self._consumed[tag] = ConsumedQueue(queue, consumer)
@@ -474,11 +504,17 @@ class BrokerChannel:
 
         def got(entry: QueueEntry | None, left_count: int) -> None:
             self.is_busy = False
+            counts = self.delivery_counts
             if entry is None:
+                counts.got_empty += 1
                 done(None)
                 return
             tag = self._use_tags(1)
-            if not no_ack:
+            counts.redelivered += entry.is_delivered
+            if no_ack:
+                counts.got_no_ack += 1
+            else:
+                counts.got += 1
                 consumer = QueueConsumer("", self)
                 consumer.unacked_count = 1
                 self._unacked.add(tag, ConsumedQueue(queue, consumer), [entry])
@@ -514,7 +550,12 @@ class BrokerChannel:
         consumed = self._consumed[consumer.tag]
         tag = self._next_tag
         self._next_tag = tag + len(entries)
-        if not consumer.no_ack:
+        if consumed.queue.counts.redelivered:  # its own count is up to date
+            self.delivery_counts.redelivered += sum([one.is_delivered for one in entries])
+        if consumer.no_ack:
+            self.delivery_counts.delivered_no_ack += len(entries)
+        else:
+            self.delivery_counts.delivered += len(entries)
             self._limited_count += len(entries)
             self._unacked.add(tag, consumed, entries)
             self._note_time(tag)
@@ -566,6 +607,27 @@ class BrokerChannel:
         """How many messages the client has."""
         return len(self._unacked)
 
+    def state(self) -> ChannelState:
+        """Return how it is set, and what is under way."""
+        transaction = self._transaction
+        return ChannelState(
+            consumer_count=len(self._consumed) + (self._reply_key is not None),
+            consumer_prefetch=self._consumer_prefetch,
+            channel_prefetch=self._channel_prefetch,
+            is_confirming=self._confirms is not None,
+            is_transactional=transaction is not None,
+            unacked_count=len(self._unacked),
+            unconfirmed_count=0 if self._confirms is None else self._confirms.open_count,
+            uncommitted_count=0 if transaction is None else transaction.held_count,
+            uncommitted_ack_count=0
+            if transaction is None
+            else sum(len(one.taken) for one in transaction.settled),
+        )
+
+    def consumed(self) -> list[ConsumedQueue]:
+        """Return its consumers and their queues, the consumer of replies left out."""
+        return list(self._consumed.values())
+
     @property
     def consumer_tags(self) -> list[str]:
         """The consumers that it has, the one of replies left out."""
@@ -606,6 +668,8 @@ class BrokerChannel:
 
     def _settle(self, settlement: _Settlement) -> None:
         taken = settlement.taken
+        if settlement.is_ack:
+            self.delivery_counts.acked += len(taken)
         if len(taken) == 1:
             by_consumed = {taken[0].consumed: [taken[0].entry]}
         else:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from sprocket.base.errors import StoreError
 from sprocket.rabbitmq.broker.commits import Commits
+from sprocket.rabbitmq.model.counts import PublishCounts
 
 
 class Confirmation(NamedTuple):
@@ -27,9 +28,16 @@ class PublishConfirms:
     Args:
         commits: Says when something is durable.
         tell: Tells the client, in this order.
+        counts: Where the taken ones are counted.
     """
 
-    def __init__(self, commits: Commits, tell: Callable[[list[Confirmation]], None]) -> None:
+    def __init__(
+        self,
+        commits: Commits,
+        tell: Callable[[list[Confirmation]], None],
+        counts: PublishCounts | None = None,
+    ) -> None:
+        self._counts = counts or PublishCounts()
         self._commits = commits
         self._tell = tell
         self.next_number = 1
@@ -41,6 +49,12 @@ class PublishConfirms:
         self._groups: dict[int, list[int]] = {}
         """Those that wait for earlier turns, by the first number of each."""
         self._is_over = False
+
+    @property
+    def open_count(self) -> int:
+        """How many are not answered."""
+        waiting = sum([len(numbers) for numbers in self._groups.values()])
+        return waiting + len(self._storing) + len(self._taken) + len(self._refused)
 
     def take(self, numbers: Iterable[int]) -> None:
         """Answer at the end of this turn that messages were taken."""
@@ -82,6 +96,7 @@ class PublishConfirms:
         if not taken and not refused:
             return
         self._taken, self._refused = [], []
+        self._counts.confirmed += len(taken)
         answers = [Confirmation(number, False, False) for number in sorted(refused)]
         if taken:
             taken.sort()

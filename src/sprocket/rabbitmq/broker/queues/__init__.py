@@ -16,9 +16,7 @@ from sprocket.rabbitmq.broker.queues.dead_letters import (
 )
 from sprocket.rabbitmq.broker.queues.deliveries import DELIVERY_COUNT, message_of
 from sprocket.rabbitmq.broker.queues.headers import put as put_header
-from sprocket.rabbitmq.broker.queues.levels import (
-    QueueEntry,
-)
+from sprocket.rabbitmq.broker.queues.levels import QueueEntry, StorageDepth
 from sprocket.rabbitmq.broker.queues.queue import (
     RETRY_SECONDS,
     TURN_MESSAGES_MAX,
@@ -55,6 +53,7 @@ __all__ = [
     "QueueStorage",
     "ReadEntry",
     "Receiver",
+    "StorageDepth",
     "Turner",
     "Turns",
     "WindowLimits",

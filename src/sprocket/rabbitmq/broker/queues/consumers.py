@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from sprocket.rabbitmq.broker.queues.levels import QueueEntry
+from sprocket.rabbitmq.model.fields import NO_FIELDS, FieldTable
 
 
 class Receiver(Protocol):
@@ -31,9 +32,11 @@ class QueueConsumer:
         is_exclusive: Whether it wants to be alone.
         prefetch: How many messages it may have unacknowledged; 0 is any number.
         priority: Those with a higher one are served first.
+        arguments: As its client has given them.
     """
 
     __slots__ = (
+        "arguments",
         "is_exclusive",
         "is_waiting",
         "no_ack",
@@ -53,7 +56,9 @@ class QueueConsumer:
         is_exclusive: bool = False,
         prefetch: int = 0,
         priority: int = 0,
+        arguments: FieldTable = NO_FIELDS,
     ) -> None:
+        self.arguments = arguments
         self.tag = tag
         self.receiver = receiver
         self.no_ack = no_ack

@@ -23,7 +23,7 @@ from heapq import heappop, heappush
 from itertools import count as count_from
 from itertools import groupby
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -32,6 +32,9 @@ from sprocket.base.disk import Steps, steps
 from sprocket.rabbitmq.broker.queues.storage import MemoryStorage, QueueStorage, ReadEntry
 from sprocket.rabbitmq.broker.queues.windows import WindowLimits, Windows
 from sprocket.rabbitmq.model.message import BasicMessage
+
+TRANSIENT_LOOKED_AT: Final = 1000
+"""Up to so many transient messages are looked at to tell their size, 0.1 ms."""
 
 _UNSHARED: Final = WindowLimits(all_bytes=math.inf)
 
@@ -55,6 +58,35 @@ class QueueEntry(Struct, gc=False):
     """How often it came back, if its queue counts that."""
 
 
+class StorageDepth(NamedTuple):
+    """What storages keep of a queue."""
+
+    ready_bytes: int
+    """Of the bodies of messages that are ready."""
+    durable_count: int
+    durable_bytes: int
+    transient_count: int
+    transient_bytes: int | None
+    """None if there are more than `TRANSIENT_LOOKED_AT`."""
+    held_count: int
+    """Messages that are ready, and in memory."""
+    published_count: int
+    """How many were ever put into it since it was opened."""
+
+    def plus(self, other: "StorageDepth") -> "StorageDepth":
+        """Return what both have."""
+        sizes = (self.transient_bytes, other.transient_bytes)
+        return StorageDepth(
+            self.ready_bytes + other.ready_bytes,
+            self.durable_count + other.durable_count,
+            self.durable_bytes + other.durable_bytes,
+            self.transient_count + other.transient_count,
+            None if sizes[0] is None or sizes[1] is None else sizes[0] + sizes[1],
+            self.held_count + other.held_count,
+            self.published_count + other.published_count,
+        )
+
+
 class ReadyLevel:
     """See the head of the module.
 
@@ -67,6 +99,8 @@ class ReadyLevel:
     __slots__ = (
         "_backlog_start",
         "_durable",
+        "_first_seq_id",
+        "_has_returns",
         "_large_bytes",
         "_limits",
         "_next_seq_id",
@@ -95,6 +129,9 @@ class ReadyLevel:
         self._backlog_start = 0
         self._durable = durable
         self._next_seq_id = 0 if durable is None else durable.next_seq_id
+        self._first_seq_id = self._next_seq_id
+        self._has_returns = self.backlog_count > 0
+        """Whether anything that is ready may have been delivered before."""
         self._transient = MemoryStorage(self._next_seq_id)
         # What has no other storage is in memory anyway, and does not count.
         limits = windows.limits
@@ -124,6 +161,24 @@ class ReadyLevel:
         if self._returned:
             return self._returned[0][1]
         return self._window[0] if self._window else None
+
+    def redelivered_count(self, entries: Sequence[QueueEntry]) -> int:
+        """Return how many of some messages somebody may have had; costs nothing if none can be."""
+        return sum([one.is_delivered for one in entries]) if self._has_returns else 0
+
+    def storage_depth(self) -> StorageDepth:
+        """Return what the storages keep."""
+        durable, transient = self._durable, self._transient
+        count = transient.unacked_count()
+        return StorageDepth(
+            self.ready_bytes,
+            0 if durable is None else durable.unacked_count(),
+            0 if durable is None else durable.body_bytes,
+            count,
+            transient.body_bytes if count <= TRANSIENT_LOOKED_AT else None,
+            self.held_count,
+            self._next_seq_id - self._first_seq_id,
+        )
 
     def publish(self, messages: Sequence[BasicMessage], expires_at_us: int | None) -> None:
         """Put messages at the end. Raises StoreError: then none of them is there."""
@@ -231,6 +286,7 @@ class ReadyLevel:
 
     def put_back(self, entries: Iterable[QueueEntry]) -> None:
         """Make messages ready again that were taken, each at its place."""
+        self._has_returns = True
         for one in entries:
             one.is_delivered = True
             if one.expires_at_us is not None:

@@ -33,12 +33,13 @@ from sprocket.base.disk import Steps
 from sprocket.base.errors import RequestRefused, StoreError
 from sprocket.rabbitmq.broker.queues.consumers import Consumers, QueueConsumer
 from sprocket.rabbitmq.broker.queues.dead_letters import DeadLetters, DeathReason
-from sprocket.rabbitmq.broker.queues.levels import QueueEntry, ReadyLevel
+from sprocket.rabbitmq.broker.queues.levels import QueueEntry, ReadyLevel, StorageDepth
 from sprocket.rabbitmq.broker.queues.reads import QueueReads
 from sprocket.rabbitmq.broker.queues.storage import QueueStorage
 from sprocket.rabbitmq.broker.queues.turns import Turns
 from sprocket.rabbitmq.broker.queues.windows import Windows
 from sprocket.rabbitmq.codec.amqp import ReplyCode
+from sprocket.rabbitmq.model.counts import DeliveryCounts
 from sprocket.rabbitmq.model.message import BasicMessage
 from sprocket.rabbitmq.model.names import QueueName
 from sprocket.rabbitmq.model.queue_options import Overflow, QueueOptions
@@ -132,6 +133,7 @@ class BrokerQueue:
         "_turns",
         "_unused_timer",
         "_used_at",
+        "counts",
         "is_auto_delete",
         "is_deleted",
         "is_durable",
@@ -154,6 +156,7 @@ class BrokerQueue:
         self.is_deleted = False
         self.unacked_count = 0
         """Messages that consumers and getters have."""
+        self.counts = DeliveryCounts()
         count = 1 + (options.max_priority or 0)
         assert not storages or len(storages) == count, "a storage for each priority"
         self._services = services
@@ -248,6 +251,13 @@ class BrokerQueue:
             self._used_at = self._clock.monotonic()
             self._watch_use()
 
+    def storage_depth(self) -> StorageDepth:
+        """Return what its storages keep, messages that consumers have included."""
+        found = self._lowest.storage_depth()
+        for level in self._levels[1:]:
+            found = found.plus(level.storage_depth())
+        return found
+
     # Messages come.
 
     def publish(
@@ -328,6 +338,7 @@ class BrokerQueue:
 
     def ack(self, consumer: QueueConsumer, entries: Sequence[QueueEntry]) -> None:
         """Settle what a consumer has."""
+        self.counts.acked += len(entries)
         consumer.unacked_count -= len(entries)
         self.unacked_count -= len(entries)
         self._settled += entries
@@ -538,9 +549,12 @@ class BrokerQueue:
     def _hand_over(
         self, level: ReadyLevel, consumer: QueueConsumer, entries: list[QueueEntry]
     ) -> None:
+        self.counts.redelivered += level.redelivered_count(entries)
         if consumer.no_ack:
+            self.counts.delivered_no_ack += len(entries)
             self._settled += entries
         else:
+            self.counts.delivered += len(entries)
             consumer.unacked_count += len(entries)
             self.unacked_count += len(entries)
             level.deliver(entries)
@@ -550,6 +564,7 @@ class BrokerQueue:
         """Answer somebody who gets; one who is over gets nothing, and the message stays."""
         if entry is None:
             if not getter.is_over:
+                self.counts.got_empty += 1
                 getter.got(None, 0)
             return
         level = self._levels[entry.level]
@@ -558,10 +573,13 @@ class BrokerQueue:
             level.put_back([entry])
             entry.is_delivered = was_delivered
             return
+        self.counts.redelivered += entry.is_delivered
         if getter.no_ack:
+            self.counts.got_no_ack += 1
             self._settled.append(entry)
             self._mark()
         else:
+            self.counts.got += 1
             self.unacked_count += 1
             level.deliver([entry])
         getter.got(entry, self.ready_count)

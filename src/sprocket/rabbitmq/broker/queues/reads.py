@@ -37,6 +37,11 @@ class FewReads:
         self._waiting: deque[_Waiting] = deque()
         self._is_starting = False
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is out, and nothing waits."""
+        return not (self._out_count or self._waiting)
+
     def drive(self, work: Steps, done: Done) -> None:
         """Do work in steps when its turn has come; see `QueueReads`."""
         self._waiting.append(_Waiting(work, done))

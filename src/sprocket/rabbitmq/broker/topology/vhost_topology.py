@@ -56,6 +56,7 @@ from sprocket.rabbitmq.model.exchange import (
     text_of,
 )
 from sprocket.rabbitmq.model.fields import FieldKind, FieldTable, long_string
+from sprocket.rabbitmq.model.policy import Policy
 from sprocket.rabbitmq.model.queue_options import QueueOptions
 from sprocket.rabbitmq.model.resource import (
     Resource,
@@ -230,6 +231,10 @@ class VhostTopology:
     def in_force(self, kind: ResourceKind, name: str) -> InForce:
         """Return what policies are in force for a queue or an exchange."""
         return self._in_force.get(Destination(kind, name), NOTHING_IN_FORCE)
+
+    def policies(self) -> Sequence[Policy]:
+        """Return the policies of the virtual host, operators' too."""
+        return list(self._policies)
 
     def options(self, queue: DeclaredQueue) -> QueueOptions:
         """Return how a queue treats its messages: its arguments and its policies together."""

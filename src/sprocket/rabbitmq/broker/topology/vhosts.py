@@ -12,7 +12,7 @@ from sprocket.rabbitmq.broker.refusals import not_allowed, precondition_failed
 from sprocket.rabbitmq.broker.topology.vhost_topology import VhostTopology
 from sprocket.rabbitmq.model.declared_queue import CLASSIC, QUORUM
 from sprocket.rabbitmq.model.names import name_bytes
-from sprocket.rabbitmq.model.vhost import Vhost
+from sprocket.rabbitmq.model.vhost import RemovedVhost, Vhost
 from sprocket.rabbitmq.store.metadata_table import MetadataTable
 
 NAME_BYTES_MAX = 255
@@ -66,14 +66,7 @@ class Vhosts:
             RequestRefused: PRECONDITION_FAILED; it is not a name, or not a type of queues.
             DiskFull, DiskFailed: All is as before.
         """
-        if not 0 < len(name_bytes(vhost.name)) <= NAME_BYTES_MAX:
-            raise precondition_failed(
-                f"a virtual host's name has 1 to {NAME_BYTES_MAX} bytes, {vhost.name!r} has not"
-            )
-        if vhost.default_queue_type not in (None, CLASSIC, QUORUM):
-            raise precondition_failed(
-                f"virtual host '{vhost.name}': unknown queue type {vhost.default_queue_type}"
-            )
+        self.check(vhost)
         found = self._vhosts.get(vhost.name)
         if found is not None and found.vhost == vhost:
             return found
@@ -85,10 +78,25 @@ class Vhosts:
         made = self._vhosts[vhost.name] = self._opened(vhost)
         return made
 
+    def check(self, vhost: Vhost) -> None:
+        """Refuse a virtual host that cannot be.
+
+        Raises:
+            RequestRefused: PRECONDITION_FAILED; it is not a name, or not a type of queues.
+        """
+        if not 0 < len(name_bytes(vhost.name)) <= NAME_BYTES_MAX:
+            raise precondition_failed(
+                f"a virtual host's name has 1 to {NAME_BYTES_MAX} bytes, {vhost.name!r} has not"
+            )
+        if vhost.default_queue_type not in (None, CLASSIC, QUORUM):
+            raise precondition_failed(
+                f"virtual host '{vhost.name}': unknown queue type {vhost.default_queue_type}"
+            )
+
     def remove(self, name: str) -> VhostTopology | None:
         """Take a virtual host away with all that is in it; return it, None if there was none.
 
-        Its connections and its queues' files are the caller's.
+        Its connections and its folder are the caller's, who calls `forget_removed` at the end.
 
         Raises:
             DiskFull, DiskFailed: All is as before.
@@ -96,12 +104,24 @@ class Vhosts:
         found = self._vhosts.get(name)
         if found is None:
             return None
-        self._table.write(gone=[found.vhost])
+        self._table.write(gone=[found.vhost], put=[RemovedVhost(name=name)])
         del self._vhosts[name]
         self._users.forget_vhost(name)
         self._policies.forget_vhost(name)
         _log.info("a virtual host was removed", vhost=name)
         return found
+
+    def removed(self) -> list[str]:
+        """Return the names of those that were deleted, and whose folders may still be there."""
+        return [one.name for one in self._table.of_node(RemovedVhost)]
+
+    def forget_removed(self, name: str) -> None:
+        """Note that the folder of one that was deleted is gone, too.
+
+        Raises:
+            DiskFull, DiskFailed: All is as before.
+        """
+        self._table.write(gone=[RemovedVhost(name=name)])
 
     def _opened(self, vhost: Vhost) -> VhostTopology:
         return VhostTopology(vhost, self._table, self._policies.of_vhost(vhost.name))

@@ -78,6 +78,16 @@ class ChannelMethods:
             self._client, vhost.turns, vhost.commits, vhost.replies, clock
         )
 
+    @property
+    def channel(self) -> BrokerChannel:
+        """What its client has."""
+        return self._channel
+
+    @property
+    def number(self) -> int:
+        """What the client calls it."""
+        return self._replies.number
+
     def check_overdue(self, timeout_seconds: float) -> None:
         """Close the channel if its client has had something for too long."""
         if self._channel.is_overdue(timeout_seconds):
@@ -121,6 +131,7 @@ class ChannelMethods:
         """Give back what the channel holds."""
         self._is_closed = True
         self._channel.close()
+        self._vhost.count_closed(self._channel)
         self._answered()
         self._vhost.note_write()
         self._closed(self)
@@ -372,6 +383,7 @@ class ChannelMethods:
             no_ack=method.no_ack,
             is_exclusive=method.exclusive,
             priority=priority,
+            arguments=method.arguments,
         )
         # Deliveries begin at the end of this turn.
         if not method.nowait:

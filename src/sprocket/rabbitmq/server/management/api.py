@@ -1,0 +1,140 @@
+"""The way of a request: its route, its user, what answers it.
+
+Source: `rabbit_mgmt_dispatcher`; the order of checks is that of cowboy_rest: the path, the method,
+the user, then what the request says.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from sprocket.base import log
+from sprocket.base.errors import RequestRefused, StoreError
+from sprocket.base.units import KIB, MIB
+from sprocket.rabbitmq.server.management import answers
+from sprocket.rabbitmq.server.management.answers import REALM, ApiError
+from sprocket.rabbitmq.server.management.callers import Callers, Level, Unnamed
+from sprocket.rabbitmq.server.management.calls import Call, split_target
+from sprocket.rabbitmq.server.management.connections import ConnectionRoutes
+from sprocket.rabbitmq.server.management.exchanges import ExchangeRoutes
+from sprocket.rabbitmq.server.management.metrics import Metrics
+from sprocket.rabbitmq.server.management.nodes import NodeRoutes
+from sprocket.rabbitmq.server.management.policies import PolicyRoutes
+from sprocket.rabbitmq.server.management.queues import QueueRoutes
+from sprocket.rabbitmq.server.management.routes import ApiRoute
+from sprocket.rabbitmq.server.management.served import Served
+from sprocket.rabbitmq.server.management.tenants import TenantRoutes
+from sprocket.runtime.driver import Peer
+from sprocket.runtime.http import HttpRequest, HttpResponse
+
+BODY_BYTES_MAX: Final = 64 * MIB
+"""Definitions of 100,000 queues have 20 MB."""
+STRANGERS_BODY_BYTES_MAX: Final = 64 * KIB
+"""Of who has not said a right password."""
+PREFIX: Final = "api"
+METRICS: Final = "/metrics"
+
+_METHODS = ("HEAD", "GET", "PUT", "POST", "DELETE", "OPTIONS")
+_log = log.get_logger(__name__)
+
+
+class ManagementApi:
+    """See the head of the module.
+
+    Args:
+        served: What is told and changed.
+
+    Threads: event loop only.
+    """
+
+    def __init__(self, served: Served) -> None:
+        self._callers = Callers(served.users, served.topologies)
+        self._metrics = Metrics(served, self._callers)
+        self._routes = _Routes(
+            [
+                *NodeRoutes(served).routes(),
+                *ConnectionRoutes(served).routes(),
+                *ExchangeRoutes(served).routes(),
+                *QueueRoutes(served).routes(),
+                *TenantRoutes(served).routes(),
+                *PolicyRoutes(served).routes(),
+            ]
+        )
+
+    def body_limit(self, headers: Mapping[str, str]) -> int:
+        """Return how large a body may be; see `HttpConnection`."""
+        return BODY_BYTES_MAX if self._callers.is_known(headers) else STRANGERS_BODY_BYTES_MAX
+
+    async def handle(self, request: HttpRequest, peer: Peer) -> HttpResponse:
+        """Answer a request."""
+        if request.target.partition("?")[0] == METRICS and request.method in ("GET", "HEAD"):
+            return await self._metrics.response()
+        try:
+            return await self._answer(request, peer)
+        except ApiError as error:
+            found = answers.json_response(error.body, error.status)
+            return _with(found, error.headers)
+        except Unnamed:
+            return HttpResponse(status=401, headers={"www-authenticate": REALM})
+        except RequestRefused as refusal:
+            return answers.json_response(answers.bad_request(refusal.remark).body, 400)
+        except StoreError as error:
+            _log.error("a request failed", target=request.target, why=str(error))
+            return answers.json_response({"error": "internal_error", "reason": str(error)}, 500)
+
+    async def _answer(self, request: HttpRequest, peer: Peer) -> HttpResponse:
+        parts, query = split_target(request.target)
+        found = self._routes.find(parts[1:]) if parts and parts[0] == PREFIX else None
+        if found is None:
+            raise answers.not_found()
+        by_method, named = found
+        method = "GET" if request.method == "HEAD" else request.method
+        route = by_method.get(method)
+        if route is None:
+            allowed = {"OPTIONS", *by_method} | ({"HEAD"} if "GET" in by_method else set())
+            status = 200 if method == "OPTIONS" else 405
+            told = ", ".join(one for one in _METHODS if one in allowed)
+            return HttpResponse(status=status, headers={"allow": told})
+        caller = None
+        if route.level is not Level.ANYBODY:
+            caller = self._callers.find(request.headers, peer.host)
+            caller.check(route.level, named.get("vhost"))
+        return await route.handle(Call(request, caller, named, query))
+
+
+class _Routes:
+    """Finds routes by paths.
+
+    Args:
+        routes: All of them; where several fit the first counts.
+    """
+
+    def __init__(self, routes: Sequence[ApiRoute]) -> None:
+        self._by_path: dict[tuple[str, ...], dict[str, ApiRoute]] = {}
+        for route in routes:
+            self._by_path.setdefault(route.path, {})[route.method] = route
+        self._by_start: dict[tuple[int, str], list[tuple[str, ...]]] = {}
+        for path in self._by_path:
+            self._by_start.setdefault((len(path), path[0]), []).append(path)
+
+    def find(
+        self, parts: Sequence[str]
+    ) -> "tuple[Mapping[str, ApiRoute], Mapping[str, str]] | None":
+        """Return the routes of a path by method, and the names in it; None if there are none."""
+        if not parts:
+            return None
+        for path in self._by_start.get((len(parts), parts[0]), ()):
+            named: dict[str, str] = {}
+            for wanted, part in zip(path, parts, strict=True):
+                if wanted.startswith("{"):
+                    named[wanted[1:-1]] = part
+                elif wanted != part:
+                    break
+            else:
+                return self._by_path[path], named
+        return None
+
+
+def _with(response: HttpResponse, headers: Mapping[str, str]) -> HttpResponse:
+    return HttpResponse(
+        status=response.status, headers={**response.headers, **headers}, body=response.body
+    )

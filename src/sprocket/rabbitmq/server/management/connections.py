@@ -1,0 +1,164 @@
+"""Connections, channels and consumers."""
+
+from collections.abc import Sequence
+
+from sprocket.rabbitmq.broker.channels import ConsumedQueue
+from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode
+from sprocket.rabbitmq.server.management import answers, views
+from sprocket.rabbitmq.server.management.callers import Caller, Level
+from sprocket.rabbitmq.server.management.calls import Call
+from sprocket.rabbitmq.server.management.pages import Listed, chosen, in_slices, listed
+from sprocket.rabbitmq.server.management.pages import query_columns as columns_of
+from sprocket.rabbitmq.server.management.routes import ApiRoute, route
+from sprocket.rabbitmq.server.management.served import Served, ServedChannel, connection_name
+from sprocket.rabbitmq.server.tenancy import VhostTenancy
+from sprocket.runtime.http import HttpResponse
+
+CLOSED = "Closed via management plugin"
+"""What clients are told unless the header X-Reason says something else."""
+
+
+class ConnectionRoutes:
+    """See the head of the module."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+
+    def routes(self) -> Sequence[ApiRoute]:
+        """Return the routes."""
+        return [
+            route("GET", "connections", Level.USER, self.list_connections),
+            route("GET", "vhosts/{vhost}/connections", Level.SEES_VHOST, self.list_connections),
+            route("GET", "connections/{connection}", Level.USER, self.get_connection),
+            route("DELETE", "connections/{connection}", Level.USER, self.close_connection),
+            route("GET", "connections/{connection}/channels", Level.USER, self.channels_of),
+            route("GET", "connections/username/{user}", Level.USER, self.connections_of_user),
+            route("DELETE", "connections/username/{user}", Level.USER, self.close_user),
+            route("GET", "channels", Level.USER, self.list_channels),
+            route("GET", "vhosts/{vhost}/channels", Level.SEES_VHOST, self.list_channels),
+            route("GET", "channels/{channel}", Level.USER, self.get_channel),
+            route("GET", "consumers", Level.USER, self.list_consumers),
+            route("GET", "consumers/{vhost}", Level.IN_VHOST, self.list_consumers),
+        ]
+
+    async def list_connections(self, call: Call) -> HttpResponse:
+        """Return all connections, or those in one virtual host."""
+        served = self._served
+        if call.vhost is not None:
+            served.vhost(call.vhost)
+        what = Listed(
+            served.tenancies(call.caller, call.vhost),
+            lambda one: (one.vhost.name, connection_name(one)),
+            connection_name,
+            lambda one: views.connection(one, served.facts.name, served.rates),
+        )
+        return answers.json_response(await listed(what, call.query, served.clock))
+
+    async def get_connection(self, call: Call) -> HttpResponse:
+        """Return one connection."""
+        served = self._served
+        found = self._connection(call)
+        view = views.connection(found, served.facts.name, served.rates)
+        return answers.json_response(chosen(views.without_nothing(view), columns_of(call.query)))
+
+    async def close_connection(self, call: Call) -> HttpResponse:
+        """Close one connection."""
+        self._close(self._connection(call), call)
+        return answers.done()
+
+    async def channels_of(self, call: Call) -> HttpResponse:
+        """Return the channels of one connection."""
+        return await self._channels(call, [self._connection(call)])
+
+    async def connections_of_user(self, call: Call) -> HttpResponse:
+        """Return the connections of one user."""
+        node = self._served.facts.name
+        found = [views.tracked_connection(one, node) for one in self._of_user(call)]
+        return answers.json_response(found)
+
+    async def close_user(self, call: Call) -> HttpResponse:
+        """Close the connections of one user."""
+        for one in self._of_user(call):
+            self._close(one, call)
+        return answers.done()
+
+    async def list_channels(self, call: Call) -> HttpResponse:
+        """Return all channels, or those in one virtual host."""
+        if call.vhost is not None:
+            self._served.vhost(call.vhost)
+        return await self._channels(call, self._served.tenancies(call.caller, call.vhost))
+
+    async def get_channel(self, call: Call) -> HttpResponse:
+        """Return one channel, with its consumers."""
+        served, node = self._served, self._served.facts.name
+        name = call.name("channel")
+        for one in served.channels(served.tenancies(call.caller)):
+            if one.name == name:
+                view = views.channel(one, node, served.rates)
+                view["consumer_details"] = [
+                    views.consumer(mine.consumer, one, mine.queue, node)
+                    for mine in one.channel.consumed()
+                ]
+                view["deliveries"] = view["publishes"] = []
+                return answers.json_response(chosen(view, columns_of(call.query)))
+        raise answers.not_found()
+
+    async def list_consumers(self, call: Call) -> HttpResponse:
+        """Return all consumers, or those in one virtual host."""
+        served = self._served
+        vhosts = {one.name for one in served.some(call.caller, call.vhost)}
+        tenancies = [one for one in served.entrance.tenancies() if one.vhost.name in vhosts]
+        found: list[tuple[ConsumedQueue, ServedChannel]] = [
+            (mine, one) for one in served.channels(tenancies) for mine in one.channel.consumed()
+        ]
+        found.sort(key=lambda one: (one[0].queue.name.vhost, one[0].queue.label))
+        node = served.facts.name
+        told = await in_slices(
+            found,
+            lambda one: views.consumer(one[0].consumer, one[1], one[0].queue, node),
+            served.clock,
+        )
+        return answers.json_response(told)
+
+    async def _channels(self, call: Call, tenancies: Sequence[VhostTenancy]) -> HttpResponse:
+        served = self._served
+        what = Listed(
+            list(served.channels(tenancies)),
+            lambda one: (one.tenancy.vhost.name, connection_name(one.tenancy), one.number),
+            lambda one: one.name,
+            lambda one: views.channel(one, served.facts.name, served.rates),
+        )
+        return answers.json_response(await listed(what, call.query, served.clock))
+
+    def _connection(self, call: Call) -> VhostTenancy:
+        name = call.name("connection")
+        for one in self._served.entrance.tenancies():
+            if connection_name(one) == name:
+                _check_own(call.caller, one)
+                return one
+        raise answers.not_found()
+
+    def _of_user(self, call: Call) -> list[VhostTenancy]:
+        user = call.name("user")
+        if user != call.caller.name and not call.caller.is_monitor:
+            raise answers.not_authorised("User not authorised to access object")
+        return [one for one in self._served.entrance.tenancies() if one.user.name == user]
+
+    def _close(self, one: VhostTenancy, call: Call) -> None:
+        _check_own(call.caller, one)
+        if one.user.name != call.caller.name and not call.caller.is_administrator:
+            raise answers.not_authorised("User not authorised to access object")
+        why = call.headers.get("x-reason", CLOSED)
+        one.session.close(AmqpError(ReplyCode.CONNECTION_FORCED, why))
+
+
+def channels_by_identity(served: Served) -> dict[int, ServedChannel]:
+    """Return every channel by the `id` of what its consumers deliver to."""
+    every = served.channels(served.entrance.tenancies())
+    return {id(one.channel): one for one in every}
+
+
+def _check_own(caller: Caller, one: VhostTenancy) -> None:
+    """Refuse a connection that is another user's."""
+    if one.user.name != caller.name and not caller.is_monitor:
+        raise answers.not_authorised("User not authorised to access object")

@@ -1,0 +1,349 @@
+"""Exchanges and bindings, and what is published by the API."""
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+
+from sprocket.base.errors import RequestRefused, WireError
+from sprocket.rabbitmq.broker.publishing import Publisher
+from sprocket.rabbitmq.broker.topology import Requester
+from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
+from sprocket.rabbitmq.codec.amqp import AmqpError, SentMessage, methods, properties
+from sprocket.rabbitmq.codec.definitions import arguments_from_json
+from sprocket.rabbitmq.model.binding import Binding, Destination, binding
+from sprocket.rabbitmq.model.exchange import DEFAULT_EXCHANGE, Exchange
+from sprocket.rabbitmq.model.fields import FieldTable
+from sprocket.rabbitmq.model.properties import BasicProperties
+from sprocket.rabbitmq.model.resource import ResourceKind
+from sprocket.rabbitmq.server.management import answers, views
+from sprocket.rabbitmq.server.management.answers import Json
+from sprocket.rabbitmq.server.management.callers import Level
+from sprocket.rabbitmq.server.management.calls import Call, boolean, members, text
+from sprocket.rabbitmq.server.management.pages import Listed, chosen, listed, query_columns
+from sprocket.rabbitmq.server.management.routes import ApiRoute, route
+from sprocket.rabbitmq.server.management.served import Served
+from sprocket.rabbitmq.server.management.short_channel import ShortChannel
+from sprocket.runtime.http import HttpResponse
+
+DEFAULT_NAME = "amq.default"
+"""What paths call the exchange without a name."""
+_KINDS = {"e": ResourceKind.EXCHANGE, "q": ResourceKind.QUEUE}
+_INTEGERS = {"delivery_mode": 255, "priority": 255, "timestamp": (1 << 64) - 1}
+_TEXTS = (
+    "content_type",
+    "content_encoding",
+    "correlation_id",
+    "reply_to",
+    "expiration",
+    "message_id",
+    "type",
+    "user_id",
+    "app_id",
+    "cluster_id",
+)
+_SHORT_BYTES_MAX = 255
+
+
+class ExchangeRoutes:
+    """See the head of the module."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+
+    def routes(self) -> Sequence[ApiRoute]:
+        """Return the routes."""
+        level, one = Level.IN_VHOST, "exchanges/{vhost}/{exchange}"
+        ends = "bindings/{vhost}/e/{exchange}/{kind}/{destination}"
+        return [
+            route("GET", "exchanges", level, self.list_exchanges),
+            route("GET", "exchanges/{vhost}", level, self.list_exchanges),
+            route("GET", one, level, self.get_exchange),
+            route("PUT", one, level, self.put_exchange),
+            route("DELETE", one, level, self.delete_exchange),
+            route("POST", f"{one}/publish", level, self.publish),
+            route("GET", f"{one}/bindings/source", level, self.bindings_from),
+            route("GET", f"{one}/bindings/destination", level, self.bindings_to),
+            route("GET", "queues/{vhost}/{queue}/bindings", level, self.bindings_of_queue),
+            route("GET", "bindings", level, self.list_bindings),
+            route("GET", "bindings/{vhost}", level, self.list_bindings),
+            route("GET", ends, level, self.bindings_between),
+            route("POST", ends, level, self.bind),
+            route("GET", f"{ends}/{{key}}", level, self.get_binding),
+            route("DELETE", f"{ends}/{{key}}", level, self.unbind),
+        ]
+
+    # Exchanges.
+
+    async def list_exchanges(self, call: Call) -> HttpResponse:
+        """Return all exchanges, or those of one virtual host."""
+        served = self._served
+        what = Listed(
+            [
+                (vhost, one)
+                for vhost in served.some(call.caller, call.vhost)
+                for one in vhost.topology.exchanges()
+            ],
+            lambda one: (one[1].vhost, one[1].name),
+            lambda one: one[1].name,
+            lambda one: views.exchange(one[0], one[1]),
+        )
+        return answers.json_response(await listed(what, call.query, served.clock))
+
+    async def get_exchange(self, call: Call) -> HttpResponse:
+        """Return one exchange."""
+        vhost = self._served.vhost(call.vhost)
+        found = vhost.topology.find_exchange(_exchange_name(call))
+        if found is None:
+            raise answers.not_found()
+        view = {**views.exchange(vhost, found), "incoming": [], "outgoing": []}
+        return answers.json_response(chosen(view, query_columns(call.query)))
+
+    async def put_exchange(self, call: Call) -> HttpResponse:
+        """Declare an exchange."""
+        vhost, body = self._declarable(call), call.body()
+        wanted = Exchange(
+            vhost=vhost.name,
+            name=_exchange_name(call),
+            type=text(body, "type", "direct"),
+            is_durable=boolean(body, "durable"),
+            is_auto_delete=boolean(body, "auto_delete"),
+            is_internal=boolean(body, "internal"),
+            arguments=table(members(body, "arguments")),
+        )
+        try:
+            is_new = vhost.topology.declare_exchange(wanted, self._requester(call, vhost))
+        except RequestRefused as refusal:
+            raise answers.of_declaration(refusal) from refusal
+        await self._served.administration.durable()
+        return answers.put(is_new=is_new)
+
+    async def delete_exchange(self, call: Call) -> HttpResponse:
+        """Delete an exchange."""
+        vhost = self._served.vhost(call.vhost)
+        name = _exchange_name(call)
+        if vhost.topology.find_exchange(name) is None:
+            raise answers.not_found()
+        try:
+            vhost.topology.delete_exchange(
+                name, self._requester(call, vhost), if_unused=call.flag("if-unused")
+            )
+        except RequestRefused as refusal:
+            raise answers.of_declaration(refusal) from refusal
+        await self._served.administration.durable()
+        return answers.done()
+
+    async def publish(self, call: Call) -> HttpResponse:
+        """Publish one message, and say whether a queue has got it."""
+        vhost = self._served.vhost(call.vhost)
+        body = call.body("routing_key", "properties", "payload", "payload_encoding")
+        octets = properties.encode(_properties(members(body, "properties")))
+        payload = _payload(text(body, "payload"), body["payload_encoding"])
+        channel = ShortChannel(vhost, self._served.clock)
+        try:
+            method = methods.BasicPublish(
+                0, _exchange_name(call), text(body, "routing_key"), True, False
+            )
+            sent = SentMessage(
+                method,
+                octets,
+                properties.read_envelope(octets),
+                (payload,) if payload else (),
+            )
+            publisher = Publisher(call.caller.user, call.caller.access(vhost.name))
+            is_routed = await channel.publish(sent, publisher)
+        except RequestRefused as refusal:
+            raise answers.of_publish(refusal) from refusal
+        except AmqpError as error:
+            raise answers.bad_request(error.text) from error
+        finally:
+            channel.close()
+        return answers.json_response({"routed": is_routed})
+
+    # Bindings.
+
+    async def list_bindings(self, call: Call) -> HttpResponse:
+        """Return all bindings, those of the default exchange too, or those of one vhost."""
+        found: list[Json] = []
+        for vhost in self._served.some(call.caller, call.vhost):
+            found += [views.default_binding(one) for one in vhost.topology.queues()]
+            found += [views.binding(one) for one in vhost.topology.bindings()]
+            await asyncio.sleep(0)
+        return await self._told(found, call)
+
+    async def bindings_from(self, call: Call) -> HttpResponse:
+        """Return the bindings from an exchange."""
+        topology = self._served.vhost(call.vhost).topology
+        name = _exchange_name(call)
+        if name == DEFAULT_EXCHANGE:
+            return await self._told([views.default_binding(one) for one in topology.queues()], call)
+        return await self._told([views.binding(one) for one in topology.bindings_from(name)], call)
+
+    async def bindings_to(self, call: Call) -> HttpResponse:
+        """Return the bindings to an exchange."""
+        return await self._to(Destination(ResourceKind.EXCHANGE, _exchange_name(call)), call)
+
+    async def bindings_of_queue(self, call: Call) -> HttpResponse:
+        """Return the bindings to a queue."""
+        return await self._to(Destination(ResourceKind.QUEUE, call.name("queue")), call)
+
+    async def bindings_between(self, call: Call) -> HttpResponse:
+        """Return the bindings from an exchange to something."""
+        return await self._told(self._views_between(call), call)
+
+    async def bind(self, call: Call) -> HttpResponse:
+        """Add a binding, and say what it is called."""
+        vhost, body = self._declarable(call), call.body()
+        destination = _destination(call)
+        wanted = binding(
+            vhost.name,
+            _exchange_name(call),
+            destination,
+            text(body, "routing_key"),
+            table(members(body, "arguments")),
+        )
+        try:
+            vhost.topology.bind(wanted, self._requester(call, vhost))
+        except RequestRefused as refusal:
+            raise answers.of_declaration(refusal) from refusal
+        await self._served.administration.durable()
+        location = views.location(destination.name, views.properties_key(wanted))
+        return HttpResponse(status=201, headers={"location": location})
+
+    async def get_binding(self, call: Call) -> HttpResponse:
+        """Return one binding."""
+        for view in self._views_between(call):
+            if view["properties_key"] == call.name("key") or (
+                view["routing_key"] == call.name("key") and not view["arguments"]
+            ):
+                return answers.json_response(view)
+        raise answers.not_found()
+
+    async def unbind(self, call: Call) -> HttpResponse:
+        """Take one binding away."""
+        vhost = self._served.vhost(call.vhost)
+        found = _called(self._between(call), call.name("key"))
+        try:
+            vhost.topology.unbind(found, self._requester(call, vhost))
+        except RequestRefused as refusal:
+            raise answers.of_declaration(refusal) from refusal
+        await self._served.administration.durable()
+        return answers.done()
+
+    def _declarable(self, call: Call) -> VhostBroker:
+        found = self._served.vhosts.get(call.vhost or "")
+        if found is None:
+            raise answers.vhost_not_found()
+        return found
+
+    def _requester(self, call: Call, vhost: VhostBroker) -> Requester:
+        return Requester(call.caller.access(vhost.name))
+
+    def _between(self, call: Call) -> list[Binding]:
+        topology = self._served.vhost(call.vhost).topology
+        destination = _destination(call)
+        found = topology.bindings_to(destination)
+        return [one for one in found if one.source == _exchange_name(call)]
+
+    def _views_between(self, call: Call) -> list[Json]:
+        found: list[Json] = [views.binding(one) for one in self._between(call)]
+        destination = _destination(call)
+        queue = self._served.vhost(call.vhost).topology.find_queue(destination.name)
+        if (
+            _exchange_name(call) == DEFAULT_EXCHANGE
+            and destination.kind is ResourceKind.QUEUE
+            and queue is not None
+        ):
+            found.append(views.default_binding(queue))
+        return found
+
+    async def _to(self, destination: Destination, call: Call) -> HttpResponse:
+        topology = self._served.vhost(call.vhost).topology
+        found = [views.binding(one) for one in topology.bindings_to(destination)]
+        queue = topology.find_queue(destination.name)
+        if destination.kind is ResourceKind.QUEUE and queue is not None:
+            found.append(views.default_binding(queue))
+        return await self._told(found, call)
+
+    async def _told(self, found: Sequence[Json], call: Call) -> HttpResponse:
+        what = Listed(found, _binding_order, lambda one: str(one["source"]), lambda one: one)
+        return answers.json_response(await listed(what, call.query, self._served.clock))
+
+
+def table(given: Mapping[str, object]) -> FieldTable:
+    """Return arguments. Raises ApiError."""
+    try:
+        return arguments_from_json(given)
+    except WireError as error:
+        raise answers.bad_request(str(error)) from error
+
+
+def _binding_order(view: Json) -> tuple[object, ...]:
+    names = ("vhost", "source", "destination", "routing_key", "properties_key")
+    return tuple(str(view[name]) for name in names)
+
+
+def _exchange_name(call: Call) -> str:
+    name = call.name("exchange")
+    return DEFAULT_EXCHANGE if name == DEFAULT_NAME else name
+
+
+def _destination(call: Call) -> Destination:
+    kind = _KINDS.get(call.name("kind"))
+    if kind is None:
+        raise answers.not_found()
+    return Destination(kind, call.name("destination"))
+
+
+def _called(found: Sequence[Binding], key: str) -> Binding:
+    for one in found:
+        if views.properties_key(one) == key or (one.key == key and not len(one.arguments)):
+            return one
+    raise answers.not_found()
+
+
+def _payload(payload: str, encoding: object) -> bytes:
+    if encoding == "string":
+        return payload.encode("utf-8", "surrogateescape")
+    if encoding != "base64":
+        raise answers.bad_request(["unsupported_encoding", encoding])
+    try:
+        return base64.b64decode(payload, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise answers.bad_request(["not_base64", payload]) from error
+
+
+def _properties(given: Mapping[str, object]) -> BasicProperties:
+    numbers: dict[str, int] = {}
+    texts: dict[str, str] = {}
+    for name, limit in _INTEGERS.items():
+        value = given.get(name)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= limit:
+            raise answers.bad_request(["not_int", name])
+        numbers[name] = value
+    for name in _TEXTS:
+        value = given.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, str) or len(value.encode("utf-8", "replace")) > _SHORT_BYTES_MAX:
+            raise answers.bad_request(["not_string", name])
+        texts[name] = value
+    headers = table(members(given, "headers")) if "headers" in given else None
+    return BasicProperties(
+        headers=headers,
+        delivery_mode=numbers.get("delivery_mode"),
+        priority=numbers.get("priority"),
+        timestamp=numbers.get("timestamp"),
+        content_type=texts.get("content_type"),
+        content_encoding=texts.get("content_encoding"),
+        correlation_id=texts.get("correlation_id"),
+        reply_to=texts.get("reply_to"),
+        expiration=texts.get("expiration"),
+        message_id=texts.get("message_id"),
+        type=texts.get("type"),
+        user_id=texts.get("user_id"),
+        app_id=texts.get("app_id"),
+        cluster_id=texts.get("cluster_id"),
+    )

@@ -1,0 +1,269 @@
+"""The node: overview, health, and what clients of the API ask first."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+from sprocket.rabbitmq.broker.node_folder import LIKE_VERSION
+from sprocket.rabbitmq.model.exchange import DIRECT, FANOUT, HEADERS, TOPIC
+from sprocket.rabbitmq.server.management import answers, views
+from sprocket.rabbitmq.server.management.answers import Json
+from sprocket.rabbitmq.server.management.callers import Level
+from sprocket.rabbitmq.server.management.calls import Call
+from sprocket.rabbitmq.server.management.pages import chosen, query_columns
+from sprocket.rabbitmq.server.management.process import descriptors, memory_bytes
+from sprocket.rabbitmq.server.management.routes import ApiRoute, route
+from sprocket.rabbitmq.server.management.served import Served
+from sprocket.runtime.http import HttpResponse
+
+_EXCHANGE_TYPES = [
+    {
+        "name": name,
+        "description": f"AMQP {name} exchange, as per the AMQP specification",
+        "enabled": True,
+    }
+    for name in (DIRECT, FANOUT, HEADERS, TOPIC)
+]
+_PROTOCOLS = {"amqp091": "amqp", "amqp0.9.1": "amqp", "amqp": "amqp", "http": "http"}
+_UNITS = ("days", "weeks", "months", "years")
+
+
+class NodeRoutes:
+    """See the head of the module."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+        self._facts = served.facts
+
+    def routes(self) -> Sequence[ApiRoute]:
+        """Return the routes."""
+        user, check = Level.USER, "health/checks"
+        return [
+            route("GET", "overview", user, self.overview),
+            route("GET", "nodes", Level.MONITOR, self.list_nodes),
+            route("GET", "nodes/{node}", Level.MONITOR, self.get_node),
+            route("GET", "cluster-name", user, self.get_cluster_name),
+            route("GET", "extensions", Level.ANYBODY, self.extensions),
+            route("GET", "auth", Level.ANYBODY, self.auth),
+            route("GET", "feature-flags", Level.ADMINISTRATOR, self.nothing),
+            route("GET", "healthchecks/node", user, self.health),
+            route("GET", "healthchecks/node/{node}", user, self.health),
+            route("GET", f"{check}/alarms", user, self.check_alarms),
+            route("GET", f"{check}/local-alarms", user, self.check_alarms),
+            route("GET", f"{check}/virtual-hosts", user, self.fine),
+            route("GET", f"{check}/node-is-mirror-sync-critical", user, self.alone),
+            route("GET", f"{check}/node-is-quorum-critical", user, self.alone),
+            route("GET", f"{check}/port-listener/{{port}}", user, self.check_port),
+            route("GET", f"{check}/protocol-listener/{{protocol}}", user, self.check_protocol),
+            route(
+                "GET", f"{check}/certificate-expiration/{{count}}/{{unit}}", user, self.certificates
+            ),
+        ]
+
+    async def overview(self, call: Call) -> HttpResponse:
+        """Return what the node does at the moment."""
+        served, facts, caller = self._served, self._facts, call.caller
+        vhosts = served.seen(caller)
+        tenancies = served.tenancies(caller)
+        counted = served.counted(vhosts)
+        counts = {
+            **views.publish_stats(counted.published),
+            **views.delivery_stats(counted.deliveries),
+        }
+        queues = [queue for vhost in vhosts for queue in vhost.queues]
+        of = caller.name if not caller.is_monitor else ""
+        churn = served.entrance.churn
+        totals: dict[str, int] = {
+            "channels": sum(one.channel_count for one in tenancies),
+            "connections": len(tenancies),
+            "exchanges": sum(len(list(one.topology.exchanges())) for one in vhosts),
+            "queues": len(queues),
+        }
+        view: dict[str, object] = {
+            "management_version": LIKE_VERSION,
+            "product_name": "RabbitMQ",
+            "product_version": LIKE_VERSION,
+            "rabbitmq_version": LIKE_VERSION,
+            "cluster_name": facts.cluster,
+            "rates_mode": "basic",
+            "exchange_types": _EXCHANGE_TYPES,
+            "disable_stats": False,
+            "enable_queue_totals": False,
+            "release_series_support_status": "supported",
+            "sample_retention_policies": {"global": [5], "basic": [5], "detailed": [5]},
+            "statistics_db_event_queue": 0,
+            "queue_totals": served.rates.told(("queues", of), views.queue_totals(queues)),
+            "message_stats": served.rates.told(("stats", of), counts)
+            if any(counts.values())
+            else {},
+            "object_totals": totals,
+            "churn_rates": served.rates.told(
+                ("churn", of),
+                {
+                    "channel_closed": churn.channels_closed,
+                    "channel_created": churn.channels_opened,
+                    "connection_closed": churn.connections_closed,
+                    "connection_created": churn.connections_opened,
+                    "queue_created": sum(one.churn.created for one in vhosts),
+                    "queue_declared": sum(one.churn.declared for one in vhosts),
+                    "queue_deleted": sum(one.churn.deleted for one in vhosts),
+                },
+            ),
+        }
+        if caller.is_monitor:
+            totals["consumers"] = sum(len(one.consumers) for one in queues)
+            view |= {"node": facts.name, "listeners": self._listeners(), "contexts": []}
+        return answers.json_response(chosen(view, query_columns(call.query)))
+
+    async def list_nodes(self, call: Call) -> HttpResponse:
+        """Return the one node."""
+        return answers.json_response([chosen(self._node(), query_columns(call.query))])
+
+    async def get_node(self, call: Call) -> HttpResponse:
+        """Return the node, by its name."""
+        self._check_node(call)
+        return answers.json_response(chosen(self._node(), query_columns(call.query)))
+
+    async def get_cluster_name(self, _: Call) -> HttpResponse:
+        """Return what the cluster is called."""
+        return answers.json_response({"name": self._facts.cluster})
+
+    async def extensions(self, _: Call) -> HttpResponse:
+        """Return which plugins have pages: none."""
+        return answers.json_response([])
+
+    async def auth(self, _: Call) -> HttpResponse:
+        """Return how one logs in: not by OAuth."""
+        return answers.json_response({"enable_uaa": False, "uaa_client_id": "", "uaa_location": ""})
+
+    async def nothing(self, _: Call) -> HttpResponse:
+        """Return an empty list."""
+        return answers.json_response([])
+
+    # Health.
+
+    async def health(self, call: Call) -> HttpResponse:
+        """Say whether the node is well: nothing is low."""
+        if "node" in call.names:
+            self._check_node(call)
+        low = self._served.alarms.low
+        if low:
+            return answers.json_response({"status": "failed", "reason": f"low on {low}"})
+        return answers.json_response({"status": "ok"})
+
+    async def fine(self, _: Call) -> HttpResponse:
+        """Say that all is well: virtual hosts that are there run."""
+        return answers.json_response({"status": "ok"})
+
+    async def alone(self, _: Call) -> HttpResponse:
+        """Say that nobody depends on this node."""
+        return answers.json_response({"status": "ok", "reason": "single node cluster"})
+
+    async def check_alarms(self, _: Call) -> HttpResponse:
+        """Say whether anything is low."""
+        low = self._served.alarms.low
+        if not low:
+            return answers.json_response({"status": "ok"})
+        alarms = [{"node": self._facts.name, "resource": one} for one in low]
+        failed = {"status": "failed", "reason": "Resource alarm(s) in effect", "alarms": alarms}
+        return answers.json_response(failed, 503)
+
+    async def check_port(self, call: Call) -> HttpResponse:
+        """Say whether a port is listened on."""
+        given = call.name("port")
+        if not given.isdecimal() or len(given) > 5:
+            raise answers.bad_request("Invalid port")
+        ports = [one.port for one in self._facts.listeners]
+        if int(given) in ports:
+            return answers.json_response({"status": "ok", "port": int(given)})
+        return _missing(int(given), {"ports": ports})
+
+    async def check_protocol(self, call: Call) -> HttpResponse:
+        """Say whether a protocol is served."""
+        given = call.name("protocol")
+        protocols = [one.protocol for one in self._facts.listeners]
+        wanted = _PROTOCOLS.get(given.lower().replace("-", ""), given)
+        if wanted in protocols:
+            return answers.json_response({"status": "ok", "protocol": wanted})
+        return _missing(given, {"protocols": protocols})
+
+    async def certificates(self, call: Call) -> HttpResponse:
+        """Refuse units that there are not: certificates are read when they are used."""
+        if call.name("unit") not in _UNITS:
+            raise answers.bad_request(
+                "Time unit not recognised. Supported units: days, weeks, months, years."
+            )
+        if not call.name("count").isdecimal():
+            raise answers.bad_request("Invalid expiration value.")
+        return answers.json_response({"status": "ok"})
+
+    def _check_node(self, call: Call) -> None:
+        if call.name("node") != self._facts.name:
+            raise answers.not_found()
+
+    def _listeners(self) -> list[Json]:
+        return [
+            {
+                "node": self._facts.name,
+                "protocol": one.protocol,
+                "ip_address": one.host,
+                "port": one.port,
+                "socket_opts": {},
+            }
+            for one in self._facts.listeners
+        ]
+
+    def _node(self) -> Json:
+        served, facts, place = self._served, self._facts, self._served.place
+        used, limit = descriptors()
+        low: Mapping[str, bool] = {one: one in served.alarms.low for one in ("memory", "disk")}
+        mechanisms = [
+            {"name": one, "description": f"SASL {one} authentication mechanism", "enabled": True}
+            for one in facts.mechanisms
+        ]
+        churn = served.entrance.churn
+        counters = {
+            "mem_used": memory_bytes(),
+            "fd_used": used,
+            "sockets_used": churn.connections_opened - churn.connections_closed,
+            "disk_free": place.disk.free_bytes(place.folder),
+            "connection_created": churn.connections_opened,
+            "connection_closed": churn.connections_closed,
+            "channel_created": churn.channels_opened,
+            "channel_closed": churn.channels_closed,
+            "queue_declared": sum(one.churn.declared for one in served.vhosts.values()),
+            "queue_created": sum(one.churn.created for one in served.vhosts.values()),
+            "queue_deleted": sum(one.churn.deleted for one in served.vhosts.values()),
+        }
+        return {
+            "name": facts.name,
+            "type": "disc",
+            "running": True,
+            "partitions": [],
+            "os_pid": str(os.getpid()),
+            "fd_total": limit,
+            "sockets_total": limit,
+            "mem_alarm": low["memory"],
+            "disk_free_alarm": low["disk"],
+            "disk_free_limit": facts.disk_free_bytes_min,
+            "rates_mode": "basic",
+            "uptime": round((served.clock.monotonic() - facts.started_at) * 1000),
+            "processors": os.cpu_count() or 1,
+            "exchange_types": _EXCHANGE_TYPES,
+            "auth_mechanisms": mechanisms,
+            "applications": [
+                {"name": "rabbit", "description": "RabbitMQ", "version": LIKE_VERSION}
+            ],
+            "contexts": [],
+            "log_files": [],
+            "config_files": [],
+            "db_dir": place.folder,
+            "enabled_plugins": ["rabbitmq_management", "rabbitmq_prometheus"],
+            "mem_calculation_strategy": "rss",
+            "cluster_links": [],
+            **served.rates.told("node", counters),
+        }
+
+
+def _missing(what: object, there: Json) -> HttpResponse:
+    failed = {"status": "failed", "reason": "No active listener", "missing": what, **there}
+    return answers.json_response(failed, 503)

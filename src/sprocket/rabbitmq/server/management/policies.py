@@ -1,0 +1,310 @@
+"""Policies, parameters and definitions."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from html import escape
+from typing import Final
+
+import msgspec
+
+from sprocket.base.errors import RequestRefused, WireError
+from sprocket.rabbitmq.broker.administration import LIMITS
+from sprocket.rabbitmq.broker.definitions import OPERATOR_POLICY, VHOST_LIMITS
+from sprocket.rabbitmq.codec import definitions as definitions_codec
+from sprocket.rabbitmq.codec.definitions import ParameterDefinition, PolicyDefinition
+from sprocket.rabbitmq.model.policy import GlobalParameter, Policy
+from sprocket.rabbitmq.server.management import answers
+from sprocket.rabbitmq.server.management.answers import Json
+from sprocket.rabbitmq.server.management.callers import Level
+from sprocket.rabbitmq.server.management.calls import Call
+from sprocket.rabbitmq.server.management.pages import Listed, listed
+from sprocket.rabbitmq.server.management.routes import ApiRoute, Handler, route
+from sprocket.rabbitmq.server.management.served import Served
+from sprocket.runtime.http import HttpResponse
+
+PRODUCT: Final = "RabbitMQ"
+
+
+class PolicyRoutes:
+    """See the head of the module."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+        self._change = served.administration
+
+    def routes(self) -> Sequence[ApiRoute]:
+        """Return the routes."""
+        rules, boss = Level.POLICYMAKER, Level.ADMINISTRATOR
+        one, parameter = "{vhost}/{name}", "parameters/{component}/{vhost}/{name}"
+        return [
+            *self._policy_routes("policies", rules, is_operator=False),
+            *self._policy_routes("operator-policies", boss, is_operator=True),
+            route("PUT", f"policies/{one}", rules, self.put_policy),
+            route("PUT", f"operator-policies/{one}", boss, self.put_operator_policy),
+            route("GET", "parameters", rules, self.list_parameters),
+            route("GET", "parameters/{component}", rules, self.list_parameters),
+            route("GET", "parameters/{component}/{vhost}", rules, self.list_parameters),
+            route("GET", parameter, rules, self.get_parameter),
+            route("PUT", parameter, rules, self.put_parameter),
+            route("DELETE", parameter, rules, self.delete_parameter),
+            route("GET", "global-parameters", rules, self.list_global),
+            route("GET", "global-parameters/{name}", rules, self.get_global),
+            route("PUT", "global-parameters/{name}", boss, self.put_global),
+            route("DELETE", "global-parameters/{name}", boss, self.delete_global),
+            route("GET", "definitions", boss, self.export),
+            route("GET", "definitions/{vhost}", boss, self.export),
+            route("POST", "definitions", boss, self.take),
+            route("POST", "definitions/{vhost}", boss, self.take),
+        ]
+
+    # Policies.
+
+    def _policy_routes(self, path: str, level: Level, *, is_operator: bool) -> list[ApiRoute]:
+        def bound(answer: Callable[[Call, bool], Awaitable[HttpResponse]]) -> Handler:
+            async def handle(call: Call) -> HttpResponse:
+                return await answer(call, is_operator)
+
+            return handle
+
+        one = f"{path}/{{vhost}}/{{name}}"
+        return [
+            route("GET", path, Level.IN_VHOST, bound(self.list_policies)),
+            route("GET", f"{path}/{{vhost}}", Level.IN_VHOST, bound(self.list_policies)),
+            route("GET", one, level, bound(self.get_policy)),
+            route("DELETE", one, level, bound(self.delete_policy)),
+        ]
+
+    async def list_policies(self, call: Call, is_operator: bool) -> HttpResponse:
+        """Return all policies, or those of one virtual host; users' or operators'."""
+        found = [
+            one
+            for vhost in self._served.some(call.caller, call.vhost)
+            for one in vhost.topology.policies()
+            if one.is_operator is is_operator
+        ]
+        what = Listed(found, lambda one: (one.priority, one.vhost, one.name), _policy_name, _policy)
+        return answers.json_response(await listed(what, call.query, self._served.clock))
+
+    async def get_policy(self, call: Call, is_operator: bool) -> HttpResponse:
+        """Return one policy."""
+        name = call.name("name")
+        for one in self._served.vhost(call.vhost).topology.policies():
+            if one.name == name and one.is_operator is is_operator:
+                return answers.json_response(_policy(one))
+        raise answers.not_found()
+
+    async def delete_policy(self, call: Call, is_operator: bool) -> HttpResponse:
+        """Clear one policy."""
+        vhost = self._served.vhost(call.vhost).name
+        name = call.name("name")
+        if not await self._change.remove_policy(vhost, name, is_operator=is_operator):
+            raise answers.not_found()
+        return answers.done()
+
+    async def put_policy(self, call: Call) -> HttpResponse:
+        """Set a policy."""
+        vhost = self._in_vhost(call)
+        body = call.body("pattern", "definition")
+        is_new = self._is_new(call, is_operator=False)
+        try:
+            given = _policy_definition(call.name("name"), body)
+            await self._change.put_policy(vhost, given)
+        except RequestRefused as refusal:
+            raise answers.bad_request(escape(refusal.remark, quote=False)) from refusal
+        return answers.put(is_new=is_new)
+
+    async def put_operator_policy(self, call: Call) -> HttpResponse:
+        """Set an operator's policy."""
+        vhost = self._in_vhost(call)
+        body = call.body("pattern", "definition")
+        is_new = self._is_new(call, is_operator=True)
+        members = ("pattern", "definition", "priority", "apply-to")
+        value = {name: body[name] for name in members if name in body}
+        _check_priority(body)
+        await self._change.put_operator_policy(vhost, call.name("name"), value)
+        return answers.put(is_new=is_new)
+
+    def _is_new(self, call: Call, *, is_operator: bool) -> bool:
+        policies = self._served.vhost(call.vhost).topology.policies()
+        name = call.name("name")
+        return not any(one.name == name and one.is_operator is is_operator for one in policies)
+
+    def _in_vhost(self, call: Call) -> str:
+        vhost = call.name("vhost")
+        if vhost not in self._served.vhosts:
+            raise answers.vhost_not_found()
+        return vhost
+
+    # Parameters.
+
+    async def list_parameters(self, call: Call) -> HttpResponse:
+        """Return parameters: operators' policies, and limits of virtual hosts."""
+        component = call.names.get("component")
+        found = [
+            one
+            for vhost in self._served.some(call.caller, call.vhost)
+            for one in self._parameters(vhost.name)
+            if component in (None, one["component"])
+        ]
+        return answers.json_response(found)
+
+    async def get_parameter(self, call: Call) -> HttpResponse:
+        """Return one parameter."""
+        wanted = call.name("component"), call.name("name")
+        for one in self._parameters(self._served.vhost(call.vhost).name):
+            if (one["component"], one["name"]) == wanted:
+                return answers.json_response(one)
+        raise answers.not_found()
+
+    async def put_parameter(self, call: Call) -> HttpResponse:
+        """Set a parameter."""
+        vhost, component, name = self._in_vhost(call), call.name("component"), call.name("name")
+        value = call.body("value")["value"]
+        if component not in (OPERATOR_POLICY, VHOST_LIMITS):
+            raise answers.bad_request(f"Validation failed\n\ncomponent {component} not found\n")
+        if not call.caller.is_administrator:
+            raise answers.not_authorised("Not administrator user")
+        before = [(one["component"], one["name"]) for one in self._parameters(vhost)]
+        given = ParameterDefinition(component=component, name=name, value=value)
+        await self._change.put_parameter(vhost, given)
+        return answers.put(is_new=(component, name) not in before)
+
+    async def delete_parameter(self, call: Call) -> HttpResponse:
+        """Clear a parameter."""
+        vhost = self._served.vhost(call.vhost).name
+        component, name = call.name("component"), call.name("name")
+        if not any(
+            (one["component"], one["name"]) == (component, name) for one in self._parameters(vhost)
+        ):
+            raise answers.not_found()
+        if not call.caller.is_administrator:
+            raise answers.not_authorised("Not administrator user")
+        if component == VHOST_LIMITS:
+            await self._change.limit_vhost(vhost, {})
+        else:
+            await self._change.remove_policy(vhost, name, is_operator=True)
+        return answers.done()
+
+    def _parameters(self, vhost: str) -> list[Json]:
+        topology = self._served.vhosts[vhost].topology
+        found: list[Json] = [
+            {
+                "vhost": vhost,
+                "component": OPERATOR_POLICY,
+                "name": one.name,
+                "value": {
+                    "pattern": one.pattern,
+                    "definition": one.definition,
+                    "priority": one.priority,
+                    "apply-to": one.apply_to,
+                },
+            }
+            for one in topology.policies()
+            if one.is_operator
+        ]
+        if topology.vhost.limits:
+            limits = topology.vhost.limits
+            found.append(
+                {"vhost": vhost, "component": VHOST_LIMITS, "name": LIMITS, "value": limits}
+            )
+        return found
+
+    async def list_global(self, _: Call) -> HttpResponse:
+        """Return the settings of the node."""
+        found = sorted(self._change.global_parameters(), key=lambda one: one.name)
+        return answers.json_response([{"name": one.name, "value": one.value} for one in found])
+
+    async def get_global(self, call: Call) -> HttpResponse:
+        """Return one setting of the node."""
+        found = self._global(call)
+        return answers.json_response({"name": found.name, "value": found.value})
+
+    async def put_global(self, call: Call) -> HttpResponse:
+        """Set a setting of the node."""
+        name = call.name("name")
+        is_new = all(one.name != name for one in self._change.global_parameters())
+        value = call.body("value")["value"]
+        await self._change.put_global_parameter(GlobalParameter(name=name, value=value))
+        return answers.put(is_new=is_new)
+
+    async def delete_global(self, call: Call) -> HttpResponse:
+        """Clear a setting of the node."""
+        await self._change.remove_global_parameter(self._global(call))
+        return answers.done()
+
+    def _global(self, call: Call) -> GlobalParameter:
+        for one in self._change.global_parameters():
+            if one.name == call.name("name"):
+                return one
+        raise answers.not_found()
+
+    # Definitions.
+
+    async def export(self, call: Call) -> HttpResponse:
+        """Return all definitions, or those in one virtual host."""
+        vhost = call.vhost
+        if vhost is not None and vhost not in self._served.vhosts:
+            raise answers.bad_request("vhost_not_found")
+        file = await self._change.export(vhost)
+        told = msgspec.json.decode(definitions_codec.encode(file), type=dict[str, object])
+        if vhost is None:
+            told |= {"product_name": PRODUCT, "product_version": told["rabbit_version"]}
+        return answers.json_response(told)
+
+    async def take(self, call: Call) -> HttpResponse:
+        """Take definitions."""
+        vhost = call.vhost
+        if vhost is not None:
+            self._in_vhost(call)
+        try:
+            file = definitions_codec.decode(_upload(call))
+        except WireError as error:
+            raise answers.bad_request(str(error)) from error
+        await self._change.take(file, vhost)
+        return answers.done()
+
+
+def _policy_name(one: Policy) -> str:
+    return one.name
+
+
+def _policy(one: Policy) -> Json:
+    return {
+        "vhost": one.vhost,
+        "name": one.name,
+        "pattern": one.pattern,
+        "apply-to": one.apply_to,
+        "definition": one.definition,
+        "priority": one.priority,
+    }
+
+
+def _check_priority(body: Mapping[str, object]) -> None:
+    value = body.get("priority", 0)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        told = f'<<"{value}">>' if isinstance(value, str) else str(value)
+        told = escape(told, quote=False)
+        raise answers.bad_request(
+            f"Validation failed\n\npriority should be a number, actually was {told}\n"
+        )
+
+
+def _policy_definition(name: str, body: Mapping[str, object]) -> PolicyDefinition:
+    _check_priority(body)
+    known = {
+        member: body[member]
+        for member in ("pattern", "definition", "apply-to", "priority")
+        if member in body
+    }
+    try:
+        return msgspec.convert({**known, "name": name}, PolicyDefinition)
+    except msgspec.ValidationError as error:
+        raise answers.bad_request(str(error)) from error
+
+
+def _upload(call: Call) -> bytes:
+    """Return the JSON of an upload; refuse what is none."""
+    try:
+        msgspec.json.decode(call.raw())
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise answers.bad_request("failed_to_parse_json") from error
+    return call.raw()

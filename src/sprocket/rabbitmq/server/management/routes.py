@@ -1,0 +1,24 @@
+"""One route of the API: a method and a path, who may ask it, and what answers."""
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from sprocket.rabbitmq.server.management.callers import Level
+from sprocket.rabbitmq.server.management.calls import Call
+from sprocket.runtime.http import HttpResponse
+
+Handler = Callable[[Call], Awaitable[HttpResponse]]
+
+
+class ApiRoute(NamedTuple):
+    """See the head of the module; parts of the path in braces stand for names."""
+
+    method: str
+    path: tuple[str, ...]
+    level: Level
+    handle: Handler
+
+
+def route(method: str, path: str, level: Level, handle: Handler) -> ApiRoute:
+    """Return a route; its path is without `/api/`."""
+    return ApiRoute(method, tuple(path.split("/")), level, handle)

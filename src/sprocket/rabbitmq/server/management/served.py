@@ -1,0 +1,151 @@
+"""What the API tells and changes: the services of the node, and facts about it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sprocket.base.clock import Clock
+from sprocket.base.place import Place
+from sprocket.rabbitmq.broker.access import Users
+from sprocket.rabbitmq.broker.administration import Administration
+from sprocket.rabbitmq.broker.broker import AmqpBroker
+from sprocket.rabbitmq.broker.channels import BrokerChannel
+from sprocket.rabbitmq.broker.topology import Vhosts
+from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
+from sprocket.rabbitmq.model.counts import DeliveryCounts, PublishCounts
+from sprocket.rabbitmq.server.alarms import Alarms
+from sprocket.rabbitmq.server.management.answers import not_found
+from sprocket.rabbitmq.server.management.callers import Caller
+from sprocket.rabbitmq.server.management.rates import Rates
+from sprocket.rabbitmq.server.tenancy import UserEntrance, VhostTenancy
+
+
+class Listener(NamedTuple):
+    """A port that is listened on."""
+
+    protocol: str
+    """RabbitMQ's word, such as `amqp`."""
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeFacts:
+    """What does not change while the node runs."""
+
+    name: str
+    cluster: str
+    listeners: Sequence[Listener]
+    disk_free_bytes_min: int
+    mechanisms: Sequence[str]
+    started_at: float
+    """Of the clock that only rises."""
+
+
+class ServedChannel(NamedTuple):
+    """A channel of somebody who is connected."""
+
+    tenancy: VhostTenancy
+    number: int
+    channel: BrokerChannel
+
+    @property
+    def name(self) -> str:
+        """What RabbitMQ calls it."""
+        return f"{connection_name(self.tenancy)} ({self.number})"
+
+
+class Counted(NamedTuple):
+    """What was counted for a virtual host, or for all."""
+
+    published: PublishCounts
+    deliveries: DeliveryCounts
+
+
+class Served:
+    """See the head of the module.
+
+    Args:
+        broker: Its services are taken from it.
+        administration: Changes things.
+        entrance: Knows who is in.
+        alarms: What is low.
+        facts: About the node.
+        place: Where it keeps its files, and the clock.
+
+    Threads: event loop only.
+    """
+
+    def __init__(
+        self,
+        broker: AmqpBroker,
+        administration: Administration,
+        entrance: UserEntrance,
+        alarms: Alarms,
+        facts: NodeFacts,
+        place: Place,
+    ) -> None:
+        self.administration = administration
+        self.entrance = entrance
+        self.alarms = alarms
+        self.facts = facts
+        self.place = place
+        self.users: Users = broker.users
+        self.topologies: Vhosts = broker.topologies
+        self.vhosts: Mapping[str, VhostBroker] = broker.vhosts
+        self.clock: Clock = place.clock
+        self.rates = Rates(place.clock)
+
+    def vhost(self, name: str | None) -> VhostBroker:
+        """Return a virtual host that runs. Raises ApiError."""
+        found = None if name is None else self.vhosts.get(name)
+        if found is None:
+            raise not_found()
+        return found
+
+    def entered(self, caller: Caller) -> list[VhostBroker]:
+        """Return the virtual hosts that somebody may enter, by name."""
+        return [self.vhosts[name] for name in sorted(self.vhosts) if caller.may_enter(name)]
+
+    def seen(self, caller: Caller) -> list[VhostBroker]:
+        """Return the virtual hosts that somebody is told of, by name."""
+        return [self.vhosts[name] for name in sorted(self.vhosts) if caller.may_see(name)]
+
+    def some(self, caller: Caller, vhost: str | None) -> list[VhostBroker]:
+        """Return one virtual host if it is named, else all that somebody may enter."""
+        return self.entered(caller) if vhost is None else [self.vhost(vhost)]
+
+    def tenancies(self, caller: Caller, vhost: str | None = None) -> list[VhostTenancy]:
+        """Return the connections that somebody is told of: all, or its own."""
+        return [
+            one
+            for one in self.entrance.tenancies()
+            if (vhost is None or one.vhost.name == vhost)
+            and (caller.is_monitor or one.user.name == caller.name)
+        ]
+
+    def channels(self, tenancies: Sequence[VhostTenancy]) -> Iterator[ServedChannel]:
+        """Give the channels of some connections."""
+        for tenancy in tenancies:
+            for one in tenancy.channels():
+                yield ServedChannel(tenancy, one.number, one.channel)
+
+    def counted(self, vhosts: Sequence[VhostBroker]) -> Counted:
+        """Return what channels of some virtual hosts have counted, those that are closed too."""
+        wanted = {one.name for one in vhosts}
+        found = Counted(PublishCounts(), DeliveryCounts())
+        for vhost in vhosts:
+            found.published.add(vhost.past_published)
+            found.deliveries.add(vhost.past_deliveries)
+        for tenancy in self.entrance.tenancies():
+            if tenancy.vhost.name in wanted:
+                for one in tenancy.channels():
+                    found.published.add(one.channel.published_counts)
+                    found.deliveries.add(one.channel.delivery_counts)
+        return found
+
+
+def connection_name(tenancy: VhostTenancy) -> str:
+    """Return what RabbitMQ calls a connection: both ends of it."""
+    peer = tenancy.session.peer
+    return f"{peer.address} -> {peer.local_address}"

@@ -1,0 +1,399 @@
+"""Users, virtual hosts, permissions and limits."""
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from sprocket.base.errors import RequestRefused
+from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
+from sprocket.rabbitmq.codec.definitions import UserDefinition, VhostDefinition, VhostMetadata
+from sprocket.rabbitmq.model.user import TopicPermission, User, VhostPermission
+from sprocket.rabbitmq.server.management import answers, views
+from sprocket.rabbitmq.server.management.answers import Json
+from sprocket.rabbitmq.server.management.callers import Level
+from sprocket.rabbitmq.server.management.calls import Call, text
+from sprocket.rabbitmq.server.management.pages import (
+    Listed,
+    chosen,
+    in_slices,
+    listed,
+    query_columns,
+)
+from sprocket.rabbitmq.server.management.routes import ApiRoute, route
+from sprocket.rabbitmq.server.management.served import Served
+from sprocket.runtime.http import HttpResponse
+
+
+class TenantRoutes:
+    """See the head of the module."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+        self._change = served.administration
+
+    def routes(self) -> Sequence[ApiRoute]:
+        """Return the routes."""
+        boss = Level.ADMINISTRATOR
+        vhost, user = "vhosts/{vhost}", "users/{user}"
+        permission, topic = "permissions/{vhost}/{user}", "topic-permissions/{vhost}/{user}"
+        return [
+            route("GET", "whoami", Level.USER, self.whoami),
+            route("GET", "users", boss, self.list_users),
+            route("GET", "users/without-permissions", boss, self.list_users_without),
+            route("POST", "users/bulk-delete", boss, self.delete_users),
+            route("GET", user, boss, self.get_user),
+            route("PUT", user, boss, self.put_user),
+            route("DELETE", user, boss, self.delete_user),
+            route("GET", f"{user}/permissions", boss, self.list_permissions),
+            route("GET", f"{user}/topic-permissions", boss, self.list_topics),
+            route("GET", "user-limits", boss, self.list_user_limits),
+            route("GET", "user-limits/{user}", boss, self.list_user_limits),
+            route("PUT", "user-limits/{user}/{limit}", boss, self.put_user_limit),
+            route("DELETE", "user-limits/{user}/{limit}", boss, self.clear_user_limit),
+            route("GET", "vhosts", Level.USER, self.list_vhosts),
+            route("GET", vhost, boss, self.get_vhost),
+            route("PUT", vhost, boss, self.put_vhost),
+            route("DELETE", vhost, boss, self.delete_vhost),
+            route("GET", f"{vhost}/permissions", boss, self.list_permissions),
+            route("GET", f"{vhost}/topic-permissions", boss, self.list_topics),
+            route("GET", "vhost-limits", Level.USER, self.list_vhost_limits),
+            route("GET", "vhost-limits/{vhost}", Level.SEES_VHOST, self.list_vhost_limits),
+            route("PUT", "vhost-limits/{vhost}/{limit}", boss, self.put_vhost_limit),
+            route("DELETE", "vhost-limits/{vhost}/{limit}", boss, self.clear_vhost_limit),
+            route("GET", "permissions", boss, self.list_permissions),
+            route("GET", permission, boss, self.get_permission),
+            route("PUT", permission, boss, self.put_permission),
+            route("DELETE", permission, boss, self.delete_permission),
+            route("GET", "topic-permissions", boss, self.list_topics),
+            route("GET", topic, boss, self.get_topics),
+            route("PUT", topic, boss, self.put_topic),
+            route("DELETE", topic, boss, self.delete_topics),
+        ]
+
+    # Users.
+
+    async def whoami(self, call: Call) -> HttpResponse:
+        """Return who asks."""
+        return answers.json_response({"name": call.caller.name, "tags": call.caller.user.tags})
+
+    async def list_users(self, call: Call) -> HttpResponse:
+        """Return all users."""
+        return await self._told_users(list(self._served.users), call)
+
+    async def list_users_without(self, call: Call) -> HttpResponse:
+        """Return the users that may enter no virtual host."""
+        some = {one.user for one in self._served.users.permissions()}
+        found = [one for one in self._served.users if one.name not in some]
+        return await self._told_users(found, call)
+
+    async def get_user(self, call: Call) -> HttpResponse:
+        """Return one user."""
+        return answers.json_response(_user(self._user(call)))
+
+    async def put_user(self, call: Call) -> HttpResponse:
+        """Add or replace a user."""
+        given = _user_definition(call.name("user"), call.body())
+        return answers.put(is_new=await self._change.put_user(given))
+
+    async def delete_user(self, call: Call) -> HttpResponse:
+        """Delete a user."""
+        if not await self._change.remove_user(call.name("user")):
+            raise answers.not_found()
+        return answers.done()
+
+    async def delete_users(self, call: Call) -> HttpResponse:
+        """Delete several users."""
+        names = call.body("users")["users"]
+        if not isinstance(names, list):
+            raise answers.bad_request(["not_a_list", "users"])
+        for name in names:
+            if not isinstance(name, str) or not await self._change.remove_user(name):
+                raise answers.bad_request(["no_such_user", name])
+        return answers.done()
+
+    async def list_user_limits(self, call: Call) -> HttpResponse:
+        """Return the limits of users that have any."""
+        named = self._user(call) if "user" in call.names else None
+        some = list(self._served.users) if named is None else [named]
+        found = [{"user": one.name, "value": one.limits} for one in some if one.limits]
+        return answers.json_response(sorted(found, key=lambda one: str(one["user"])))
+
+    async def put_user_limit(self, call: Call) -> HttpResponse:
+        """Set one limit of a user."""
+        user, name = self._limited_user(call), call.name("limit")
+        value = call.body("value")["value"]
+        if isinstance(value, bool) or not isinstance(value, int):
+            told = f'<<"{value}">>' if isinstance(value, str) else str(value)
+            raise answers.bad_request(f"{name} should be a number, actually was {told}")
+        await self._change.limit_user(user.name, {**user.limits, name: value})
+        return answers.done()
+
+    async def clear_user_limit(self, call: Call) -> HttpResponse:
+        """Take one limit of a user away."""
+        user, name = self._limited_user(call), call.name("limit")
+        left = {one: value for one, value in user.limits.items() if one != name}
+        await self._change.limit_user(user.name, left)
+        return answers.done()
+
+    def _user(self, call: Call) -> User:
+        found = self._served.users.get(call.name("user"))
+        if found is None:
+            raise answers.not_found()
+        return found
+
+    def _limited_user(self, call: Call) -> User:
+        found = self._served.users.get(call.name("user"))
+        if found is None:
+            raise answers.bad_request(["no_such_user", call.name("user")])
+        return found
+
+    async def _told_users(self, users: Sequence[User], call: Call) -> HttpResponse:
+        what = Listed(users, lambda one: (one.name,), lambda one: one.name, _user)
+        return answers.json_response(await listed(what, call.query, self._served.clock))
+
+    # Virtual hosts.
+
+    async def list_vhosts(self, call: Call) -> HttpResponse:
+        """Return the virtual hosts that the user is told of."""
+        what = Listed(
+            self._served.seen(call.caller),
+            lambda one: (one.name,),
+            lambda one: one.name,
+            self._vhost_view,
+        )
+        return answers.json_response(await listed(what, call.query, self._served.clock))
+
+    async def get_vhost(self, call: Call) -> HttpResponse:
+        """Return one virtual host."""
+        view = self._vhost_view(self._served.vhost(call.vhost))
+        return answers.json_response(chosen(view, query_columns(call.query)))
+
+    async def put_vhost(self, call: Call) -> HttpResponse:
+        """Make a virtual host, in which its maker may do everything; or change one."""
+        body, name = call.body(), call.name("vhost")
+        given = VhostDefinition(name=name, metadata=_metadata(body))
+        is_new = await self._change.make_vhost(given)
+        if is_new:
+            anything = ".*"
+            await self._change.allow(
+                VhostPermission(
+                    user=call.caller.name,
+                    vhost=name,
+                    configure=anything,
+                    write=anything,
+                    read=anything,
+                )
+            )
+        return answers.put(is_new=is_new)
+
+    async def delete_vhost(self, call: Call) -> HttpResponse:
+        """Delete a virtual host."""
+        if not await self._change.remove_vhost(call.name("vhost")):
+            raise answers.not_found()
+        return answers.done()
+
+    async def list_vhost_limits(self, call: Call) -> HttpResponse:
+        """Return the limits of virtual hosts that have any."""
+        served = self._served
+        some = served.seen(call.caller) if call.vhost is None else [served.vhost(call.vhost)]
+        found = [
+            {"vhost": one.name, "value": one.topology.vhost.limits}
+            for one in some
+            if one.topology.vhost.limits
+        ]
+        return answers.json_response(found)
+
+    async def put_vhost_limit(self, call: Call) -> HttpResponse:
+        """Set one limit of a virtual host."""
+        limits = self._limits(call)
+        value = call.body("value")["value"]
+        await self._change.limit_vhost(call.name("vhost"), {**limits, call.name("limit"): value})
+        return answers.done()
+
+    async def clear_vhost_limit(self, call: Call) -> HttpResponse:
+        """Take one limit of a virtual host away."""
+        limits = self._limits(call)
+        left = {name: value for name, value in limits.items() if name != call.name("limit")}
+        await self._change.limit_vhost(call.name("vhost"), left)
+        return answers.done()
+
+    def _limits(self, call: Call) -> Mapping[str, int]:
+        found = self._served.vhosts.get(call.name("vhost"))
+        if found is None:
+            raise answers.vhost_not_found()
+        return found.topology.vhost.limits
+
+    def _vhost_view(self, one: VhostBroker) -> Json:
+        served, vhost = self._served, one.topology.vhost
+        description, tags = vhost.description or "", vhost.tags
+        view: dict[str, object] = {
+            "name": vhost.name,
+            "description": description,
+            "tags": tags,
+            "default_queue_type": vhost.default_queue_type or "undefined",
+            "metadata": {"description": description, "tags": tags},
+            "tracing": False,
+            "cluster_state": {served.facts.name: "running"},
+        }
+        if one.topology.queue_count:
+            totals = views.queue_totals(one.queues)
+            view |= served.rates.told(("vhost", one.name), totals)
+        counted = served.counted([one])
+        counts = {
+            **views.publish_stats(counted.published),
+            **views.delivery_stats(counted.deliveries),
+        }
+        if any(counts.values()):
+            view["message_stats"] = served.rates.told(("vhost stats", one.name), counts)
+        return view
+
+    # Permissions.
+
+    async def list_permissions(self, call: Call) -> HttpResponse:
+        """Return all permissions, those of a user, or those in a virtual host."""
+        return await self._some(self._served.users.permissions(), call)
+
+    async def list_topics(self, call: Call) -> HttpResponse:
+        """Return all rules about routing keys, those of a user, or those in a virtual host."""
+        return await self._some(self._served.users.topic_permissions(), call)
+
+    async def get_permission(self, call: Call) -> HttpResponse:
+        """Return what a user may do in a virtual host."""
+        return answers.json_response(self._permissions(call)[0])
+
+    async def put_permission(self, call: Call) -> HttpResponse:
+        """Set what a user may do in a virtual host."""
+        body = call.body("configure", "write", "read")
+        user, vhost = self._user_in_vhost(call)
+        is_new = not self._served.users.has_permission(user, vhost)
+        given = VhostPermission(
+            user=user,
+            vhost=vhost,
+            configure=text(body, "configure"),
+            write=text(body, "write"),
+            read=text(body, "read"),
+        )
+        await self._allow(given)
+        return answers.put(is_new=is_new)
+
+    async def delete_permission(self, call: Call) -> HttpResponse:
+        """Take a user's permission in a virtual host away."""
+        self._permissions(call)
+        await self._change.forbid(call.name("user"), call.name("vhost"))
+        return answers.done()
+
+    async def get_topics(self, call: Call) -> HttpResponse:
+        """Return a user's rules about routing keys in a virtual host."""
+        return answers.json_response(self._topics(call))
+
+    async def put_topic(self, call: Call) -> HttpResponse:
+        """Set which routing keys a user may use with an exchange."""
+        body = call.body("exchange", "write", "read")
+        user, vhost = self._user_in_vhost(call)
+        is_new = not self._rules(user, vhost)
+        given = TopicPermission(
+            user=user,
+            vhost=vhost,
+            exchange=text(body, "exchange"),
+            write=text(body, "write"),
+            read=text(body, "read"),
+        )
+        await self._allow(given)
+        return answers.put(is_new=is_new)
+
+    async def delete_topics(self, call: Call) -> HttpResponse:
+        """Take a user's rules about routing keys in a virtual host away."""
+        self._topics(call)
+        await self._change.clear_topics(call.name("user"), call.name("vhost"))
+        return answers.done()
+
+    async def _allow(self, given: VhostPermission | TopicPermission) -> None:
+        try:
+            await self._change.allow(given)
+        except RequestRefused as refusal:
+            raise answers.bad_request(refusal.remark) from refusal
+
+    def _user_in_vhost(self, call: Call) -> tuple[str, str]:
+        user, vhost = call.name("user"), call.name("vhost")
+        if self._served.users.get(user) is None or vhost not in self._served.vhosts:
+            raise answers.bad_request("vhost_or_user_not_found")
+        return user, vhost
+
+    def _permissions(self, call: Call) -> list[VhostPermission]:
+        user, vhost = call.name("user"), call.name("vhost")
+        every = self._served.users.permissions()
+        found = [one for one in every if one.user == user and one.vhost == vhost]
+        if not found:
+            raise answers.not_found()
+        return found
+
+    def _rules(self, user: str, vhost: str) -> list[TopicPermission]:
+        every = self._served.users.topic_permissions()
+        return [one for one in every if one.user == user and one.vhost == vhost]
+
+    def _topics(self, call: Call) -> list[TopicPermission]:
+        found = self._rules(call.name("user"), call.name("vhost"))
+        if not found:
+            raise answers.not_found()
+        return found
+
+    async def _some(
+        self, every: Iterable[VhostPermission] | Iterable[TopicPermission], call: Call
+    ) -> HttpResponse:
+        if call.vhost is not None:
+            self._served.vhost(call.vhost)
+        if "user" in call.names:
+            self._user(call)
+        user = call.name("user") if "user" in call.names else None
+        found = sorted(
+            (one for one in every if call.vhost in (None, one.vhost) and user in (None, one.user)),
+            key=lambda one: (one.vhost, one.user),
+        )
+        told = await in_slices(found, lambda one: one, self._served.clock)
+        return answers.json_response(told)
+
+
+def _user(one: User) -> Json:
+    return views.user(one, base64.b64encode(one.password_hash).decode())
+
+
+def _user_definition(name: str, body: Mapping[str, object]) -> UserDefinition:
+    if "password" in body and "password_hash" in body:
+        raise answers.bad_request("both_password_and_password_hash_are_provided")
+    tags = body.get("tags", body.get("administrator"))
+    if tags is None:
+        raise answers.bad_request("tags_not_present")
+    if isinstance(tags, list):
+        tags = tuple(tags)
+    elif tags is True or tags is False:
+        tags = "administrator" if tags else ""
+    hashed = body.get("password_hash")
+    if isinstance(hashed, str):
+        try:
+            base64.b64decode(hashed, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise answers.bad_request(["not_base64", hashed]) from error
+    known = {"name": name, "tags": tags}
+    for member in ("password", "password_hash", "hashing_algorithm", "limits"):
+        if member in body:
+            known[member] = body[member]
+    try:
+        return msgspec.convert(known, UserDefinition)
+    except msgspec.ValidationError as error:
+        raise answers.bad_request(str(error)) from error
+
+
+def _metadata(body: Mapping[str, object]) -> VhostMetadata:
+    tags = body.get("tags", [])
+    if isinstance(tags, str):
+        tags = [tag.strip() for tag in tags.split(",") if tag.strip()]
+    known: dict[str, object] = {"description": body.get("description", ""), "tags": tags}
+    default = body.get("default_queue_type", body.get("defaultqueuetype"))
+    if default not in (None, "", "undefined"):
+        known["default_queue_type"] = default
+    try:
+        return msgspec.convert(known, VhostMetadata)
+    except msgspec.ValidationError as error:
+        raise answers.bad_request(str(error)) from error

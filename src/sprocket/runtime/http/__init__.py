@@ -1,0 +1,15 @@
+"""HTTP/1.1 for what a program serves beside its own protocol: administration, metrics.
+
+`HttpConnection` reads and writes without I/O, `h11` doing the protocol; `HttpServer` has requests
+handled one after the other, each in a task of its own, on connections that the TCP driver carries.
+"""
+
+from sprocket.runtime.http.connection import (
+    HttpConnection,
+    HttpFailure,
+    HttpRequest,
+    HttpResponse,
+)
+from sprocket.runtime.http.server import HttpServer
+
+__all__ = ["HttpConnection", "HttpFailure", "HttpRequest", "HttpResponse", "HttpServer"]

@@ -1,0 +1,95 @@
+"""What a port of HTTP is listened on with: each request is handled in a task.
+
+    event ── task: handle ── answer ── what was read meanwhile
+
+A connection is not read while a request of it is handled.
+"""
+
+from collections.abc import Awaitable, Callable
+from email.utils import formatdate
+
+from sprocket.base import log
+from sprocket.base.clock import Clock
+from sprocket.runtime.driver import Peer
+from sprocket.runtime.http.connection import (
+    BodyLimit,
+    Continue,
+    Event,
+    HttpConnection,
+    HttpFailure,
+    HttpRequest,
+    HttpResponse,
+)
+from sprocket.runtime.tasks import Tasks
+
+Handle = Callable[[HttpRequest, Peer], Awaitable[HttpResponse]]
+
+_log = log.get_logger(__name__)
+
+
+class HttpServer:
+    """See the head of the module; `connection` is the factory, `on_event` the handler.
+
+    Args:
+        handle: Answers requests; what it raises is answered with 500, and logged.
+        body_limit: Says how large a body may be, by the headers before it.
+        clock: Of the machine.
+
+    Threads: event loop only.
+    """
+
+    def __init__(self, handle: Handle, body_limit: BodyLimit, clock: Clock) -> None:
+        self._handle = handle
+        self._body_limit = body_limit
+        self._clock = clock
+        self._tasks = Tasks("http")
+
+    def connection(self) -> HttpConnection:
+        """Return what reads a new client."""
+        return HttpConnection(self._body_limit)
+
+    def on_event(self, peer: Peer, event: Event) -> None:
+        """Handle what a client has sent."""
+        match event:
+            case HttpRequest():
+                peer.stop_reading()
+                self._tasks.spawn(self._serve(peer, event), event.method)
+            case HttpFailure():
+                _log.info("a request cannot be read", peer=peer.address, why=event.why)
+                assert isinstance(peer.connection, HttpConnection)
+                if peer.connection.can_answer:
+                    self._answer(peer, HttpResponse(status=event.status))
+                peer.close()
+            case Continue():
+                peer.send([event.octets])
+
+    async def stop(self) -> None:
+        """End what is under way; whoever waits for it is not answered."""
+        await self._tasks.close()
+
+    async def _serve(self, peer: Peer, request: HttpRequest) -> None:
+        try:
+            response = await self._handle(request, peer)
+        except Exception:  # the client is told, and others are served
+            _log.exception("a request failed", method=request.method, target=request.target)
+            response = HttpResponse(status=500)
+        if not peer.is_open:
+            return
+        assert isinstance(peer.connection, HttpConnection)
+        self._answer(peer, response)
+        if peer.connection.is_over:
+            peer.close()
+            return
+        peer.start_reading()
+        for event in peer.connection.read_on():
+            self.on_event(peer, event)
+
+    def _answer(self, peer: Peer, response: HttpResponse) -> None:
+        assert isinstance(peer.connection, HttpConnection)
+        now = formatdate(self._clock.now_ms() / 1000, usegmt=True)
+        dated = HttpResponse(
+            status=response.status,
+            headers={"date": now, **response.headers},
+            body=response.body,
+        )
+        peer.send([peer.connection.answer(dated)])
