@@ -253,6 +253,7 @@ MAY_NEED_NUMPY = (
     "rabbitmq.codec.columns",
     "rabbitmq.codec.index",
     "rabbitmq.server.handlers",
+    "rabbitmq.server.management",
     "rabbitmq.server.tenancy",
     "rabbitmq.store",
     "rocketmq.broker",

@@ -43,7 +43,7 @@ LIMITS: Final = "limits"
 """The one parameter of the component `vhost-limits`."""
 
 
-class Connections(Protocol):
+class ConnectedClients(Protocol):
     """Who is connected."""
 
     def close_user(self, user: str, why: str) -> None:
@@ -80,7 +80,7 @@ class Administration:
         definitions: Definitions,
         vhosts: Mapping[str, VhostBroker],
         changes: VhostChanges,
-        connections: Connections,
+        connections: ConnectedClients,
         clock: Clock,
     ) -> None:
         self._table = table
