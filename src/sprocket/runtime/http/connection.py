@@ -76,7 +76,7 @@ class HttpConnection:
 
     def receive(self, data: bytes) -> Sequence[Event]:
         """Take bytes and return what they complete: one request at most."""
-        if self._is_failed:
+        if self._is_failed or not data:  # nothing means the end to h11
             return ()
         self._h11.receive_data(data)
         return self.read_on()
@@ -122,9 +122,7 @@ class HttpConnection:
     @property
     def is_over(self) -> bool:
         """Whether nothing comes after the last answer."""
-        return self._is_failed or (
-            self._h11.our_state is not h11.DONE and (self._h11.our_state is not h11.IDLE)
-        )
+        return self._is_failed or self._h11.our_state in (h11.MUST_CLOSE, h11.CLOSED, h11.ERROR)
 
     @property
     def can_answer(self) -> bool:
