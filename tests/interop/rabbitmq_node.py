@@ -78,9 +78,11 @@ class RabbitNode:
         self._home = root / "usr/lib/rabbitmq/lib/rabbitmq_server-3.10.8"
         self._epmd_port = peers.free_port()
         if has_api:
-            settings += f"management.tcp.ip = 127.0.0.1\nmanagement.tcp.port = {self.api_port}\n"
+            for name, api in (("management", self.api_port), ("prometheus", peers.free_port())):
+                settings += f"{name}.tcp.ip = 127.0.0.1\n{name}.tcp.port = {api}\n"
         folder.mkdir(parents=True)
-        (folder / "plugins").write_text("[rabbitmq_management].\n" if has_api else "[].\n")
+        plugins = "[rabbitmq_management,rabbitmq_prometheus].\n" if has_api else "[].\n"
+        (folder / "plugins").write_text(plugins)
         (folder / "rabbitmq.conf").write_text(settings)
         self._environment = {
             **os.environ,
@@ -115,6 +117,12 @@ class RabbitNode:
         self.stop()
         self._epmd.terminate()
         self._epmd.wait()
+
+    @property
+    def rabbitmqadmin(self) -> Path:
+        """The program that comes with the HTTP API."""
+        plugin = self._home / "plugins" / "rabbitmq_management-3.10.8"
+        return plugin / "priv" / "www" / "cli" / "rabbitmqadmin"
 
     @property
     def vhosts(self) -> Path:

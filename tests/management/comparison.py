@@ -191,7 +191,12 @@ def ask(session: requests.Session, base: str, step: Step) -> Answer:
     data = step.body if step.body is None or isinstance(step.body, str) else json.dumps(step.body)
     try:
         found = session.request(
-            step.method, base + step.path, data=data, auth=step.user, timeout=TIMEOUT_SECONDS
+            step.method,
+            base + step.path,
+            data=data,
+            headers={} if data is None else {"content-type": "application/json"},
+            auth=step.user,
+            timeout=TIMEOUT_SECONDS,
         )
     except requests.ConnectionError:
         return Answer(0, {}, "")

@@ -45,3 +45,17 @@ def test_who_was_kept_reads_on_once() -> None:
     pressure.weigh(0)
     pressure.weigh(0)
     assert (kept.count, gone.count) == (1, 0)
+
+
+def test_shares_are_weighed_together() -> None:
+    """One that has nothing waiting does not hide what waits for another."""
+    whole = Pressure(100, 10)
+    one, other = whole.share(), whole.share()
+    one.weigh(60)
+    other.weigh(0)
+    assert one.is_high
+    assert other.is_high
+    other.weigh(40)
+    assert whole.is_full
+    one.weigh(0)
+    assert not whole.is_high

@@ -10,6 +10,9 @@ import pika.exceptions
 import pytest
 import requests
 
+from sprocket.base.disk import RealDisk
+from sprocket.rabbitmq.model.vhost import RemovedVhost, Vhost
+from sprocket.rabbitmq.store.metadata_table import MetadataTable
 from sprocket.testing.local_amqp import LocalAmqp
 
 pytestmark = pytest.mark.slow
@@ -88,6 +91,25 @@ def test_what_was_changed_is_there_after_a_power_cut(
     limits = requests.get(base + "/vhost-limits", auth=guest, timeout=60).json()
     assert limits == [{"vhost": "stays", "value": {"max-queues": 7}}]
     assert broker.message_count("q", "stays") == 1
+
+
+def test_files_of_a_deleted_vhost_go_at_the_next_start(tmp_path: Path) -> None:
+    """The process was killed before they did: old messages are in no new virtual host."""
+    node = str(tmp_path / "node")
+    with LocalAmqp(node) as broker:
+        made = requests.put(f"{broker.http_url}/vhosts/v", auth=("guest", "guest"), timeout=60)
+        assert made.status_code == 201
+    vhosts = tmp_path / "node" / "rabbitmq" / "msg_stores" / "vhosts"
+    names = {path.name for path in vhosts.iterdir()}
+    table = MetadataTable(RealDisk(), str(tmp_path / "node" / "rabbitmq"))
+    table.write(gone=table.of_node(Vhost)[1:], put=[RemovedVhost(name="v")])
+    table.close()
+    with LocalAmqp(node):
+        assert len({path.name for path in vhosts.iterdir()}) == len(names) - 1
+    table = MetadataTable(RealDisk(), str(tmp_path / "node" / "rabbitmq"))
+    assert [one.name for one in table.of_node(Vhost)] == ["/"]
+    assert table.of_node(RemovedVhost) == []
+    table.close()
 
 
 def test_a_deleted_user_is_sent_away(ask: Ask, connect: Connect) -> None:
