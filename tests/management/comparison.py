@@ -150,7 +150,7 @@ KNOWN = [
         "RabbitMQ's are some seconds old, and count the API's own connections",
     ),
     Known("GET /overview", r"\.queue_totals\..*", "a column may be a part of the totals"),
-    Known("GET /(nodes|cluster-name)", r".*\.name", "each has its own"),
+    Known("GET /(nodes|cluster-name/?)", r".*\.name", "each has its own"),
     Known("GET /nodes", r".*\.cluster_links\[\]", "there is no cluster"),
     Known(
         "GET /(extensions|feature-flags|global-parameters)",

@@ -315,6 +315,8 @@ STEPS: list[Step] = [
     get("/exchanges?page=1&page_size=1&columns=name"),
     get("/queues?disable_stats=true&enable_queue_totals=true"),
     get("/overview"),
+    get("/cluster-name/"),
+    get("/queues//"),
     get("/overview?columns=node,queue_totals.messages"),
     get("/nodes"),
     get("/nodes/missing@host"),

@@ -86,8 +86,9 @@ class Call:
 
 
 def split_target(target: str) -> tuple[list[str], dict[str, str]]:
-    """Return the parts of a path, decoded, and its query."""
+    """Return the parts of a path, decoded, and its query; one slash at the end counts as none."""
     path, _, query = target.partition("?")
+    path = path.removesuffix("/")
     parts = [unquote(part, errors="surrogateescape") for part in path.split("/")[1:]]
     return parts, dict(parse_qsl(query, keep_blank_values=True, errors="surrogateescape"))
 
