@@ -48,6 +48,7 @@ GET = method(1, methods.BasicGet(0, "plain", True))
 OWN = method(1, methods.QueueDeclare(0, "plain", False, False, True, False, False, NO_FIELDS))
 """The same, for one connection alone."""
 BYE = method(0, methods.ConnectionClose(200, "bye", 0, 0))
+GONE = method(0, methods.ConnectionCloseOk())
 
 
 @pytest.fixture
@@ -170,8 +171,8 @@ async def _use(port: int, declare: bytes) -> None:
     async with asyncio.timeout(SECONDS_MAX):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(OPENING + declare + message(1, b"whole", "plain", exchange="") + GET + BYE)
-        data = await reader.read()
-        writer.close()
+        data = await reader.readuntil(GONE)
+        writer.close()  # which the server leaves to its clients
     told = [type(one) for _, one in heard(data)]
     assert told[3:] == [
         methods.ChannelOpenOk,
