@@ -1,15 +1,11 @@
-"""The broker that commands talk to: the options that say where it is, and what it may answer."""
+"""The broker that commands talk to: the options that say where it is."""
 
-from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-
-from sprocket.base.errors import BrokerRefused, ClientError
-from sprocket.base.nearest import hint
 
 if TYPE_CHECKING:
     from sprocket.cli.remote.rabbit.management import Management
@@ -17,16 +13,7 @@ if TYPE_CHECKING:
 DEFAULT_URL = "http://127.0.0.1:15672"
 DEFAULT_USER = "guest"
 DEFAULT_PASSWORD = "guest"  # noqa: S105 - what every RabbitMQ begins with
-NOT_FOUND = 404
 _option = partial(typer.Option, rich_help_panel="Connection")
-
-
-class NoSuchResource(BrokerRefused):
-    """The broker has no queue, exchange, user or other resource of that name."""
-
-
-class ForeignAnswer(ClientError):
-    """Whoever answered does not speak the HTTP API of RabbitMQ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,19 +71,3 @@ class RabbitRemote:
         )
         self.opened.callback(found.close)
         return found
-
-
-def no_such(
-    what: str, name: str, rows: Iterable[Mapping[str, Any]], vhost: str | None = None
-) -> NoSuchResource:
-    """Return the error about a name that is not there; it suggests the nearest.
-
-    Args:
-        what: What it was to be the name of.
-        name: The name.
-        rows: What is there; each has a `name`.
-        vhost: Where; None where names are of the whole broker.
-    """
-    where = "" if vhost is None else f" in virtual host {vhost!r}"
-    known = {str(row.get("name")) for row in rows if vhost in (None, row.get("vhost", vhost))}
-    return NoSuchResource(NOT_FOUND, f"there is no {what} {name!r}{where}{hint(name, known)}")

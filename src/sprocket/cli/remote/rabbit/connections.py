@@ -4,7 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sprocket.cli.remote.rabbit.broker import NoSuchResource, RabbitRemote, no_such
+from sprocket.cli.remote.rabbit.broker import RabbitRemote
+from sprocket.cli.remote.rabbit.failures import NoSuchResource, no_such
 from sprocket.cli.remote.rabbit.queues import vhosts_named
 from sprocket.cli.remote.rabbit.shared import AnyVhost, family
 from sprocket.cli.remote.wire import over_the_wire

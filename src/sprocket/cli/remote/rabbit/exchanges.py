@@ -7,7 +7,8 @@ import typer
 
 from sprocket.base.errors import SettingsError
 from sprocket.cli.options import WithInternal, Yes
-from sprocket.cli.remote.rabbit.broker import NOT_FOUND, NoSuchResource, RabbitRemote, no_such
+from sprocket.cli.remote.rabbit.broker import RabbitRemote
+from sprocket.cli.remote.rabbit.failures import NOT_FOUND, NoSuchResource, no_such
 from sprocket.cli.remote.rabbit.queues import listed, queue_of, vhosts_named
 from sprocket.cli.remote.rabbit.shared import (
     DEFAULT_EXCHANGE,

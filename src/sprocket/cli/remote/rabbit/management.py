@@ -21,14 +21,10 @@ from sprocket.base.errors import (
     SettingsError,
 )
 from sprocket.base.units import MIB
-from sprocket.cli.remote.rabbit.broker import (
-    DEFAULT_URL,
-    NOT_FOUND,
-    ForeignAnswer,
-    NoSuchResource,
-)
+from sprocket.cli.remote.rabbit.failures import NOT_FOUND, ForeignAnswer, NoSuchResource
 
 DEFAULT_PORTS = {"http": 15672, "https": 15671}
+EXPECTED = f"http://HOST:{DEFAULT_PORTS['http']}"
 ANSWER_BYTES_MAX = 1024 * MIB
 """Of one answer; 100,000 queues with their figures are some 150 MB."""
 IDLE_SECONDS_MAX = 5.0
@@ -73,10 +69,10 @@ class Management:
             port = split.port or DEFAULT_PORTS[split.scheme]
         except (KeyError, ValueError):
             raise SettingsError(
-                f"{url!r} is no address of an HTTP API: expected {DEFAULT_URL}"
+                f"{url!r} is no address of an HTTP API: expected {EXPECTED}"
             ) from None
         if not split.hostname:
-            raise SettingsError(f"{url!r} names no host: expected {DEFAULT_URL}")
+            raise SettingsError(f"{url!r} names no host: expected {EXPECTED}")
         if split.username is not None:
             login = unquote(split.username), unquote(split.password or "")
         self.address = f"{split.scheme}://{split.hostname}:{port}"

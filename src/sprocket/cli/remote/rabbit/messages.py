@@ -13,8 +13,9 @@ from sprocket.base.errors import ClientError, SettingsError
 from sprocket.base.nearest import hint
 from sprocket.cli.options import AsJson
 from sprocket.cli.remote.produce import LINE, Given
-from sprocket.cli.remote.rabbit.broker import ForeignAnswer, RabbitRemote
+from sprocket.cli.remote.rabbit.broker import RabbitRemote
 from sprocket.cli.remote.rabbit.exchanges import exchange_of
+from sprocket.cli.remote.rabbit.failures import ForeignAnswer
 from sprocket.cli.remote.rabbit.queues import queue_of
 from sprocket.cli.remote.rabbit.shared import (
     DEFAULT_EXCHANGE,

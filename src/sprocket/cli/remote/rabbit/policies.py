@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from sprocket.base.errors import SettingsError
-from sprocket.cli.remote.rabbit.broker import NoSuchResource, RabbitRemote, no_such
+from sprocket.cli.remote.rabbit.broker import RabbitRemote
+from sprocket.cli.remote.rabbit.failures import NoSuchResource, no_such
 from sprocket.cli.remote.rabbit.queues import listed, vhosts_named
 from sprocket.cli.remote.rabbit.shared import DEFAULT_VHOST, AnyVhost, Vhost, family, json_text
 from sprocket.cli.remote.wire import over_the_wire

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sprocket.cli.options import Yes
-from sprocket.cli.remote.rabbit.broker import NoSuchResource, RabbitRemote, no_such
+from sprocket.cli.remote.rabbit.broker import RabbitRemote
+from sprocket.cli.remote.rabbit.failures import NoSuchResource, no_such
 from sprocket.cli.remote.rabbit.shared import (
     DEFAULT_VHOST,
     AnyVhost,

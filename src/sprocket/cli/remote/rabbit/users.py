@@ -9,7 +9,8 @@ import typer
 
 from sprocket.base.errors import SettingsError
 from sprocket.cli.options import Yes
-from sprocket.cli.remote.rabbit.broker import NOT_FOUND, NoSuchResource, RabbitRemote, no_such
+from sprocket.cli.remote.rabbit.broker import RabbitRemote
+from sprocket.cli.remote.rabbit.failures import NOT_FOUND, NoSuchResource, no_such
 from sprocket.cli.remote.rabbit.queues import vhosts_named
 from sprocket.cli.remote.rabbit.shared import DEFAULT_VHOST, AnyVhost, Vhost, count, family, figure
 from sprocket.cli.remote.wire import over_the_wire
