@@ -200,6 +200,7 @@ class BrokerChannel:
         self._next_tag = 1
         self._unacked = UnackedDeliveries()
         self._consumed: dict[str, ConsumedQueue] = {}
+        """By tag; where the channel has a limit, who was served last is the last."""
         self._consumer_prefetch = 0
         self._channel_prefetch = 0
         self._limited_count = 0
@@ -264,15 +265,15 @@ class BrokerChannel:
             publication: Which, and where.
             numbers: Of each of them, if there are confirms.
         """
-        messages, queues = publication.messages, publication.queues
+        messages = publication.messages
+        # One may have been deleted while the transaction was open.
+        queues = [one for one in publication.queues if not one.is_deleted]
         confirms = self._confirms
         if not queues:
             self._pass_by(publication)
         refused: set[int] = set()
         is_stored = False
         for queue in queues:
-            if queue.is_deleted:
-                continue  # while the transaction was open
             is_stored = is_stored or queue.is_durable
             try:
                 if queue.takes_all and publication.expiration_ms is None:
@@ -489,9 +490,10 @@ class BrokerChannel:
         if self._reply_key is not None and tag == self._reply_tag:
             self._end_replies()
             return
-        consumed = self._consumed.pop(tag, None)
+        consumed = self._consumed.get(tag)
         if consumed is not None:
-            consumed.queue.remove_consumer(consumed.consumer)
+            consumed.queue.remove_consumer(consumed.consumer)  # first it may get what is due
+            self._consumed.pop(tag, None)
 
     def get(
         self,
@@ -559,6 +561,8 @@ class BrokerChannel:
             self._limited_count += len(entries)
             self._unacked.add(tag, consumed, entries)
             self._note_time(tag)
+        if self._channel_prefetch:
+            self._consumed[consumer.tag] = self._consumed.pop(consumer.tag)
         self._client.deliver(consumer.tag, tag, entries)
 
     def cancelled(self, consumer: QueueConsumer) -> None:
@@ -678,22 +682,34 @@ class BrokerChannel:
                 by_consumed.setdefault(held.consumed, []).append(held.entry)
         for consumed, entries in by_consumed.items():
             queue, consumer = consumed
-            if consumer.tag:
-                self._limited_count -= len(entries)
             if settlement.is_ack:
                 queue.ack(consumer, entries)
             elif settlement.is_requeue:
                 queue.requeue(consumer, entries)
             else:
                 queue.reject(consumer, entries)
+            if consumer.tag:
+                # After the queue: whoever acknowledges has not the first claim on the room.
+                self._limited_count -= len(entries)
         if self._channel_prefetch:
             self._wake()
 
     def _wake(self) -> None:
-        """Have consumers looked at that may have room again."""
+        """Have consumers looked at that may have room again.
+
+        Where the channel has a limit of its own they are served at once, who waited longest first:
+        at the end of the turn whichever queue comes first would take all the room, each time.
+        """
         for queue, consumer in list(self._consumed.values()):
-            if consumer.is_waiting:
+            if not consumer.is_waiting:
+                continue
+            if not self._channel_prefetch:
                 queue.wake(consumer)
+            elif self.room(no_ack=consumer.no_ack) > 0:
+                queue.wake(consumer)
+                queue.serve()
+            else:
+                return
 
     def _ready(self) -> None:
         self._is_waiting = False

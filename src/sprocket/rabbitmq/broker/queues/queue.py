@@ -309,6 +309,7 @@ class BrokerQueue:
     def add_consumer(self, consumer: QueueConsumer) -> None:
         """Deliver to somebody from the end of this turn on. Raises RequestRefused."""
         self.check_consumer(is_exclusive=consumer.is_exclusive)
+        self.serve()
         self._consumers.add(consumer)
         self._mark()
 
@@ -316,6 +317,7 @@ class BrokerQueue:
         """Deliver to somebody no more; what they have stays theirs."""
         if self.is_deleted:
             return
+        self.serve()
         self._consumers.remove(consumer)
         if not self._consumers:
             self.touch()
@@ -328,6 +330,11 @@ class BrokerQueue:
         """Note that a consumer may have room again."""
         if not self.is_deleted and self._consumers.wake(consumer) and not self._is_due:
             self._mark()
+
+    def serve(self) -> None:
+        """Deliver now what is due at the end of this turn, to those who are there now."""
+        if self._is_due:
+            self._pump()
 
     def get(self, getter: Getter) -> None:
         """Give somebody the first message."""
@@ -364,8 +371,11 @@ class BrokerQueue:
             return
         if self._options.counts_deliveries:
             entries = self._count_returns(entries)
+        if self._drops_head:
+            self._pump()  # what comes back is dropped before anybody else gets it
         for level in self._levels:
             level.put_back(entries if len(self._levels) == 1 else _of_level(entries, level))
+        self._trim()
         if consumer.is_waiting:
             self.wake(consumer)
         self._mark()
@@ -613,6 +623,11 @@ class BrokerQueue:
         self._mark()
         return True
 
+    @property
+    def _drops_head(self) -> bool:
+        """Whether messages in front make room for those that come."""
+        return not self._is_plain and self._options.overflow is Overflow.DROP_HEAD
+
     def _would_be_full(self, message: BasicMessage) -> bool:
         options = self._options
         if options.max_length is None and options.max_length_bytes is None:
@@ -634,7 +649,7 @@ class BrokerQueue:
 
     def _trim(self) -> None:
         """Drop from the front what is too much; what is to be read first is dropped after that."""
-        if self._is_plain or self._options.overflow is not Overflow.DROP_HEAD:
+        if not self._drops_head:
             return
         dropped: list[QueueEntry] = []
         while self._is_over_limit():

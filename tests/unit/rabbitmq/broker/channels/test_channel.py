@@ -32,10 +32,9 @@ def test_tags_rise_and_are_used_up_by_all_deliveries() -> None:
     channel.consume(two, "b", no_ack=True)
     pier.settle()
     assert client.said() == ["a 1 1", "a 2 2", "b 3 1", "b 4 2"]
-    publish(channel, pier, 3, to="two")
     channel.cancel("b")
     got: list[Got | None] = []
-    publish(channel, pier, 4, to="two")
+    publish(channel, pier, 3, 4, to="two")
     channel.get(two, got.append, no_ack=False)
     assert got[0] is not None
     assert (got[0].tag, got[0].entry.message.body, got[0].left_count) == (5, b"3", 1)
@@ -141,6 +140,53 @@ def test_a_limit_of_the_channel_is_for_all_its_consumers() -> None:
     publish(channel, pier, 5, to="one two")
     pier.settle()
     assert client.said() == ["a 5 5", "b 6 5"]
+
+
+def test_a_channel_with_a_limit_serves_its_queues_by_turns() -> None:
+    """Each acknowledgement makes room for the queue that has waited longest, not for its own."""
+    pier = Pier()
+    channel, client = pier.channel()
+    channel.qos(1, is_global=True)
+    for name in ("a", "b", "c"):
+        channel.consume(pier.queue(name), name)
+    publish(channel, pier, 1, 2, 3, to="a b c")
+    pier.settle()
+    for tag in range(1, 9):
+        channel.ack([tag])
+        pier.settle()
+    assert [told[0] for told in client.said()] == list("abcabcabc")
+
+
+def test_a_channel_with_a_limit_serves_the_consumers_of_a_queue_by_turns() -> None:
+    """So none of them starves."""
+    pier = Pier()
+    queue = pier.queue()
+    channel, client = pier.channel()
+    channel.qos(1, is_global=True)
+    channel.consume(queue, "a")
+    channel.consume(queue, "b")
+    publish(channel, pier, 1, 2, 3, 4)
+    pier.settle()
+    for tag in range(1, 4):
+        channel.ack([tag])
+        pier.settle()
+    assert client.said() == ["a 1 1", "b 2 2", "a 3 3", "b 4 4"]
+
+
+def test_messages_go_to_who_consumed_when_they_came() -> None:
+    """Neither one who comes in the same turn gets them, nor is one passed over who goes in it."""
+    pier = Pier()
+    queue = pier.queue()
+    channel, client = pier.channel()
+    channel.consume(queue, "low", priority=1)
+    pier.settle()
+    publish(channel, pier, 1)
+    channel.consume(queue, "high", priority=2)
+    publish(channel, pier, 2)
+    channel.cancel("high")
+    publish(channel, pier, 3)
+    pier.settle()
+    assert client.said() == ["low 1 1", "high 2 2", "low 3 3"]
 
 
 def test_a_full_channel_delivers_nothing_to_who_does_not_acknowledge_either() -> None:
@@ -379,6 +425,22 @@ def test_what_a_rollback_gave_back_is_in_order() -> None:
     channel.tx_commit(lambda: None)
     pier.settle()
     assert pier.drain(dead) == ["0", "1", "2", "3"]
+
+
+def test_a_message_whose_queue_went_before_the_commit_is_returned() -> None:
+    """It is as if no queue had been bound; one that another queue gets is not returned."""
+    pier = Pier()
+    gone, left = pier.queue("gone"), pier.queue("left")
+    channel, client = pier.channel()
+    channel.tx_select()
+    channel.publish([Publication([message("1")], queues=[gone], is_mandatory=True)])
+    channel.publish([Publication([message("2")], queues=[gone, left], is_mandatory=True)])
+    gone.delete()
+    done: list[int] = []
+    channel.tx_commit(lambda: done.append(1))
+    pier.settle()
+    assert (done, client.said(), left.ready_count) == ([1], ["returned 1"], 1)
+    assert channel.published_counts.returned == 1
 
 
 def test_a_queue_that_refuses_makes_a_commit_partial() -> None:

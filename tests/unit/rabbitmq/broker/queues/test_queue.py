@@ -433,6 +433,24 @@ def test_what_goes_straight_to_a_consumer_is_not_too_much() -> None:
     assert (queue.ready_count, queue.unacked_count) == (0, 0)
 
 
+def test_what_comes_back_to_a_full_queue_is_dropped_before_anybody_gets_it() -> None:
+    """It is in front of the rest; who gave it back has room again, and gets what comes next."""
+    yard = Yard()
+    queue = yard.queue(options=QueueOptions(max_length=1))
+    client = Collector()
+    consumer = QueueConsumer("a", client, prefetch=1)
+    queue.add_consumer(consumer)
+    for body in range(2):
+        queue.publish(message(body))
+        yard.settle()
+    entries = [entry for _, entry, _ in client.given]
+    assert (client.bodies, queue.ready_count) == (["0"], 1)
+    queue.requeue(consumer, entries)
+    assert queue.ready_count == 1
+    yard.settle()
+    assert client.bodies == ["1"]
+
+
 def test_a_lower_limit_drops_what_is_there() -> None:
     """When a policy changes; what only the storage has, too, and of a restarted queue."""
     yard = Yard(TINY)
