@@ -615,16 +615,21 @@ class RealDisk:
 
     def make_folder(self, path: str, *, durable: bool = True) -> None:
         """See `Disk.make_folder`."""
-        if self.is_folder(path):
-            return
         parent = os.path.dirname(path)
-        if parent and parent != path:
-            self.make_folder(parent, durable=durable)
         try:
             os.mkdir(path)
-        except OSError as error:
-            if not isinstance(error, FileExistsError) or not self.is_folder(path):
+        except FileExistsError as error:
+            if not self.is_folder(path):
                 _refuse(error, "mkdir", path)
+            return
+        except FileNotFoundError as error:
+            if not parent or parent == path:
+                _refuse(error, "mkdir", path)
+            self.make_folder(parent, durable=durable)
+            self.make_folder(path, durable=durable)
+            return
+        except OSError as error:
+            _refuse(error, "mkdir", path)
         if durable:
             self.sync_folder(parent or ".")
 

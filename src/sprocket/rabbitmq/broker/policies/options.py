@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from sprocket.rabbitmq.model.declared_queue import QUORUM, DeclaredQueue
 from sprocket.rabbitmq.model.queue_options import Overflow, QueueOptions
 
+_NO_OPTIONS = QueueOptions()
+"""Of most queues, which share it."""
+
 
 def queue_options(queue: DeclaredQueue, definition: Mapping[str, object]) -> QueueOptions:
     """Return what is in force for a queue whose arguments were checked.
@@ -16,6 +19,8 @@ def queue_options(queue: DeclaredQueue, definition: Mapping[str, object]) -> Que
         queue: Which.
         definition: Of its policies, see `InForce`.
     """
+    if not (queue.arguments or definition):
+        return _NO_OPTIONS
     dead_letter_exchange = _given(queue, definition, "dead-letter-exchange")
     return QueueOptions(
         message_ttl_ms=_smaller(queue, definition, "message-ttl"),

@@ -77,7 +77,18 @@ def joined(segment: MessageStates, journal: MessageStates) -> JoinedStates:
             segment.is_delivered.copy(),
             segment.is_acked.copy(),
         )
-    ids = np.union1d(segment.ids, journal.ids) if len(segment) else journal.ids
+    if not len(segment):
+        nothing = np.zeros(len(journal), np.bool_)
+        return JoinedStates(
+            journal.ids,
+            np.full(len(journal), -1, np.int64),
+            journal.published_at,
+            nothing,
+            nothing,
+            journal.is_delivered.copy(),
+            journal.is_acked.copy(),
+        )
+    ids = np.union1d(segment.ids, journal.ids)
     of_segment = np.searchsorted(ids, segment.ids)
     of_journal = np.searchsorted(ids, journal.ids)
     in_segment, in_journal = np.full(len(ids), -1, np.int64), np.full(len(ids), -1, np.int64)
