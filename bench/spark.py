@@ -33,6 +33,8 @@ from sprocket.spark.jobs import archive, fsck, rebuild_index, rebuild_queues
 
 ROUNDS = 5
 RESULTS = Path("build/bench-spark.json")
+PLANNED = 3
+"""Times, each in a process of its own."""
 PLAN_SECONDS_MAX = 3.0
 PLAN_MIB_MAX = 300.0
 
@@ -264,14 +266,22 @@ def _show(
 
 
 def _planning(folder: Path) -> list[Goal]:
-    """Plan a large log, and hold time and memory against their limits."""
+    """Plan a large log some times, and hold the medians against their limits.
+
+    The files are on the disk before: what is measured is not how long they take to get there.
+    """
     store = spark_samples.large_store(folder)
+    os.sync()
     command = [sys.executable, "-m", "bench.spark_plan", store.folder]
-    answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    found = json.loads(answer)
-    if found["records_end"] != store.size:
-        raise BenchError(f"the log was planned to {found['records_end']}, not to {store.size}")
-    print(f"{store.size / 2**30:.0f} GiB are {found['tasks']} tasks")
+    runs = []
+    for _ in range(PLANNED):
+        answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        runs.append(json.loads(answer))
+        if runs[-1]["records_end"] != store.size:
+            end = runs[-1]["records_end"]
+            raise BenchError(f"the log was planned to {end}, not to {store.size}")
+    found = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+    print(f"{store.size / 2**30:.0f} GiB are {found['tasks']:.0f} tasks")
     return [
         at_most("64 GiB planned, s", found["seconds"], PLAN_SECONDS_MAX),
         at_most("64 GiB planned, MiB of memory", found["mib"], PLAN_MIB_MAX),
