@@ -156,8 +156,6 @@ def _settings(cores: int, memory: str, folder: str, jvm: str) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": str(cores),
-        # Without it a query with `pushFilters=true` is refused.
-        "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": os.path.join(folder, "warehouse"),
         "spark.local.dir": os.path.join(folder, "local"),

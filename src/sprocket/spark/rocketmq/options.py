@@ -320,13 +320,6 @@ class Options:
         "tasks wanted at least; how many there are depends on where messages end. By default one a"
         " queue, or one for `maxPartitionBytes`",
     )
-    push_filters: bool = _of_batches(
-        "pushFilters",
-        boolean,
-        False,
-        "read less for filters on topic, queueId, queueOffset, physicalOffset and storeTimestamp;"
-        " needs `spark.sql.python.filterPushdown.enabled=true`",
-    )
     starting_place: int | None = _option(
         Where.DIRECTORY_STREAM,
         "startingPhysicalOffset",

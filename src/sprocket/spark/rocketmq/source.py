@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSource
 
 from sprocket.spark.catalog_table import kept, options_of_table, with_kept
 from sprocket.spark.rocketmq import options as option_table
-from sprocket.spark.rocketmq.folder.reader import DirectoryReader, FilteringDirectoryReader
+from sprocket.spark.rocketmq.folder.reader import DirectoryReader
 from sprocket.spark.rocketmq.rows.batches import schema_of, spark_schema
 
 
@@ -33,14 +33,10 @@ class RocketMQSource(DataSource):  # type: ignore[misc]
         """Return the reader of a batch: of live topics, or of store directories."""
         given = with_kept(schema, self.options)
         if option_table.is_live(given):
-            from sprocket.spark.rocketmq.live.reader import FilteringTopicReader, TopicReader
+            from sprocket.spark.rocketmq.live.reader import TopicReader
 
-            options = option_table.read_live_batch(given)
-            return (FilteringTopicReader if options.push_filters else TopicReader)(schema, options)
-        options = option_table.read_directory(given)
-        return (FilteringDirectoryReader if options.push_filters else DirectoryReader)(
-            schema, options
-        )
+            return TopicReader(schema, option_table.read_live_batch(given))
+        return DirectoryReader(schema, option_table.read_directory(given))
 
     def streamReader(self, schema: Any) -> Any:  # noqa: N802
         """Return the reader of a stream: of a live topic, or of a store directory."""

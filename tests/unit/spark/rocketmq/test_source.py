@@ -96,23 +96,13 @@ def test_a_store_in_an_object_store(spark: Any, tmp_path: Path, object_store: An
     assert near.num_rows > 10
 
 
-def test_filters_are_pushed_where_both_switches_are_on(spark: Any, tmp_path: Path) -> None:
-    """The rows are the same with and without; without Spark's own switch the error names it."""
+def test_a_frame_is_filtered_again_and_again(spark: Any, tmp_path: Path) -> None:
+    """What one use of it leaves out is there for the others: Spark filters, the source does not."""
     store = numbered(tmp_path, [("a", 0, 20), ("b", 0, 20)])
-    reader = spark.read.format("rocketmq").option("pushFilters", "true")
-    switch = "spark.sql.python.filterPushdown.enabled"
-    wanted = "topic = 'b' AND queueOffset >= 5 AND storeTimestamp < '1970-01-01 00:16:40.030'"
-    before = spark.conf.get(switch)
-    try:
-        spark.conf.set(switch, "true")
-        assert reader.load(store).where(wanted).count() == 5
-        plain = spark.read.format("rocketmq").load(store)
-        assert plain.where(wanted).count() == 5
-        spark.conf.set(switch, "false")
-        with pytest.raises(Exception, match="filterPushdown"):
-            reader.load(store).where(wanted).count()
-    finally:
-        spark.conf.set(switch, before)
+    frame = spark.read.format("rocketmq").load(store)
+    one, two = frame.where("topic = 'a'"), frame.where("topic = 'b' AND queueOffset >= 5")
+    assert (one.count(), two.count(), frame.count()) == (20, 15, 40)
+    assert one.union(two).count() == 35
 
 
 @pytest.mark.parametrize(

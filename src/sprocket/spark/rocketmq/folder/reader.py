@@ -1,6 +1,6 @@
 """The reader of store directories: plans its tasks, and gives the rows of one."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -12,7 +12,6 @@ from sprocket.rocketmq.codec.columns import Records
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.spark.files import Files, open_files
 from sprocket.spark.mode import Mode
-from sprocket.spark.rocketmq.filters import LEAST, MOST, Narrowed, narrowed
 from sprocket.spark.rocketmq.folder.known_offsets import require_offsets
 from sprocket.spark.rocketmq.folder.known_topics import require_pattern, require_topics
 from sprocket.spark.rocketmq.folder.plan import Span, log_files, plan
@@ -33,7 +32,6 @@ class DirectoryReader(DataSourceReader):  # type: ignore[misc]
     def __init__(self, schema: Any, options: Options) -> None:
         self._schema = schema
         self._options = options
-        self._narrowed = Narrowed()
         Batches(schema, options)
 
     def partitions(self) -> list[Any]:
@@ -56,7 +54,7 @@ class DirectoryReader(DataSourceReader):  # type: ignore[misc]
         if not spans:
             return iter(())
         options = self._options
-        batches = Batches(self._schema, options, narrowed=self._narrowed)
+        batches = Batches(self._schema, options)
         files = self._files(spans)
         return scan(files, spans, batches, fail_on_data_loss=options.fail_on_data_loss)
 
@@ -97,35 +95,9 @@ class DirectoryReader(DataSourceReader):  # type: ignore[misc]
             by_chain=options.split_mode == "chain",
             partitions_min=partitions_min,
         )
-        first, end = self._bounds(files, folder) if groups else (0, 0)
-        kept = ([one for one in spans if one.end > first and one.start < end] for spans in groups)
+        if options.starting_at_ms is None and options.ending_at_ms is None:
+            return groups
+        log = log_files(files, StoreLayout(folder))
+        start, end = part_of_times(files, log, options.starting_at_ms, options.ending_at_ms)
+        kept = ([one for one in spans if one.end > start and one.start < end] for spans in groups)
         return [spans for spans in kept if spans]
-
-    def _bounds(self, files: Files, folder: str) -> tuple[int, int]:
-        """Return the physical offsets between which anything wanted is."""
-        options = self._options
-        wanted = self._narrowed.range("physicalOffset")
-        first, end = wanted.least, wanted.most + 1
-        times = self._narrowed.range("storeTimestamp")
-        starts = [at for at in (options.starting_at_ms, times.least) if at not in (None, LEAST)]
-        ends = [at for at in (options.ending_at_ms, times.most + 1) if at not in (None, MOST + 1)]
-        if starts or ends:
-            log = log_files(files, StoreLayout(folder))
-            start, stop = part_of_times(
-                files, log, max(starts, default=None), min(ends, default=None)
-            )
-            first, end = max(first, start), min(end, stop)
-        return first, end
-
-
-class FilteringDirectoryReader(DirectoryReader):
-    """The same, and reads less where Spark's filters say that less is wanted.
-
-    It is a class of its own because Spark refuses one with `pushFilters` unless its setting
-    `spark.sql.python.filterPushdown.enabled` is on.
-    """
-
-    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802
-        """Take note of filters; Spark applies all of them itself, too."""
-        self._narrowed = narrowed(filters)
-        return filters

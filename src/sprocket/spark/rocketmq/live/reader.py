@@ -4,12 +4,11 @@ Each queue is a task, or several with `minPartitions`. Offsets of all queues are
 time, so that planning 10,000 of them costs some seconds and not minutes.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from sprocket.spark.rocketmq.filters import Narrowed, narrowed
 from sprocket.spark.rocketmq.live import chosen, offsets
 from sprocket.spark.rocketmq.live.cluster import Live, open_live, read_range
 from sprocket.spark.rocketmq.live.offsets import QueueSlice
@@ -28,7 +27,6 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
     def __init__(self, schema: Any, options: Options) -> None:
         self._schema = schema
         self._options = options
-        self._narrowed = Narrowed()
         Batches(schema, options)
 
     def partitions(self) -> list[Any]:
@@ -59,7 +57,7 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
             yield from read_range(
                 live,
                 wanted,
-                Batches(self._schema, options, wanted.queue.broker_name, self._narrowed),
+                Batches(self._schema, options, wanted.queue.broker_name),
                 count_max=options.pull_count_max,
                 fail_on_data_loss=options.fail_on_data_loss,
                 tags=" || ".join(options.tags) or "*",
@@ -70,33 +68,14 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
     def _slices(self, live: Live) -> list[QueueSlice]:
         """Return what to read of each queue."""
         options = self._options
-        topics, ids = self._narrowed.topics, self._narrowed.range("queueId")
-        found = sorted(
-            queue
-            for queue in chosen.new_queues(live, options)
-            if (topics is None or queue.topic in topics) and ids.least <= queue.queue_id <= ids.most
-        )
+        found = sorted(chosen.new_queues(live, options))
         if not found:
             return []
         starts = chosen.starting(live, options, found)
         ends = chosen.ending(live, options, found)
         chosen.require_inside(live, options, starts, ends)
-        wanted = self._narrowed.range("queueOffset")
-        bounds = (
-            (queue, max(starts[queue], wanted.least), min(ends[queue], wanted.most + 1))
+        return [
+            QueueSlice(queue, starts[queue], ends[queue])
             for queue in found
-        )
-        return [QueueSlice(queue, first, last) for queue, first, last in bounds if first < last]
-
-
-class FilteringTopicReader(TopicReader):
-    """The same, and reads less where Spark's filters say that less is wanted.
-
-    It is a class of its own because Spark refuses one with `pushFilters` unless its setting
-    `spark.sql.python.filterPushdown.enabled` is on.
-    """
-
-    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802
-        """Take note of filters; Spark applies all of them itself, too."""
-        self._narrowed = narrowed(filters)
-        return filters
+            if starts[queue] < ends[queue]
+        ]

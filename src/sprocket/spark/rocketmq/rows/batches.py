@@ -13,7 +13,6 @@ from sprocket.rocketmq.codec.columns import Records
 from sprocket.rocketmq.model.message import COMPRESSED, unpacked
 from sprocket.spark.arrow import cut, numbers
 from sprocket.spark.mode import Mode
-from sprocket.spark.rocketmq.filters import Narrowed
 from sprocket.spark.rocketmq.options import Options
 from sprocket.spark.rocketmq.rows.columns import (
     BODIES,
@@ -106,7 +105,6 @@ class Batches:
         schema: The StructType that Spark wants filled: any columns of ours, in any order.
         options: What to choose and how.
         broker_name: Whose records they are; empty if that is not known.
-        narrowed: What Spark's filters leave of what the options choose.
 
     Raises:
         SettingsError: A column is unknown or has another type.
@@ -117,7 +115,6 @@ class Batches:
         schema: Any,
         options: Options,
         broker_name: str = "",
-        narrowed: Narrowed | None = None,
     ) -> None:
         from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -125,7 +122,7 @@ class Batches:
         self._names = [column_name(name) for name in schema.fieldNames()]
         self._options = options
         self._broker_name = broker_name
-        self._selection = RecordSelection(options, narrowed, broker_name)
+        self._selection = RecordSelection(options, broker_name)
         self._columns = [column(name, options) for name in self._names]
         for name, found_column, field in zip(
             self._names, self._columns, schema.fields, strict=True

@@ -16,17 +16,15 @@ from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.model.internal import is_internal_topic
 from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED
 from sprocket.spark.arrow import cut
-from sprocket.spark.rocketmq.filters import LEAST, MOST, Narrowed
 from sprocket.spark.rocketmq.options import EARLIEST, LATEST, OffsetsWanted, Options
 from sprocket.spark.rocketmq.rows.properties import Properties
 
 ByQueue: TypeAlias = Mapping[str, Mapping[int, int]]
 """A number by topic and queue."""
 
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _NUMBERS: Mapping[str, Callable[[Records], Ints]] = {
-    "queueId": lambda records: records.number("queue_id"),
     "queueOffset": lambda records: records.number("queue_offset"),
-    "physicalOffset": lambda records: records.number("physical_offset"),
     "storeTimestamp": lambda records: records.stored_at_ms,
 }
 
@@ -37,23 +35,19 @@ class RecordSelection:
     Args:
         options: What the query wants. Of live topics only the messages of the queues wanted come
             from a broker, so there nothing is chosen by topic and offset.
-        narrowed: What Spark's filters leave of it.
         broker_name: Whose records they are; empty in a folder, which is of one broker.
     """
 
-    def __init__(
-        self, options: Options, narrowed: Narrowed | None = None, broker_name: str = ""
-    ) -> None:
+    def __init__(self, options: Options, broker_name: str = "") -> None:
         self._options = options
         self._is_folder = not options.name_server
-        self._narrowed = narrowed or Narrowed()
         self._tags = pa.array(options.tags, pa.string())
         self._first: ByQueue = {}
         self._last: ByQueue = {}
         self._from_ms = _by_queue(options.first_times, broker_name)
         self._to_ms = _by_queue(options.last_times, broker_name)
         if self._is_folder:
-            meanings = {EARLIEST: LEAST, LATEST: MOST}
+            meanings = {EARLIEST: _LEAST, LATEST: _MOST}
             self._first = _by_queue(options.first_offsets, broker_name, meanings)
             self._last = _by_queue(options.last_offsets, broker_name, meanings)
 
@@ -76,11 +70,8 @@ class RecordSelection:
         ):
             if bounds:
                 values = _NUMBERS[number](records)
-                limit = _limits(records, bounds, LEAST if is_start else MOST)
+                limit = _limits(records, bounds, _LEAST if is_start else _MOST)
                 records = records.keep(values >= limit if is_start else values < limit)
-        for name, wanted in self._narrowed.ranges.items():
-            values = _NUMBERS[name](records)
-            records = records.keep((values >= wanted.least) & (values <= wanted.most))
         if len(self._tags):
             records = self._tagged(records)
         return records
@@ -105,8 +96,6 @@ class RecordSelection:
         return bool(options.topics or options.assigned)
 
     def _wants(self, topic: str) -> bool:
-        if self._narrowed.topics is not None and topic not in self._narrowed.topics:
-            return False
         if self._names_topics or self._options.include_internal_topics:
             return self._options.names_topic(topic)
         return self._options.names_topic(topic) and not is_internal_topic(topic)

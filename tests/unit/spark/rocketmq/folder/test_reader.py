@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import datasource
-from tests.unit.spark.rocketmq.folder.test_plan import FILE_BYTES, write_log
+from tests.unit.spark.rocketmq.folder.test_plan import write_log
 from tests.unit.spark.samples import (
     DATA,
     NARROW,
-    directory,
     encoded,
     expected,
     plain_rows,
@@ -25,7 +23,7 @@ from sprocket.base.errors import DataLost, SettingsError
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.model.internal import is_internal_topic
 from sprocket.rocketmq.model.message import NewRecord
-from sprocket.spark.rocketmq.folder.reader import DirectoryReader, FilteringDirectoryReader
+from sprocket.spark.rocketmq.folder.reader import DirectoryReader
 from sprocket.spark.rocketmq.options import read_directory
 
 Row = dict[str, Any]
@@ -35,13 +33,10 @@ TORN = {"03-torn-last-cut": 1, "03-torn-last-head": 1}
 """How many records of the list the broker itself did not keep."""
 
 
-def rows(store: str, filters: Sequence[Any] | None = None, **given: str) -> list[Row]:
+def rows(store: str, **given: str) -> list[Row]:
     """Return the rows of a store, each task's read by a copy as a worker has it."""
     options = read_directory({"path": store, **given})
-    reader: DirectoryReader = DirectoryReader(schema(options), options)
-    if filters is not None:
-        reader = FilteringDirectoryReader(schema(options), options)
-        assert list(reader.pushFilters(list(filters))) == list(filters)
+    reader = DirectoryReader(schema(options), options)
     parts = reader.partitions()
     assert isinstance(parts, list)
     read = [
@@ -288,34 +283,3 @@ def test_several_directories(tmp_path: Path) -> None:
     parts = reader.partitions()
     assert [part.value[0].path.partition("/commitlog/")[0] for part in parts] == [one, two]
     assert len(plain_rows([batch for part in parts for batch in reader.read(part)])) == 5
-
-
-def test_filters_leave_out_what_they_can(store: str) -> None:
-    """Spark applies each of them again, so rows that do not fit may come, but none may miss."""
-    cases: list[tuple[list[Any], list[tuple[str, int, int]]]] = [
-        ([datasource.EqualTo(("topic",), "b")], ALL[8:]),
-        ([datasource.In(("TOPIC",), ("a", "z"))], ALL[:8]),
-        ([datasource.EqualTo(("queueId",), 1), datasource.IsNotNull(("queueId",))], ALL[4:8]),
-        ([datasource.GreaterThan(("queueOffset",), 2)], [row for row in ALL if row[2] >= 2]),
-        ([datasource.Not(datasource.EqualTo(("topic",), "b"))], ALL),
-        ([datasource.StringStartsWith(("topic",), "b")], ALL),
-    ]
-    for filters, wanted in cases:
-        found = rows(store, filters, columns="topic,queueId,queueOffset")
-        assert sorted((r["topic"], r["queueId"], r["queueOffset"]) for r in found) == wanted
-
-
-def test_a_filter_by_place_leaves_out_tasks(tmp_path: Path) -> None:
-    """Files whose records are all outside are not opened."""
-    write_log(tmp_path, [2, 2, 2])
-    wanted = [datasource.LessThan(("physicalOffset",), 2 * FILE_BYTES)]
-    wanted += [datasource.GreaterThanOrEqual(("physicalOffset",), FILE_BYTES)]
-    parts = []
-    for pushed in ([], wanted):
-        options = directory(path=str(tmp_path), maxPartitionBytes="1k")
-        reader = FilteringDirectoryReader(schema(options), options)
-        reader.pushFilters(pushed)
-        parts.append(len(reader.partitions()))
-    assert parts == [3, 2]
-    found = rows(str(tmp_path), wanted, maxpartitionbytes="1k", columns="physicalOffset")
-    assert places(found) == [FILE_BYTES, FILE_BYTES + 120, 2 * FILE_BYTES]

@@ -15,7 +15,7 @@ from sprocket.rocketmq.client import Message, blocking
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.spark.rocketmq.live import reader as module
 from sprocket.spark.rocketmq.live.cluster import Live
-from sprocket.spark.rocketmq.live.reader import FilteringTopicReader, TopicReader
+from sprocket.spark.rocketmq.live.reader import TopicReader
 from sprocket.spark.rocketmq.options import read_live_batch
 from sprocket.testing.local_broker import LocalBroker
 
@@ -47,7 +47,7 @@ def reader(monkeypatch: pytest.MonkeyPatch, fake: FakeCluster, **given: Any) -> 
     door = FakeDoor(fake)
     live = Live(door.connect, retries_max=2, retry_wait_ms=1, wait=door.wait)
     monkeypatch.setattr(module, "open_live", lambda _: live)
-    return (FilteringTopicReader if options.push_filters else TopicReader)(schema(options), options)
+    return TopicReader(schema(options), options)
 
 
 def planned(made: TopicReader) -> list[tuple[MessageQueue, int, int]]:
@@ -159,21 +159,6 @@ def test_more_tasks_than_queues(monkeypatch: pytest.MonkeyPatch) -> None:
     assert of_one[0][0] == 0
     assert of_one[-1][1] == 100
     assert all(a[1] == b[0] for a, b in pairwise(of_one))
-
-
-def test_filters_leave_out_queues_and_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of what the options choose."""
-    made = reader(monkeypatch, cluster(), subscribepattern=".*", pushfilters="true")
-    assert isinstance(made, FilteringTopicReader)
-    filters = [datasource.EqualTo(("topic",), "orders"), datasource.EqualTo(("queueId",), 0)]
-    filters += [
-        datasource.GreaterThan(("queueOffset",), 2),
-        datasource.LessThan(("queueOffset",), 4),
-    ]
-    assert list(made.pushFilters(filters)) == filters
-    assert planned(made) == [(ONE, 2, 5)]
-    made.pushFilters([datasource.EqualTo(("topic",), "nowhere")])
-    assert planned(made) == []
 
 
 def test_ten_thousand_queues_are_a_few_questions(monkeypatch: pytest.MonkeyPatch) -> None:
