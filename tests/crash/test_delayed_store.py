@@ -117,7 +117,7 @@ class Life:
         found: list[int] = []
         while some := steps.run(other.delayed.take_steps(1 << 50, 5)):
             found += [number_of(one.message) for one in some]
-            other.delayed.done(some, 1 << 51)
+            other.delayed.done(1 << 51)
         due = [self.model.due[one][0] for one in found]
         if due != sorted(due):
             raise BrokenPromise(f"out of order: {found}")
@@ -178,7 +178,7 @@ class Life:
                 self.queue.next_seq_id, [one.message], expires_at_us=None, is_delivered=False
             )
             self.model.routed.add(number)
-        self.delayed.done(found, self.model.now)
+        self.delayed.done(self.model.now)
         self._taking = False
 
     def note_durable(self) -> None:

@@ -220,7 +220,7 @@ class DelayedMessages:
                 self._route(one)
             except Exception:  # those behind it are due, too
                 _log.exception("a delayed message is lost", exchange=one.exchange)
-        self._store.done(found, self._clock.now_us())
+        self._store.done(self._clock.now_us())
         self._commits.wait(_Routed(len(found), self._committed))
 
     def _route(self, one: DelayedMessage) -> None:

@@ -28,7 +28,7 @@ Source: ours. What it is to do: RabbitMQ's plugin `rabbitmq_delayed_message_exch
 """
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -138,8 +138,8 @@ class DelayedStore:
         """A heap of the keys of what is in memory; what was taken is not in it."""
         self._in_hand: list[int] = []
         """Numbers of what was taken from memory and is not done."""
-        self._lost: dict[str, int] = {}
-        """How many were taken that cannot be read."""
+        self._leaving: dict[str, int] = {}
+        """How many of `counts` were taken and are not done, those that cannot be read included."""
         self._runs = [open_run(disk, layout, one) for one in manifest.runs]
         self._next_run = found.next_run
         self._flush: _Flush | None = None
@@ -229,21 +229,19 @@ class DelayedStore:
             self._taken = one.key
             if self._is_void(one):
                 continue
+            self._leaving[one.exchange] = self._leaving.get(one.exchange, 0) + 1
             try:
                 message = message_term.decode(one.term)
             except StoreError as error:
                 _log.error("a delayed message cannot be read", number=one.number, why=str(error))
-                self._lost[one.exchange] = self._lost.get(one.exchange, 0) + 1
                 continue
             taken.append(DelayedMessage(one.exchange, message, one.due_us))
             size += len(one.term)
         return taken
 
-    def done(self, messages: Iterable[DelayedMessage], at_us: int) -> None:
+    def done(self, at_us: int) -> None:
         """Have no more what the last `take_steps` has returned: it is in its queues."""
-        counts, self._lost = self._lost, {}
-        for one in messages:
-            counts[one.exchange] = counts.get(one.exchange, 0) + 1
+        counts, self._leaving = self._leaving, {}
         for run in self._runs:
             run.note_done()
         if self._taken == self._done:
@@ -265,6 +263,7 @@ class DelayedStore:
         self._append(delayed.dropped(number, at_us, exchange), at_us)
         self._dropped[exchange] = number
         del self.counts[exchange]
+        self._leaving.pop(exchange, None)
         for one in list(self._memory.values()):
             if one.exchange == exchange:
                 self._forget(one.number)

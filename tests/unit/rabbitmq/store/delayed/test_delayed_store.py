@@ -30,7 +30,7 @@ def take(delayed: DelayedStore, now_us: int = FAR, count: int = 1000) -> list[in
     """Take what is due, and be done with it; return the numbers."""
     found: list[int] = []
     while some := taken(delayed, now_us, count):
-        delayed.done(some, now_us)
+        delayed.done(now_us)
         for one in some:
             assert one.message == message(int(one.message.id), one.message.body_size)
             found.append(int(one.message.id))
@@ -55,6 +55,24 @@ def runs(disk: SimulatedDisk) -> list[str]:
     if not disk.is_folder(LAYOUT.root):
         return []
     return [name for name in disk.list(LAYOUT.root) if name.endswith(".run")]
+
+
+def test_what_was_taken_before_its_exchange_was_dropped_is_counted_no_more() -> None:
+    """What the exchange keeps afterwards is counted, now and after a crash, and can be dropped."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    add(store, 1, 2)
+    assert len(taken(store.delayed, FAR, 1000)) == 2
+    store.delayed.drop("x", 1)
+    store.delayed.add("x", message(3), 2 * FAR, 1)
+    store.delayed.add("x", message(4), 2 * FAR, 1)
+    store.delayed.done(FAR)
+    store.log.commit()
+    assert store.delayed.counts == {"x": 2}
+    other = opened(disk.kill())
+    assert other.delayed.counts == {"x": 2}
+    other.delayed.drop("x", FAR)
+    assert take(other.delayed, 4 * FAR) == []
 
 
 def test_messages_of_memory_and_runs_come_in_one_order() -> None:
