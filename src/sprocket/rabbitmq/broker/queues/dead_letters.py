@@ -10,7 +10,7 @@ Source: `rabbit_dead_letter`; docs/formats/amqp.md.
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -30,6 +30,9 @@ _FIRST_REASON, _FIRST_QUEUE = "x-first-death-reason", "x-first-death-queue"
 _FIRST_EXCHANGE = "x-first-death-exchange"
 LETTERS_MAX: Final = 1000
 """Dead letters that are passed on in one go, before others have their turn."""
+
+_Who: TypeAlias = tuple[Field | None, Field | None]
+"""Reason and queue of a death."""
 
 _log = log.get_logger(__name__)
 
@@ -238,15 +241,29 @@ def _with_death(headers: FieldTable, death: list[tuple[str, Field]]) -> FieldTab
     if known.kind is not FieldKind.ARRAY:
         _log.warning("a header x-death is no array and is replaced", kind=known.kind.word)
         return queue_headers.put(headers, DEATHS, _array([FieldTable((first, *death))]))
-    who = tuple(field for name, field in death if name in ("queue", "reason"))
-    before = _deaths(headers)
-    same = [one for one in before if (one.get("reason"), one.get("queue")) == who]
-    others = [one for one in before if (one.get("reason"), one.get("queue")) != who]
+    values = dict(death)
+    before = _grouped(_deaths(headers))
+    same = before.pop((values["reason"], values["queue"]), None)
     newest = FieldTable((first, *death))
-    if same:
-        count = sum([_count(one) for one in same])
-        newest = queue_headers.put(same[0], "count", Field(FieldKind.LONG, count + 1))
-    return queue_headers.put(headers, DEATHS, _array([queue_headers.in_order(newest), *others]))
+    if same is not None:
+        newest = _counted(same, _count(same) + 1)
+    return queue_headers.put(
+        headers, DEATHS, _array([queue_headers.in_order(newest), *before.values()])
+    )
+
+
+def _grouped(deaths: Iterable[FieldTable]) -> dict[_Who, FieldTable]:
+    """Return one for each reason and queue: RabbitMQ before 3.6 added one each time."""
+    grouped: dict[_Who, FieldTable] = {}
+    for one in deaths:
+        who = one.get("reason"), one.get("queue")
+        known = grouped.get(who)
+        grouped[who] = one if known is None else _counted(known, _count(known) + _count(one))
+    return grouped
+
+
+def _counted(death: FieldTable, count: int) -> FieldTable:
+    return queue_headers.put(death, "count", Field(FieldKind.LONG, count))
 
 
 def _count(death: FieldTable) -> int:

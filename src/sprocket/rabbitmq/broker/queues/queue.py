@@ -339,6 +339,7 @@ class BrokerQueue:
     def get(self, getter: Getter) -> None:
         """Give somebody the first message."""
         self.touch()
+        self.serve()
         self._getters.append(getter)
         self._pump()
         self._mark()

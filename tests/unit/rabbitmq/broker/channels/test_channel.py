@@ -185,8 +185,11 @@ def test_messages_go_to_who_consumed_when_they_came() -> None:
     publish(channel, pier, 2)
     channel.cancel("high")
     publish(channel, pier, 3)
+    got: list[Got | None] = []
+    channel.get(queue, got.append, no_ack=True)
     pier.settle()
     assert client.said() == ["low 1 1", "high 2 2", "low 3 3"]
+    assert got == [None]
 
 
 def test_a_full_channel_delivers_nothing_to_who_does_not_acknowledge_either() -> None:

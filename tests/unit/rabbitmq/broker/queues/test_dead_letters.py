@@ -171,6 +171,21 @@ def test_deaths_are_counted_by_queue_and_reason_the_newest_first() -> None:
     assert found.properties.headers.get("x-first-death-queue") == long_string("one")
 
 
+def test_deaths_that_an_old_rabbitmq_has_listed_one_by_one_are_put_together() -> None:
+    """One for each queue and reason is left, which says how many they were."""
+
+    def death(queue: str) -> Field:
+        fields = (("queue", long_string(queue)), ("reason", long_string("rejected")))
+        return Field(FieldKind.TABLE, FieldTable(fields))
+
+    listed = tuple(death(queue) for queue in ("a", "b", "a", "one", "a", "one"))
+    known = BasicProperties(headers=FieldTable(((DEATHS, Field(FieldKind.ARRAY, listed)),)))
+    queue = Yard().queue("one", dlx())
+    found = died(message(properties=known), queue, Reason.REJECTED, 1, b"i" * 16)
+    said = [(one["queue"], one.get("count")) for one in deaths(found)]
+    assert said == [(b"one", 3), (b"a", 3), (b"b", None)]
+
+
 @pytest.mark.parametrize("held", [Field(FieldKind.LONG, 1), Field(FieldKind.ARRAY, ())])
 def test_a_header_of_a_client_does_no_harm(held: Field) -> None:
     """One that is no array is replaced; whatever it has, deaths are in front."""
