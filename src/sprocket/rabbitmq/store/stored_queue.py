@@ -165,7 +165,7 @@ class StoredQueue:
             self._replay(found.journal)
 
     def _replay(self, journal: bytes) -> None:
-        """Take up the journal.jif of a clean stop, which the counts include."""
+        """Take up the records above the segments, which the counts include."""
         for seq_id, record in self.index.replay_journal(journal):
             self._note(seq_id, index.decode_publish(record, 0, is_segment=False))
 

@@ -60,6 +60,9 @@ from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog
 FLUSH_QUEUES_MAX = 256
 """So many queues are flushed together: to begin that takes some milliseconds."""
 
+LOG_CARRIES = 8
+"""After a crash the log may have one in so many of the bytes that it may have at most."""
+
 
 class VhostPlace(Struct, frozen=True):
     """Where a virtual host keeps its durable queues.
@@ -103,7 +106,9 @@ class VhostStore:
         number = max(void_log_files(disk.list(layout.root)), default=-1) + 1
         self.vhost = place.vhost
         self.report = found.report
-        self.log = WriteAheadLog(disk, layout.root, settings.log_file_bytes, number)
+        file_bytes = settings.log_file_bytes
+        self.log = found.log or WriteAheadLog(disk, layout.root, file_bytes, number)
+        self.log.go_on(file_bytes)
         self._disk = disk
         self._layout = layout
         self._settings = settings
@@ -144,7 +149,7 @@ class VhostStore:
             self._disk,
             self._layout.queue(folder),
             self.log,
-            Origin(folder),
+            found.origin or Origin(folder, len(found.journal)),
             self._limits,
             found.segments,
             name=b"" if name is None else encode_queue_name(name),
@@ -152,6 +157,8 @@ class VhostStore:
         )
         reference = found.reference or secrets.token_bytes(ID_BYTES)
         queue = self._queues[folder] = StoredQueue(name, mine, self._around, found, reference)
+        if found.origin is not None:
+            self._around.touched[queue] = None  # its records keep the log from becoming smaller
         return queue
 
     @classmethod
@@ -187,7 +194,8 @@ class VhostStore:
             with uncollected():
                 found = recovery.open_clean(disk, layout, count, step)
                 if found is None:
-                    found = recovery.recover(disk, layout, count, step)
+                    carried_bytes_max = settings.log_bytes_max // LOG_CARRIES
+                    found = recovery.recover(disk, layout, count, step, carried_bytes_max)
                 return cls(place, settings, lock, found, count)
         except BaseException:
             lock.release()

@@ -22,6 +22,7 @@ from tests.rabbit_vhosts import (
 
 from sprocket.base.disk import steps
 from sprocket.base.errors import DiskFull, ForeignStore, StoreLocked
+from sprocket.base.units import KIB, MIB
 from sprocket.rabbitmq.codec.store import clean_stop, recovery_terms
 from sprocket.rabbitmq.model.names import QueueName
 from sprocket.rabbitmq.settings import VhostGeometry, VhostStoreSettings
@@ -307,6 +308,46 @@ def test_many_queues_are_flushed_some_at_a_time() -> None:
     assert len(first) == 256
     flush(store, *first)
     assert len(store.flush_due(2.1)) == 44
+
+
+def test_a_kill_with_many_queues_needs_no_file_for_each() -> None:
+    """What they have stays in the log, kill after kill, until they are flushed."""
+    disk = SimulatedDisk()
+    settings = VhostStoreSettings(log_bytes_max=MIB, log_file_bytes=2 * KIB)
+    names = [QueueName("/", f"q{n}") for n in range(40)]
+    store = opened(disk, settings)
+    for name in names:
+        publish(store.queue(name), 0, 1)
+    store.log.commit()
+    store.queue(names[0]).ack([0])
+    store.log.commit()
+    for _ in range(2):
+        disk = disk.crash(lambda _: 0)
+        store = opened(disk, settings)
+        assert (store.report.messages, disk.folders(PATHS.queues)) == (79, [])
+        assert len(log_files(disk)) == 1
+        assert [ids(store.queue(name)) for name in names] == [[1], *[[0, 1]] * 39]
+    store.flush_due(0.0)
+    flush(store, *store.flush_due(9.0))
+    assert len(disk.folders(PATHS.queues)) == 40
+    store = opened(disk.crash(lambda _: 0), settings)
+    assert [ids(store.queue(name)) for name in names] == [[1], *[[0, 1]] * 39]
+
+
+@pytest.mark.parametrize("log_bytes_max", [8 * MIB, MIB // 64])
+def test_much_of_a_queue_comes_into_its_segments_after_a_kill(log_bytes_max: int) -> None:
+    """As the log may only carry a little for each queue, and in all a part of what it may have."""
+    disk = SimulatedDisk()
+    settings = VhostStoreSettings(log_bytes_max=log_bytes_max, log_file_bytes=2 * KIB)
+    geometry = VhostGeometry(segment_entries=64)
+    store = opened(disk, settings, geometry)
+    publish(store.queue(Q), *range(40), size=2000)
+    store.log.commit()
+    disk = disk.kill()
+    store = opened(disk, settings, geometry)
+    assert segment(0) in disk.contents()
+    assert log_files(disk) == []
+    assert ids(store.queue(Q)) == [*range(40)]
 
 
 def test_names_are_in_the_folder_for_people() -> None:

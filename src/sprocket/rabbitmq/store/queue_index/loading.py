@@ -7,6 +7,7 @@ left, and what must be appended so that its file alone says so.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -53,6 +54,15 @@ class _LiveMessages:
     rows: Places
     data: Buffer
     messages: IndexedMessages
+
+
+class _Lacking(NamedTuple):
+    """What a segment's file does not say of a message: its publish record, if any, and marks."""
+
+    relative_id: int
+    record: bytes
+    is_delivered: bool
+    is_acked: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +144,32 @@ class LoadedSegment:
 
         As a flush has it: relative ids descending; publish, deliver, ack of each.
         """
+        parts: list[bytes] = []
+        for one in self._lacking():
+            mark = index.segment_mark(one.relative_id)
+            if one.record:
+                parts.append(index.segment_publish(one.relative_id, one.record))
+            parts.append((one.is_delivered + one.is_acked) * mark)
+        return b"".join(parts)
+
+    def missing_records(self, first: int) -> bytes:
+        """Return the same as records of a journal, sequence ids ascending.
+
+        Args:
+            first: The sequence id of relative id 0.
+        """
+        parts: list[bytes] = []
+        for one in reversed(self._lacking()):
+            seq_id = first + one.relative_id
+            parts.append(one.record)
+            if one.is_delivered:
+                parts.append(index.deliver(seq_id))
+            if one.is_acked:
+                parts.append(index.ack(seq_id))
+        return b"".join(parts)
+
+    def _lacking(self) -> "list[_Lacking]":
+        """Return what the file does not say of messages, relative ids descending."""
         states = self.states
         has = states.in_segment >= 0
         publish = ~has & (states.in_journal >= 0) & ~states.is_acked
@@ -142,19 +178,17 @@ class LoadedSegment:
         ack = has & ~states.was_acked & states.is_acked
         chosen = np.flatnonzero(publish | deliver | ack)[::-1]
         if not len(chosen):
-            return b""
+            return []
         starts, ends = _extents(self.journal, states.in_journal[chosen])
-        marks = deliver[chosen].astype(np.int64) + ack[chosen]
         data = self.journal.data
-        parts: list[bytes] = []
-        columns = (states.ids[chosen], publish[chosen], marks, starts, ends)
-        for relative_id, is_new, mark_count, start, end in zip(
-            *(column.tolist() for column in columns), strict=True
-        ):
-            if is_new:
-                parts.append(index.segment_publish(relative_id, data[start:end]))
-            parts.append(mark_count * index.segment_mark(relative_id))
-        return b"".join(parts)
+        columns = (states.ids, publish, deliver, ack)
+        values = [column[chosen].tolist() for column in columns]
+        return [
+            _Lacking(relative_id, bytes(data[start:end]) if is_new else b"", is_delivered, is_acked)
+            for relative_id, is_new, is_delivered, is_acked, start, end in zip(
+                *values, starts.tolist(), ends.tolist(), strict=True
+            )
+        ]
 
 
 def _live(

@@ -342,15 +342,16 @@ class QueueIndex:
             self._log.append_all(self.origin, index.acks(seq_ids[:done]))
 
     def replay_journal(self, data: bytes) -> list[tuple[int, bytes]]:
-        """Take up the journal.jif of a clean stop; called once, before anything else happens.
+        """Take up the journal.jif of a clean stop, or what recovery has left in the log.
 
-        What `segments` said of messages left includes it.
+        Called once, before anything else happens; `origin` says how much is journal.jif's. What
+        `segments` said of messages left includes it.
 
         Returns:
             Sequence id and publish record of each message that it has and that is left.
 
         Raises:
-            CorruptRecord: Something is wrong with it, so that the stop was not a clean one.
+            CorruptRecord: Something is wrong with it, so that it is neither.
         """
         records = index.read_journal(data)
         if records.stop != IndexStop.END:
@@ -371,7 +372,6 @@ class QueueIndex:
                 journal.records[relative_id] = data[start:end]
                 self.journal_bytes += end - start
         self.dirty_count = len(records)
-        self.origin.journal_bytes = len(data)
         return [
             (number * self._entry_count + relative_id, record)
             for number, segment in self._segments.items()

@@ -6,14 +6,15 @@ The order, so that it can be cut short at any moment and begun anew:
 2. A log that is void, as a RabbitMQ has run since, is set aside; then whatever says that the last
    stop was a clean one is removed, all durably.
 3. The message store keeps these, and that of delayed messages takes over what the log has.
-4. The indexes settle what the store has lost, and take over what the log has; it is removed.
+4. The indexes settle what the store has lost, and take over what the log has. It is removed, but
+   for what it may carry: a little for each of many queues.
 
 What queues left at a clean stop of RabbitMQ's is believed as far as ids go: how many messages there
 are, and where, is looked at.
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sprocket.base.disk import Disk, read_file
 from sprocket.base.errors import CorruptRecord, FileMissing
@@ -54,7 +55,11 @@ class _Read:
 
 
 def recover(
-    disk: Disk, layout: VhostLayout, entry_count: int, step: Step = unwatched
+    disk: Disk,
+    layout: VhostLayout,
+    entry_count: int,
+    step: Step = unwatched,
+    carried_bytes_max: int = 0,
 ) -> RecoveredVhost:
     """Bring a folder into a state to go on from.
 
@@ -63,6 +68,7 @@ def recover(
         layout: Its paths.
         entry_count: Entries of a segment.
         step: Is told how far it is.
+        carried_bytes_max: So much of queues' records may stay in the log.
 
     Raises:
         ForeignStore: It has queues of version 2.
@@ -70,7 +76,9 @@ def recover(
     Durability: on return all is durable.
     """
     read = _read(disk, layout)
-    indexes = IndexRecovery(disk, layout, entry_count, read.contents, read.folders, step)
+    indexes = IndexRecovery(
+        disk, layout, entry_count, read.contents, read.folders, step, carried_bytes_max
+    )
     wanted = Counter(indexes.stored_ids())
     void = []
     if read.contents.is_void:
@@ -79,7 +87,8 @@ def recover(
     store = message_store.recover(disk, layout.persistent, wanted, read.log_sums)
     later = delayed.recover(disk, layout.delayed, read.delayed_records)
     found = indexes.run(store.contents.messages.__contains__)
-    return _recovered(read, entry_count, found, store, later, void)
+    recovered = _recovered(read, entry_count, found, store, later, void)
+    return replace(recovered, log=indexes.log)
 
 
 def look(disk: Disk, layout: VhostLayout, entry_count: int, step: Step = unwatched) -> VhostReport:
@@ -173,5 +182,7 @@ def _queue(found: RecoveredIndex, terms: QueueTerms | None, entry_count: int) ->
         message_count=found.message_count,
         body_bytes=found.body_bytes,
         reference=None if terms is None else terms.persistent_ref,
+        journal=found.journal,
+        origin=found.origin,
         has_name=found.has_name,
     )

@@ -7,6 +7,7 @@ from msgspec import Struct
 from sprocket.rabbitmq.store.delayed import DelayedContents
 from sprocket.rabbitmq.store.message_store import StoreContents
 from sprocket.rabbitmq.store.queue_index import KnownSegment
+from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog
 
 
 class VhostReport(Struct, frozen=True, kw_only=True):
@@ -57,7 +58,9 @@ class RecoveredQueue:
         message_count: Messages.
         body_bytes: Of their bodies.
         reference: Who it is to the message store; None for a new name.
-        journal: Its journal.jif, which `message_count` includes.
+        journal: Records above its segments, which `message_count` includes: its journal.jif, or
+            what the log has.
+        origin: What has them in the log; None if they are its journal.jif.
         has_name: There is a .queue_name.
     """
 
@@ -68,6 +71,7 @@ class RecoveredQueue:
     body_bytes: int = 0
     reference: bytes | None = None
     journal: bytes = b""
+    origin: Origin | None = None
     has_name: bool = False
 
 
@@ -80,9 +84,11 @@ class RecoveredVhost:
         store: What the message store has.
         delayed: What exchanges keep.
         report: For people.
+        log: The log, if some queues' records are in it; else there is none.
     """
 
     queues: dict[str, RecoveredQueue]
     store: StoreContents
     delayed: DelayedContents
     report: VhostReport
+    log: WriteAheadLog | None = None

@@ -320,6 +320,8 @@ class WriteAheadLog:
         named: list[tuple[Origin, int]] = []
         parts: list[bytes] = []
         pack = write_ahead.ENTRY_HEAD.pack
+        if self._ending is not None:
+            parts.append(pack(self._ending, 0, 0))
         for origin in self._dirty:
             known = origin._number
             if origin._named_in != number:
@@ -332,8 +334,6 @@ class WriteAheadLog:
                 size = sum(map(len, origin._parts))
                 parts.append(pack(EntryKind.RECORDS, known, size))
                 parts += origin._parts
-        if self._ending is not None:
-            parts.append(pack(self._ending, 0, 0))
         payload = b"".join(parts)
         head = write_ahead.batch_head(self._sequence, payload)
         file.write([head, payload], self._end)
@@ -448,7 +448,9 @@ class WriteAheadLog:
         steps.run(self.commit_steps())
 
     def end_steps(self, kind: EntryKind) -> Steps:
-        """Say that all that was ever appended is in the files of queues, durably.
+        """Say that all that was ever written is in the files of queues, durably.
+
+        What was appended and is not written counts, as it is behind that in the same batch.
 
         Args:
             kind: RECOVERED or CLOSED. What is appended later begins a file.
@@ -512,6 +514,22 @@ class WriteAheadLog:
         self.close()
         for number in write_ahead_files(self.disk.list(self.folder)):
             self._remove(write_ahead_file(self.folder, number))
+
+    def remove_older(self) -> None:
+        """Remove every file but the newest, the oldest first, after `end_steps`.
+
+        Raises:
+            DiskFailed: Some of them are still there.
+        """
+        for number in write_ahead_files(self.disk.list(self.folder)):
+            if number < self._number:
+                self._remove(write_ahead_file(self.folder, number))
+                self._holders.pop(number, None)
+
+    def go_on(self, file_bytes: int) -> None:
+        """Begin another file with what is appended next, and have files of another size."""
+        self.file_bytes = file_bytes
+        self._end = max(self._end, file_bytes)
 
     def close(self) -> None:
         """Give the files up."""

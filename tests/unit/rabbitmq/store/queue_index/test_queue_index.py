@@ -187,12 +187,14 @@ def test_a_clean_stop_and_the_next_start() -> None:
     unacked = life.index.unacked
     size = life.disk.size(Q.segment(0))
     life = Life(life.disk.crash(lambda _: 0), {0: KnownSegment(unacked[0], size)})
+    life.index.origin.journal_bytes = len(journal)
     life.index.replay_journal(journal)
     assert (life.read(), life.index.dirty_count) == ([1, 2], 3)
     life.index.ack([1])
     steps.run(close_steps(life.log, PATHS, [life.index]))
     assert life.disk.contents()[Q.journal] == journal + index.ack(1)
     life = Life(life.disk, {0: KnownSegment(1, size)})
+    life.index.origin.journal_bytes = len(journal + index.ack(1))
     life.index.replay_journal(journal + index.ack(1))
     life.flush()
     assert (life.disk.contents()[Q.journal], life.read()) == (b"", [2])
@@ -234,6 +236,7 @@ def test_a_dead_segment_goes_before_the_journal_that_has_its_acks() -> None:
             1: KnownSegment(1, life.disk.size(Q.segment(1))),
         }
         life = Life(life.disk, known)
+        life.index.origin.journal_bytes = life.disk.size(Q.journal)
         life.index.replay_journal(life.disk.contents()[Q.journal])
         life.publish(5)
         life.disk.fail("any", nth)
