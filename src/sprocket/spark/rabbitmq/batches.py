@@ -11,7 +11,8 @@ from sprocket.base.nearest import hint
 from sprocket.base.units import MIB
 from sprocket.rabbitmq.codec.columns import Ints, Mask
 from sprocket.rabbitmq.model.names import QueueName
-from sprocket.rabbitmq.store.reading import IndexRows, MessageState, ReadFault
+from sprocket.rabbitmq.store.damage import FileDamage
+from sprocket.rabbitmq.store.reading import IndexRows, MessageState
 from sprocket.spark.mode import Mode
 from sprocket.spark.rabbitmq.columns import (
     COLUMNS,
@@ -133,7 +134,7 @@ class MessageBatches:
             messages = MessageRows(share.queue, rows, which, states[which], found)
             yield from self._batch(messages, is_gone[which])
 
-    def damage(self, queue: QueueName, fault: ReadFault, *, is_of_queue: bool) -> Iterator[Any]:
+    def damage(self, queue: QueueName, fault: FileDamage, *, is_of_queue: bool) -> Iterator[Any]:
         """Give what stands for damage to files: a row, or nothing.
 
         Raises:

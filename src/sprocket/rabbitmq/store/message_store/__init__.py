@@ -13,7 +13,6 @@ from sprocket.rabbitmq.store.message_store.message_store import (
 )
 from sprocket.rabbitmq.store.message_store.opening import (
     RecoveredStore,
-    StoreDamage,
     close_steps,
     look,
     look_clean,
@@ -26,7 +25,6 @@ __all__ = [
     "MessageStore",
     "RecoveredStore",
     "StoreContents",
-    "StoreDamage",
     "StoreFile",
     "close_steps",
     "collect_steps",

@@ -31,6 +31,7 @@ from sprocket.rabbitmq.codec.store import (
     entries,
     saved_tables,
 )
+from sprocket.rabbitmq.store.damage import FileDamage
 from sprocket.rabbitmq.store.layout import (
     COMPACTED_FILE,
     STORE_FILE,
@@ -46,24 +47,6 @@ from sprocket.rabbitmq.store.message_store.message_store import (
 
 
 @dataclass(frozen=True, slots=True)
-class StoreDamage:
-    """Something in a store's files that should not be there.
-
-    Attributes:
-        path: The file.
-        position: Bytes into it.
-        what: A sentence.
-    """
-
-    path: str
-    position: int
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.path} at {self.position}: {self.what}"
-
-
-@dataclass(frozen=True, slots=True)
 class RecoveredStore:
     """A store after recovery.
 
@@ -76,7 +59,7 @@ class RecoveredStore:
     """
 
     contents: StoreContents
-    damage: list[StoreDamage] = field(default_factory=list)
+    damage: list[FileDamage] = field(default_factory=list)
     lost: frozenset[bytes] = frozenset()
     cut_bytes: int = 0
 
@@ -301,14 +284,14 @@ def _recover_file(
     end = 0
     for one in entries.scan(file.read, file.size()):
         if isinstance(one, Gap):
-            found.damage.append(StoreDamage(file.path, one.start, one.why))
+            found.damage.append(FileDamage(file.path, one.start, one.why))
             continue
         known = found.contents.messages.get(one.id)
         if one.id not in wanted or (known is not None and known.file != number):
             continue
         if one.id in recent and not _is_whole(file, one, recent[one.id]):
             what = f"message {one.id.hex()} has another checksum"
-            found.damage.append(StoreDamage(file.path, one.position, what))
+            found.damage.append(FileDamage(file.path, one.position, what))
             continue
         crc = _crc(sums, one.id, one.term_size)
         found.contents.messages[one.id] = KeptMessage(

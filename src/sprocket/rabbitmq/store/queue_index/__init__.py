@@ -7,7 +7,6 @@ segment files, `close_steps` is a clean stop, `IndexRecovery` what follows after
 from sprocket.rabbitmq.store.queue_index.closing import close_steps
 from sprocket.rabbitmq.store.queue_index.joined import JoinedStates, joined, part
 from sprocket.rabbitmq.store.queue_index.loading import (
-    IndexDamage,
     LoadedIndex,
     LoadedSegment,
     load,
@@ -25,7 +24,6 @@ from sprocket.rabbitmq.store.queue_index.queue_index import (
 from sprocket.rabbitmq.store.queue_index.recovery import IndexRecovery, RecoveredIndex
 
 __all__ = [
-    "IndexDamage",
     "IndexEntry",
     "IndexLimits",
     "IndexRecovery",

@@ -21,30 +21,13 @@ from sprocket.rabbitmq.codec.index import (
     IndexStop,
     MessageStates,
 )
+from sprocket.rabbitmq.store.damage import FileDamage
 from sprocket.rabbitmq.store.layout import SEGMENT, SEGMENT_V2, QueueLayout, numbers
 from sprocket.rabbitmq.store.queue_index.joined import JoinedStates, Mask, Places, joined, part
 from sprocket.rabbitmq.store.write_ahead import QueueTail
 
 _TRUE_ENDINGS = b"d\0\4true", b"w\4true"
 """How the term of a persistent message ends, by OTP 25 and by OTP 26."""
-
-
-@dataclass(frozen=True, slots=True)
-class IndexDamage:
-    """Something in a queue's files that should not be there.
-
-    Attributes:
-        path: The file.
-        position: Bytes into it.
-        what: A sentence.
-    """
-
-    path: str
-    position: int
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.path} at {self.position}: {self.what}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +233,7 @@ class LoadedIndex:
     states: MessageStates
     in_files: frozenset[int]
     has_name: bool
-    damage: list[IndexDamage] = field(default_factory=list)
+    damage: list[FileDamage] = field(default_factory=list)
 
     @property
     def numbers(self) -> list[int]:
@@ -321,7 +304,7 @@ def load(disk: Disk, layout: QueueLayout, entry_count: int, tail: QueueTail) -> 
     damage = _early_end(layout.journal, records)
     fault = None if tail.is_gone else tail.journal_fault(written)
     if fault is not None:
-        damage.append(IndexDamage(layout.journal, *fault))
+        damage.append(FileDamage(layout.journal, *fault))
     damage += [_damage(layout.journal, one) for one in states.findings]
     return LoadedIndex(
         disk=disk,
@@ -355,7 +338,7 @@ def sound(data: bytes, entry_count: int) -> bytes:
     return b"".join(parts)
 
 
-def _early_end(path: str, records: IndexRecords) -> list[IndexDamage]:
+def _early_end(path: str, records: IndexRecords) -> list[FileDamage]:
     """Return where a file ends early; zeros at the end of one are what any crash may leave."""
     if records.stop in (IndexStop.END, IndexStop.ZEROS):
         rest = bytes(records.data[records.stopped_at :])
@@ -363,8 +346,8 @@ def _early_end(path: str, records: IndexRecords) -> list[IndexDamage]:
             return []
     left = len(records.data) - records.stopped_at
     what = f"{records.stop.value}: {left} bytes do not count"
-    return [IndexDamage(path, records.stopped_at, what)]
+    return [FileDamage(path, records.stopped_at, what)]
 
 
-def _damage(path: str, finding: IndexFinding) -> IndexDamage:
-    return IndexDamage(path, finding.position, finding.what)
+def _damage(path: str, finding: IndexFinding) -> FileDamage:
+    return FileDamage(path, finding.position, finding.what)

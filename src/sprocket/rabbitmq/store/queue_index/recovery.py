@@ -34,9 +34,9 @@ from sprocket.base.errors import CorruptRecord
 from sprocket.base.progress import Step, unwatched
 from sprocket.base.units import KIB, MIB
 from sprocket.rabbitmq.codec.write_ahead import EntryKind, SegmentAppend
+from sprocket.rabbitmq.store.damage import FileDamage
 from sprocket.rabbitmq.store.layout import QueueLayout, VhostLayout, decode_queue_name
 from sprocket.rabbitmq.store.queue_index.loading import (
-    IndexDamage,
     LoadedIndex,
     LoadedSegment,
     load,
@@ -81,7 +81,7 @@ class RecoveredIndex:
     has_name: bool = False
     journal: bytes = b""
     origin: Origin | None = None
-    damage: list[IndexDamage] = field(default_factory=list)
+    damage: list[FileDamage] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

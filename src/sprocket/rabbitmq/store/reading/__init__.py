@@ -3,7 +3,7 @@
 `VhostReader` has the queues and, one after the other, their messages.
 """
 
-from sprocket.rabbitmq.store.reading.faults import FaultyReads, FileTooLarge, ReadFault
+from sprocket.rabbitmq.store.reading.faults import FaultyReads, FileTooLarge
 from sprocket.rabbitmq.store.reading.index_rows import EMBEDDED, IndexRows, RowSource
 from sprocket.rabbitmq.store.reading.shared_messages import MessageMissing, SharedMessages
 from sprocket.rabbitmq.store.reading.vhost import (
@@ -27,7 +27,6 @@ __all__ = [
     "MessageState",
     "QueueCounts",
     "QueuePart",
-    "ReadFault",
     "RowSource",
     "SharedMessages",
     "VhostReader",

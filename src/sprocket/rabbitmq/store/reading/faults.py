@@ -1,10 +1,9 @@
 """What could not be read, and reading on in spite of it."""
 
-from dataclasses import dataclass
-
 from sprocket.base.disk import Disk, File
 from sprocket.base.errors import DiskFailed, FileMissing, StoreError
 from sprocket.base.units import MIB
+from sprocket.rabbitmq.store.damage import FileDamage
 
 FILE_BYTES_MAX = 4096 * MIB
 """A journal or a segment is read whole. The largest that a server can have is far below."""
@@ -16,36 +15,18 @@ class FileTooLarge(StoreError):
     """A file that has to be read whole is too large for that."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadFault:
-    """Something in a file that cannot be read, or that no server writes.
-
-    Attributes:
-        path: The file.
-        position: Bytes into it.
-        what: A sentence for the person who reads it.
-    """
-
-    path: str
-    position: int
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.path} at {self.position}: {self.what}"
-
-
 class FaultyReads:
     """Reads whole files as far as they can be read, and keeps what was wrong."""
 
     def __init__(self, disk: Disk) -> None:
         self.disk = disk
-        self.faults: list[ReadFault] = []
+        self.faults: list[FileDamage] = []
         """In the order in which they were met."""
         self._unreadable: set[tuple[str, int]] = set()
 
     def tell(self, path: str, position: int, what: str) -> None:
         """Keep a fault."""
-        self.faults.append(ReadFault(path, position, what))
+        self.faults.append(FileDamage(path, position, what))
 
     def read(self, path: str) -> bytes | None:
         """Return the content of a file, up to what the disk cannot read; None if it is not there.

@@ -20,8 +20,9 @@ from sprocket.rabbitmq.codec.store import QueueTerms, clean_stop, recovery_terms
 from sprocket.rabbitmq.model.message import ID_BYTES, BasicMessage
 from sprocket.rabbitmq.model.names import QueueName, name_text
 from sprocket.rabbitmq.store import layout
+from sprocket.rabbitmq.store.damage import FileDamage
 from sprocket.rabbitmq.store.layout import VhostLayout, write_ahead_file
-from sprocket.rabbitmq.store.reading.faults import FaultyReads, ReadFault
+from sprocket.rabbitmq.store.reading.faults import FaultyReads
 from sprocket.rabbitmq.store.reading.index_rows import (
     EMBEDDED,
     IndexRows,
@@ -151,7 +152,7 @@ class VhostReader:
             raise ForeignStore(f"{folder}: no folder of a virtual host of RabbitMQ")
 
     @property
-    def faults(self) -> list[ReadFault]:
+    def faults(self) -> list[FileDamage]:
         """What was wrong so far, besides single messages."""
         return self._reads.faults
 
