@@ -12,13 +12,13 @@ for tool in node npm go java javac mvn apt-get openssl; do
 done
 cd "$folder"
 
-if [ ! -e python/.ready ]; then
+if ! cmp --silent python/.ready "$suites/requirements.txt"; then
     echo "peers-amqp: Python's clients, and what their tests run with"
     "$python" -m venv --clear python
     python/bin/python -m pip install --quiet --only-binary :all: -r "$suites/requirements.txt"
-    touch python/.ready
+    cp "$suites/requirements.txt" python/.ready
 fi
-for package in aio-pika==10.2.1 aiormq==7.2.4 amqp==5.4.2 kombu==5.7.0; do
+for package in aio-pika==10.2.1 aiormq==7.2.4 amqp==5.4.2 kombu==5.7.0 celery==5.7.0; do
     name=${package%%==*} tree=${package/==/-}
     tree=${tree//aio-pika/aio_pika}
     [ -e "$tree" ] && continue
@@ -26,6 +26,14 @@ for package in aio-pika==10.2.1 aiormq==7.2.4 amqp==5.4.2 kombu==5.7.0; do
     python/bin/python -m pip download --quiet --no-deps --no-binary "$name" --dest packages "$package"
     tar -xzf "packages/$tree.tar.gz"
 done
+
+if [ ! -e redis/.ready ]; then
+    echo "peers-amqp: Redis, in which Celery's tests count what their tasks did"
+    mkdir -p packages/redis redis
+    (cd packages/redis && apt-get download --quiet redis-server redis-tools libjemalloc2 liblzf1 >/dev/null)
+    for package in packages/redis/*.deb; do dpkg -x "$package" redis; done
+    touch redis/.ready
+fi
 
 if [ ! -e amqplib-2.0.1 ]; then
     echo "peers-amqp: amqplib-2.0.1, the last whose package has its tests"

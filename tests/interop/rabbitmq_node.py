@@ -59,7 +59,8 @@ class RabbitNode:
         settings: The text of its `rabbitmq.conf`.
         host: The address on which it listens.
         port: Its port there; a free one if it is not given.
-        has_api: Whether it serves the HTTP API, on `api_port`.
+        has_api: Whether it serves the HTTP API, on `api_port` of 127.0.0.1.
+        api_port: That port; a free one if it is not given.
     """
 
     def __init__(
@@ -71,10 +72,11 @@ class RabbitNode:
         host: str = "127.0.0.1",
         port: int | None = None,
         has_api: bool = False,
+        api_port: int | None = None,
     ) -> None:
         self.folder = folder
         self.port = peers.free_port() if port is None else port
-        self.api_port = peers.free_port()
+        self.api_port = peers.free_port() if api_port is None else api_port
         self._home = root / "usr/lib/rabbitmq/lib/rabbitmq_server-3.10.8"
         self._epmd_port = peers.free_port()
         if has_api:
@@ -114,9 +116,11 @@ class RabbitNode:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
-        self._epmd.terminate()
-        self._epmd.wait()
+        try:
+            self.stop()
+        finally:
+            self._epmd.terminate()
+            self._epmd.wait()
 
     @property
     def rabbitmqadmin(self) -> Path:

@@ -1,9 +1,15 @@
 """What is made of the reports of clients' suites; the suites run by `make interop-amqp`."""
 
+import contextlib
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.interop.suites import catalog, results, table
+import pytest
+from tests.interop.suites import __main__ as runner
+from tests.interop.suites import catalog, results, servers, table
+from tests.interop.suites.catalog import Run, Suite
 from tests.interop.suites.results import Outcome
 from tests.interop.suites.table import Row
 
@@ -44,6 +50,67 @@ def test_go_reports_events(tmp_path: Path) -> None:
     report = tmp_path / "output.txt"
     report.write_text("\n".join(["go: downloading", *lines, json.dumps({"Action": "fail"})]))
     assert results.from_go(report) == {"A": PASSED, "B": SKIPPED, "C": FAILED}
+
+
+def test_a_java_class_without_a_report_has_failed(tmp_path: Path) -> None:
+    """It ran for longer than it may, and would be missed on both sides otherwise."""
+    assert results.from_java("a.B", tmp_path) == {"a.B::all of it": FAILED}
+    (tmp_path / "TEST-x.xml").write_text(
+        "<testsuite><testcase classname='B' name='c'/></testsuite>"
+    )
+    assert results.from_java("a.B", tmp_path) == {"B::c": PASSED}
+
+
+INTERRUPTED = """
+import pathlib, signal, sys
+def report(*_):
+    pathlib.Path(sys.argv[1]).write_text("what it has")
+    sys.exit(1)
+signal.signal(signal.SIGINT, report)
+print("begun", flush=True)
+signal.pause()
+"""
+
+
+@pytest.mark.slow
+def test_a_runner_that_takes_too_long_reports_what_it_has(tmp_path: Path) -> None:
+    """It is interrupted before it is killed."""
+    run = Run(tmp_path, tmp_path, servers.Address(1, 2))
+    report = tmp_path / "report"
+    run.execute([sys.executable, "-c", INTERRUPTED, report], {}, 2.0)
+    assert report.read_text() == "what it has"
+    assert "begun\n\nended after 2 s" in (tmp_path / "output.txt").read_text()
+
+
+def test_a_suite_that_breaks_leaves_the_others_their_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What breaks is named, the table has the rest, and the run has failed."""
+
+    @contextlib.contextmanager
+    def running(name: str, *_: object) -> Iterator[servers.Address]:
+        yield servers.Address(1, 2, host=name)
+
+    def breaks(run: Run) -> results.Results:
+        if run.address.host == "sprocket":
+            raise OSError("its runner is gone")
+        return {"a": PASSED}
+
+    suites = (
+        Suite("first", "1", ".", breaks, address=lambda: servers.Address(1, 2)),
+        Suite("second", "1", ".", lambda _: {"b": PASSED}, address=lambda: servers.Address(1, 2)),
+    )
+    monkeypatch.setattr(catalog, "SUITES", suites)
+    monkeypatch.setattr(catalog, "FOLDER", tmp_path)
+    monkeypatch.setattr(servers, "running", running)
+    monkeypatch.setattr(runner, "BUILD", tmp_path / "build")
+    assert runner.main([]) == 1
+    said = capsys.readouterr().out
+    assert "first against sprocket: BROKE" in said
+    assert "its runner is gone" in said
+    table_of_all = (tmp_path / "build" / "table.md").read_text()
+    assert "| first 1 | 1 | 1, 0, 0 | 0, 0, 0 |" in table_of_all
+    assert "| second 1 | 1 | 1, 0, 0 | 1, 0, 0 |" in table_of_all
 
 
 def test_what_passes_there_and_not_here_needs_a_reason() -> None:

@@ -2,14 +2,17 @@
 
     python -m tests.interop.suites [NAME ...] [--only rabbitmq|sprocket]
 
-The table is printed and written to `build/interop-amqp/table.md`, with what each runner said
-beside it. The code is 1 if a test that passes there fails here and `reasons.toml` does not say why.
+The table is printed, and written to `build/interop-amqp/table.md` after each suite, with what each
+runner said beside it. A suite or a server that breaks is named, and the next one is run. The code
+is 1 if a test that passes there fails here and `reasons.toml` does not say why, or if one broke.
 """
 
 import argparse
 import shutil
 import sys
 import time
+import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.interop.peers import ROOT
@@ -21,17 +24,19 @@ from tests.interop.suites.table import Row
 BUILD = ROOT / "build" / "interop-amqp"
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the named suites, or all."""
     parser = argparse.ArgumentParser(prog="interop-amqp")
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--only", choices=servers.NAMES)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     known = [suite.name for suite in catalog.SUITES]
     for name in given.names:
         if name not in known:
             parser.error(f"no suite {name!r}; there are {', '.join(known)}")
-    rows = []
+    rows: list[Row] = []
+    is_broken = False
+    began = time.monotonic()
     for suite in catalog.SUITES:
         if given.names and suite.name not in given.names:
             continue
@@ -41,13 +46,18 @@ def main() -> int:
             print(f"{suite.name}: NOT RUN, its tree is not there; {where}", flush=True)
             continue
         names = (given.only,) if given.only else servers.NAMES
-        found = {name: _run(suite, source, name) for name in names}
+        found: dict[str, Results] = {}
+        for name in names:
+            try:
+                found[name] = _run(suite, source, name)
+            except Exception:  # whatever it is, the suites behind it are run
+                is_broken = True
+                print(f"{suite.name} against {name}: BROKE\n{traceback.format_exc()}", flush=True)
         rows.append(Row(suite, found.get("rabbitmq", {}), found.get("sprocket", {})))
-    said = table.markdown(rows)
-    BUILD.mkdir(parents=True, exist_ok=True)
-    (BUILD / "table.md").write_text(said)
-    print(said)
-    return 1 if any(table.unexplained(row) for row in rows) else 0
+        (BUILD / "table.md").write_text(table.markdown(rows))
+    print(table.markdown(rows))
+    print(f"{(time.monotonic() - began) / 60:.0f} minutes")
+    return 1 if is_broken or any(table.unexplained(row) for row in rows) else 0
 
 
 def _run(suite: Suite, source: Path, name: str) -> Results:
@@ -56,7 +66,7 @@ def _run(suite: Suite, source: Path, name: str) -> Results:
     folder.mkdir(parents=True)
     tls = suite.certificates(source) if suite.certificates else None
     began = time.monotonic()
-    with servers.running(name, folder / "server", tls, is_fixed=suite.is_fixed) as address:
+    with servers.running(name, folder / "server", suite.address(), tls) as address:
         found = suite.run(Run(source, folder, address))
     print(
         f"{suite.name} against {name}: {table.summary(found)}, {time.monotonic() - began:.0f} s",

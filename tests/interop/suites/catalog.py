@@ -5,6 +5,7 @@ broker, port 5672) stands beside it; `docs/guides/interop-amqp.md` says for whom
 """
 
 import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.interop.peers import ROOT
-from tests.interop.suites import certificates, results
+from tests.interop.suites import certificates, redis, results, servers
 from tests.interop.suites.docker import Docker
 from tests.interop.suites.results import Results
 from tests.interop.suites.servers import Address, Certificates
@@ -22,6 +23,8 @@ FOLDER = ROOT / ".peers" / "amqp"
 """Where `make peers-amqp` puts suites and what they need."""
 PREPARE = "make peers-amqp"
 ADAPTERS = Path(__file__).parent / "adapters"
+REPORT_SECONDS_MAX = 30.0
+"""For a runner that was interrupted since its time is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,9 @@ class Run:
                 child.wait(seconds)
             except subprocess.TimeoutExpired:
                 output.write(f"\nended after {seconds:.0f} s\n".encode())
+                os.killpg(child.pid, signal.SIGINT)  # a runner reports what it has until now
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.wait(REPORT_SECONDS_MAX)
             finally:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
@@ -75,7 +81,7 @@ class Suite:
         folder: The name of its tree in `FOLDER`.
         run: Runs it.
         certificates: Returns those that it expects the server to have, given its tree.
-        is_fixed: Whether the server has to listen on port 5672.
+        address: Returns where a server for it has to listen.
         variable: Names its tree if it is in no package, so that `PREPARE` cannot fetch it.
     """
 
@@ -84,7 +90,7 @@ class Suite:
     folder: str
     run: Callable[[Run], Results]
     certificates: Callable[[Path], Certificates] | None = None
-    is_fixed: bool = False
+    address: Callable[[], Address] = servers.anywhere
     variable: str = ""
 
     def source(self) -> Path | None:
@@ -144,6 +150,31 @@ def _aiormq(run: Run) -> Results:
     return _pytest(run, "-p", "suite_container", "tests", environment=around, seconds=1800)
 
 
+def _celery(run: Run, backend: str) -> Results:
+    """Run its integration tests, with the worker that they start.
+
+    As in its own workflow a test is tried again when it fails: some race with that worker.
+    """
+    server = f"amqp://guest:guest@{run.address.host}:{run.address.port}//"
+    with redis.running(FOLDER / "redis", run.folder) as port:
+        stores = {"rpc": "rpc://", "redis": f"redis://127.0.0.1:{port}/0"}
+        around = {
+            "TEST_BROKER": server,
+            "TEST_BACKEND": stores[backend],
+            "REDIS_HOST": "127.0.0.1",
+            "REDIS_PORT": str(port),
+            "WORKER_LOGLEVEL": "INFO",
+        }
+        return _pytest(
+            run,
+            *("-p", "celery.contrib.pytest", "-p", "no:aiomisc", "--reruns=2"),
+            "t/integration",
+            "--ignore=t/integration/test_backend.py",
+            environment=around,
+            seconds=2400,
+        )
+
+
 def _amqplib(run: Run) -> Results:
     report = run.folder / "junit.xml"
     command: list[str | Path] = ["node", "--require", ADAPTERS / "suite_address.js", "--test"]
@@ -178,6 +209,7 @@ def _java(run: Run) -> Results:
     hosts = run.folder / "hosts"
     hosts.write_text(f"{run.address.host} localhost\n")
     tests = run.source / "src" / "test" / "java"
+    found: Results = {}
     paths = sorted((tests / "com/rabbitmq/client/test").rglob("*.java"))
     for path in sorted(paths, key=lambda path: path.stem == JAVA_LAST):
         name = ".".join(path.relative_to(tests).with_suffix("").parts)
@@ -190,9 +222,10 @@ def _java(run: Run) -> Results:
         command = ["java", "-Xmx256m", f"-Djdk.net.hosts.file={hosts}"]
         command += ["-Djava.net.preferIPv4Stack=true", "-cp", f"{made}/classes:{made}/lib/*"]
         command += [*launcher, "--details=none", f"--select-class={name}"]
-        command += [f"--reports-dir={run.folder / 'reports' / name}"]
-        run.execute(command, {}, JAVA_CLASS_SECONDS_MAX)
-    return results.from_junit((run.folder / "reports").glob("*/TEST-*.xml"))
+        reports = run.folder / "reports" / name
+        run.execute([*command, f"--reports-dir={reports}"], {}, JAVA_CLASS_SECONDS_MAX)
+        found |= results.from_java(name, reports)
+    return found
 
 
 SUITES = (
@@ -201,7 +234,9 @@ SUITES = (
     Suite("kombu", "5.7.0", "kombu-5.7.0", _kombu),
     Suite("aio-pika", "10.2.1", "aio_pika-10.2.1", _aio_pika, certificates.of_aiormq),
     Suite("aiormq", "7.2.4", "aiormq-7.2.4", _aiormq, certificates.of_aiormq),
+    Suite("celery-rpc", "5.7.0", "celery-5.7.0", functools.partial(_celery, backend="rpc")),
+    Suite("celery-redis", "5.7.0", "celery-5.7.0", functools.partial(_celery, backend="redis")),
     Suite("amqplib", "2.0.1", "amqplib-2.0.1", _amqplib),
-    Suite("amqp091-go", "1.16.0", "amqp091-go-1.16.0", _go),
-    Suite("java", "5.0.0", "rabbitmq-java-client-5.0.0", _java, is_fixed=True),
+    Suite("amqp091-go", "1.16.0", "amqp091-go-1.16.0", _go, address=servers.with_api),
+    Suite("java", "5.0.0", "rabbitmq-java-client-5.0.0", _java, address=servers.under_another_name),
 )

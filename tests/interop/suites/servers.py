@@ -1,14 +1,17 @@
 """The two servers that a suite is run against: the real RabbitMQ 3.10.8, and `sprocket up`.
 
-Each is fresh for each suite, in a folder of its own, on free ports of 127.0.0.1 or, for a suite
-whose port is fixed, on that port of a loopback address that nobody else uses.
+Each is fresh for each suite, in a folder of its own, on free ports of 127.0.0.1, but for what a
+suite has in its source: the port of the HTTP API, or that of AMQP, which the server then takes on a
+loopback address that nobody else uses.
 """
 
 import contextlib
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from tests.interop import peers, rabbitmq_node
 from tests.interop.peers import Process
@@ -28,23 +31,37 @@ class Certificates:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server listens."""
+    """Where a server listens, and the port of 127.0.0.1 where its HTTP API does, if it has one."""
 
     port: int
     tls_port: int
     host: str = "127.0.0.1"
+    api_port: int | None = None
 
 
-FIXED = Address(5672, 5671, "127.0.77.1")
-"""For suites that cannot be told another port, but what the name `localhost` means."""
+def anywhere() -> Address:
+    """Return free ports."""
+    return Address(peers.free_port(), peers.free_port())
+
+
+def with_api() -> Address:
+    """Return free ports, and 15672 for the HTTP API: for a suite that has it in its source."""
+    return replace(anywhere(), api_port=15672)
+
+
+def under_another_name() -> Address:
+    """Return 5672 of an address of its own.
+
+    For a suite that cannot be told another port, but what the name `localhost` means.
+    """
+    return Address(5672, 5671, "127.0.77.1")
 
 
 @contextlib.contextmanager
 def running(
-    name: str, folder: Path, tls: Certificates | None = None, *, is_fixed: bool = False
+    name: str, folder: Path, address: Address, tls: Certificates | None = None
 ) -> Iterator[Address]:
     """Run the server `name` of `NAMES` in a new folder."""
-    address = FIXED if is_fixed else Address(peers.free_port(), peers.free_port())
     with (_real if name == "rabbitmq" else _ours)(folder, tls, address) as found:
         yield found
 
@@ -63,9 +80,14 @@ def _real(folder: Path, tls: Certificates | None, address: Address) -> Iterator[
         ]
     lines = "".join(f"{line}\n" for line in settings)
     root, host, port = rabbitmq_node.installed(), address.host, address.port
-    with RabbitNode(root, folder, lines, host=host, port=port) as node:
+    api: dict[str, Any] = {"has_api": address.api_port is not None, "api_port": address.api_port}
+    with RabbitNode(root, folder, lines, host=host, port=port, **api) as node:
         node.start()
         yield address
+        try:
+            node.stop()
+        except subprocess.TimeoutExpired:  # what its tests gave is there, and is not thrown away
+            print("RabbitMQ did not stop by itself, and was killed", flush=True)
 
 
 @contextlib.contextmanager
@@ -82,6 +104,7 @@ def _ours(folder: Path, tls: Certificates | None, address: Address) -> Iterator[
         ]
     command = [sys.executable, "-m", "sprocket.cli.main", "up", "--no-rocketmq"]
     command += ["--data", str(folder / "data"), "--amqp-port", str(port), "--host", host]
+    command += ["--amqp-http-port", "off" if address.api_port is None else str(address.api_port)]
     for setting in settings:
         command += ["--set", setting]
     process = Process(command, folder / "server.log", {"PYTHONPATH": str(peers.ROOT / "src")})
@@ -95,5 +118,5 @@ def _ours(folder: Path, tls: Certificates | None, address: Address) -> Iterator[
         yield replace(address, tls_port=port)
     finally:
         code = process.end()
-    if code != 0:  # what its tests gave is there, and is not thrown away
+    if code != 0:
         print(f"`sprocket up` did not stop by itself, and ended with {code}", flush=True)
