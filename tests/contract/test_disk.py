@@ -365,3 +365,4 @@ def test_folders_and_the_sizes_of_files_are_told_apart(disk: Disk, folder: str) 
     assert list(disk.sizes(folder).items()) == [("a", 0), ("b", 7)]
     for none in (f"{folder}/a", f"{folder}/missing"):
         assert (list(disk.folders(none)), disk.sizes(none)) == ([], {})
+        assert disk.list(none) == []

@@ -202,7 +202,7 @@ class Disk(Protocol):
         """Return when the content was last changed, ms since 1970; FileMissing if not there."""
 
     def list(self, folder: str) -> list[str]:
-        """Return the sorted names of files and folders in `folder`; none if it is missing."""
+        """Return the sorted names of files and folders in `folder`; none if it is no folder."""
 
     def folders(self, folder: str) -> Sequence[str]:
         """Return the sorted names of the folders alone; none if it is no folder."""
@@ -589,7 +589,7 @@ class RealDisk:
         """See `Disk.list`."""
         try:
             return sorted(os.listdir(folder))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
             _refuse(error, "listdir", folder)

@@ -48,7 +48,7 @@ class Files(Protocol):
         """Return the sorted names of the folders alone; none if it is missing."""
 
     def list(self, folder: str) -> list[str]:
-        """Return the sorted names of files and folders in `folder`; none if it is missing."""
+        """Return the sorted names of files and folders in `folder`; none if it is no folder."""
 
     def sizes(self, folder: str) -> dict[str, int]:
         """Return the length of each file in a folder, by sorted names; none if it is no folder.

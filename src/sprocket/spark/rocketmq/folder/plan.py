@@ -202,7 +202,10 @@ def _refuse_other_logs(disk: Files, layout: StoreLayout) -> None:
             " it has all of their messages"
         )
     if not disk.is_folder(layout.commitlog):
-        raise ForeignStore(f"{layout.root} is no store directory: it has no folder commitlog")
+        why = "it has no folder commitlog"
+        if not disk.is_folder(layout.root):
+            why = "it is a file" if disk.exists(layout.root) else "nothing has this name"
+        raise ForeignStore(f"{layout.root} is no store directory: {why}")
 
 
 def _head(disk: Files, file: LogFile, size: int) -> bytes:

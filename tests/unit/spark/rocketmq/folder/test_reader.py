@@ -19,7 +19,7 @@ from tests.unit.spark.samples import (
     unpack,
 )
 
-from sprocket.base.errors import DataLost, SettingsError
+from sprocket.base.errors import DataLost, ForeignStore, SettingsError
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.model.internal import is_internal_topic
 from sprocket.rocketmq.model.message import NewRecord
@@ -189,6 +189,17 @@ def chosen(store: str, **given: Any) -> list[tuple[str, int, int]]:
 
 
 ALL = [(topic, queue, n) for topic, queue in (("a", 0), ("a", 1), ("b", 0)) for n in range(4)]
+
+
+def test_what_is_no_store_is_named(tmp_path: Path) -> None:
+    """Whatever else is asked for: a file, such as one of the log, and a name that nothing has."""
+    log = tmp_path / f"{0:020d}"
+    log.write_bytes(bytes(100))
+    for given in ({}, {"subscribe": "orders"}, {"subscribepattern": "o.*"}):
+        with pytest.raises(ForeignStore, match="is no store directory: it is a file"):
+            rows(str(log), **given)
+        with pytest.raises(ForeignStore, match="is no store directory: nothing has this name"):
+            rows(f"{tmp_path}/gone", **given)
 
 
 def test_topics_by_pattern_and_queues_by_name(store: str) -> None:
