@@ -34,8 +34,26 @@ def topics(live: Live, options: Options) -> list[str]:
         return list(options.topics)
     if options.assigned is not None:
         return sorted(options.assigned)
-    names = live.ask(lambda cluster: cluster.topics())
-    return [name for name in names if options.names_topic(name) and not is_internal_topic(name)]
+    return [name for name in _listed(live) if options.names_topic(name)]
+
+
+def require_pattern(live: Live, options: Options) -> None:
+    """Check that a pattern of topics which was given has any, as a batch has no later.
+
+    Raises:
+        SettingsError: It has none.
+        ClientError: The cluster did not answer in time.
+    """
+    if options.topic_pattern is not None and not topics(live, options):
+        raise SettingsError(
+            f"no topic fits subscribePattern {options.topic_pattern.pattern!r}; there are"
+            f" {len(_listed(live))}"
+        )
+
+
+def _listed(live: Live) -> list[str]:
+    """Return the topics of users that the cluster has."""
+    return [name for name in live.ask(lambda one: one.topics()) if not is_internal_topic(name)]
 
 
 def queues(cluster: Puller, topic: str, options: Options) -> set[MessageQueue]:

@@ -34,7 +34,8 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
 
         Raises:
             NoSuchTopic: Nobody knows a topic; the text names the nearest.
-            SettingsError: Options name a queue that is not there, or end before they begin.
+            SettingsError: Options name a queue that is not there, or end before they begin, or no
+                topic fits the pattern.
             DataLost: An offset is outside of its queue, and that is an error.
             ClientError: The cluster did not answer in time.
         """
@@ -70,6 +71,7 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
         options = self._options
         found = sorted(chosen.new_queues(live, options))
         if not found:
+            chosen.require_pattern(live, options)
             return []
         starts = chosen.starting(live, options, found)
         ends = chosen.ending(live, options, found)

@@ -88,6 +88,8 @@ def test_topics_by_pattern_and_queues_by_name(monkeypatch: pytest.MonkeyPatch) -
     everything = planned(reader(monkeypatch, fake, subscribepattern="orders|refunds"))
     assert [queue for queue, *_ in everything] == [ONE, TWO, OTHER]
     assert planned(reader(monkeypatch, fake, subscribepattern="ref.*")) == [(OTHER, 0, 4)]
+    with pytest.raises(SettingsError, match=r"no topic fits subscribePattern 'ref'; there are 2"):
+        planned(reader(monkeypatch, fake, subscribepattern="ref"))
     chosen = {"orders": {"broker-a": [1]}}
     assert planned(reader(monkeypatch, fake, assign=chosen)) == [(TWO, 0, 3)]
     with pytest.raises(SettingsError, match="assign names queue 9 of topic 'orders'"):
