@@ -107,7 +107,8 @@ class Batches:
         broker_name: Whose records they are; empty if that is not known.
 
     Raises:
-        SettingsError: A column is unknown or has another type.
+        SettingsError: A column is unknown or has another type, or there is none: batches without
+            columns have no rows.
     """
 
     def __init__(
@@ -120,6 +121,8 @@ class Batches:
 
         self._schema = to_arrow_schema(schema, timezone="UTC")
         self._names = [column_name(name) for name in schema.fieldNames()]
+        if not self._names:
+            raise SettingsError("the schema has no columns; name one, such as size")
         self._options = options
         self._broker_name = broker_name
         self._selection = RecordSelection(options, broker_name)

@@ -52,6 +52,8 @@ def test_any_schema_of_our_columns() -> None:
     assert made[0].to_pylist()[1] == {"queueoffset": 1, "topic": "orders"}
     with pytest.raises(SettingsError, match="column 'topic' is string, the schema says int"):
         Batches(StructType().add("topic", "integer"), directory())
+    with pytest.raises(SettingsError, match="the schema has no columns"):
+        Batches(StructType(), directory())
 
 
 def test_topics_are_chosen() -> None:
