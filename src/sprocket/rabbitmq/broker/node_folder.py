@@ -122,6 +122,9 @@ class NodeFolder:
             settings.vhost_geometry,
             step,
         )
+        if store.report.imported:
+            count = store.report.imported
+            _log.info("queues of version 2 are of version 1 now", vhost=vhost, queues=count)
         for damage in store.report.damage:
             _log.error("damage was found", vhost=vhost, what=damage)
         return store

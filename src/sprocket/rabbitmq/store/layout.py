@@ -82,6 +82,11 @@ class QueueLayout:
         """Return the path of the messages of a segment of version 2."""
         return f"{self.root}/{number}{STORE_V2}"
 
+    @staticmethod
+    def set_aside(path: str) -> str:
+        """Return the path that a file gets which is of no use, but for what could not be read."""
+        return f"{path}.damaged"
+
 
 class MessageStoreLayout:
     """The paths of one message store in the folder `root`."""

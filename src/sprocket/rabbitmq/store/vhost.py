@@ -179,8 +179,7 @@ class VhostStore:
 
         Raises:
             StoreLocked: Somebody has it open.
-            ForeignStore: It is another virtual host's, has queues of version 2, or cannot be
-                understood.
+            ForeignStore: It is another virtual host's, or cannot be understood.
             DiskFull, DiskFailed, StoreFailed: Nothing is lost; it may be tried again.
         """
         disk, layout = place.disk, place.layout

@@ -23,7 +23,7 @@ from tests.rabbit_vhosts import (
 from sprocket.base.disk import steps
 from sprocket.base.errors import DiskFull, ForeignStore, StoreLocked
 from sprocket.base.units import KIB, MIB
-from sprocket.rabbitmq.codec.store import clean_stop, recovery_terms
+from sprocket.rabbitmq.codec.store import clean_stop
 from sprocket.rabbitmq.model.names import QueueName
 from sprocket.rabbitmq.settings import VhostGeometry, VhostStoreSettings
 from sprocket.rabbitmq.store.layout import queue_folder
@@ -408,16 +408,6 @@ def test_a_geometry_that_cannot_be_understood_is_refused() -> None:
     put(disk, PATHS.config, b"{segment_entry_count, 99999}.")
     with pytest.raises(ForeignStore, match=r"\.config"):
         opened(disk)
-
-
-def test_a_queue_of_version_2_is_refused_by_name() -> None:
-    """Before anything is changed."""
-    disk = SimulatedDisk()
-    put(disk, PATHS.queue(queue_folder(Q)).segment_v2(0), b"RCQI")
-    put(disk, PATHS.recovery_terms, recovery_terms.encode({}))
-    with pytest.raises(ForeignStore, match="salvage"):
-        opened(disk)
-    assert PATHS.recovery_terms in disk.contents()
 
 
 def test_a_full_disk_refuses_and_loses_nothing() -> None:

@@ -32,9 +32,10 @@ from sprocket.rabbitmq.codec.index.records import (
 from sprocket.rabbitmq.codec.index.version_2 import (
     HEADER_BYTES,
     STORED_HEAD,
+    BoundsV2,
     MessagePlace,
     SegmentV2,
-    check_store_v2,
+    bounds_v2,
     read_segment_v2,
     stored_term,
 )
@@ -42,6 +43,7 @@ from sprocket.rabbitmq.codec.index.version_2 import (
 __all__ = [
     "HEADER_BYTES",
     "STORED_HEAD",
+    "BoundsV2",
     "IndexFinding",
     "IndexRecords",
     "IndexStop",
@@ -53,7 +55,7 @@ __all__ = [
     "SegmentV2",
     "ack",
     "acks",
-    "check_store_v2",
+    "bounds_v2",
     "decode_publish",
     "deliver",
     "delivers",

@@ -10,7 +10,7 @@ docs/formats/rabbitmq-queue-index-v2.md.
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ STORED_HEAD = struct.Struct(">IBHx")
 _HEADER = struct.Struct(">4sBQQ")
 _INDEX_MAGIC, _STORE_MAGIC = b"RCQI", b"RCQS"
 _VERSION = 2
+_ENTRIES_MAX = 1 << 20
 _HAS_CRC = 1
 _PERSISTENT = 1
 _ENTRY = np.dtype(
@@ -49,6 +50,20 @@ class MessagePlace(IntEnum):
     """It was never written."""
     SHARED_STORE = 1
     QUEUE_STORE = 2
+
+
+class BoundsV2(NamedTuple):
+    """Which sequence ids a segment has, as its header says.
+
+    Attributes:
+        first: The first one.
+        end: The first one of the next segment.
+        fault: What is wrong with the header; empty if nothing is.
+    """
+
+    first: int
+    end: int
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +100,30 @@ class SegmentV2:
         return len(self.seq_ids)
 
 
-def read_segment_v2(data: Buffer) -> SegmentV2:
-    """Return the messages of an N.qi.
+def bounds_v2(data: Buffer, store_head: Buffer = b"") -> BoundsV2:
+    """Return which sequence ids an N.qi has.
+
+    Args:
+        data: The file, or its first 64 bytes.
+        store_head: Those of its N.qs, which say the same, if this one's are damaged.
 
     Raises:
-        CorruptRecord: Its header is not one.
+        CorruptRecord: Neither is a header.
     """
-    first, end = _read_header(data, _INDEX_MAGIC)
-    if not first < end <= first + (1 << 20):
-        raise CorruptRecord(f"a segment cannot have the ids from {first} to {end - 1}")
-    findings = []
-    count = (len(data) - HEADER_BYTES) // ENTRY_BYTES
-    rest = (len(data) - HEADER_BYTES) % ENTRY_BYTES
+    try:
+        return BoundsV2(*_read_header(data, _INDEX_MAGIC))
+    except CorruptRecord as error:
+        if not store_head:
+            raise
+        fault = f"{error}; the header of the messages' file says the same, and is taken instead"
+    return BoundsV2(*_read_header(store_head, _STORE_MAGIC), fault)
+
+
+def read_segment_v2(data: Buffer, store_head: Buffer = b"") -> SegmentV2:
+    """Return the messages of an N.qi; takes and raises as `bounds_v2`."""
+    first, end, fault = bounds_v2(data, store_head)
+    findings = [IndexFinding(0, fault)] if fault else []
+    count, rest = divmod(max(len(data) - HEADER_BYTES, 0), ENTRY_BYTES)
     if rest:
         at = len(data) - rest
         findings.append(IndexFinding(at, f"{rest} bytes of an entry that was not written whole"))
@@ -134,15 +161,6 @@ def read_segment_v2(data: Buffer) -> SegmentV2:
     )
 
 
-def check_store_v2(data: Buffer) -> None:
-    """Check the first 64 bytes of an N.qs.
-
-    Raises:
-        CorruptRecord: They are no header of such a file.
-    """
-    _read_header(data, _STORE_MAGIC)
-
-
 def _read_header(data: Buffer, magic: bytes) -> tuple[int, int]:
     if len(data) < HEADER_BYTES:
         raise CorruptRecord(f"expected a header of {HEADER_BYTES} bytes, found {len(data)}")
@@ -150,6 +168,8 @@ def _read_header(data: Buffer, magic: bytes) -> tuple[int, int]:
     if found != magic or version != _VERSION:
         what = f"{magic.decode()} of version {_VERSION}"
         raise CorruptRecord(f"expected {what}, found {bytes(data[:5]).hex()}")
+    if not first < end <= first + _ENTRIES_MAX or first % (end - first):
+        raise CorruptRecord(f"a segment cannot have the ids from {first} to {end - 1}")
     return first, end
 
 

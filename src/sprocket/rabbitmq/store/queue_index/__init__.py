@@ -22,6 +22,7 @@ from sprocket.rabbitmq.store.queue_index.queue_index import (
     remove_steps,
 )
 from sprocket.rabbitmq.store.queue_index.recovery import IndexRecovery, RecoveredIndex
+from sprocket.rabbitmq.store.queue_index.version_2 import stored_term
 
 __all__ = [
     "IndexEntry",
@@ -41,4 +42,5 @@ __all__ = [
     "load",
     "part",
     "remove_steps",
+    "stored_term",
 ]

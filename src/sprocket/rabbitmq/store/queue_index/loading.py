@@ -1,5 +1,7 @@
 """What the files of one queue say of its messages, all together: segments, journal.jif, and log.
 
+What a queue of version 2 has counts as if its journal had it, too.
+
 Nothing is changed here. `load` reads the journal, `LoadedIndex.segments` one segment after the
 other, as a queue may be larger than memory. What is read of a segment knows which messages are
 left, and what must be appended so that its file alone says so.
@@ -12,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from sprocket.base.disk import Buffer, Disk, read_file
-from sprocket.base.errors import ForeignStore
 from sprocket.rabbitmq.codec import index
 from sprocket.rabbitmq.codec.index import (
     IndexedMessages,
@@ -22,8 +23,9 @@ from sprocket.rabbitmq.codec.index import (
     MessageStates,
 )
 from sprocket.rabbitmq.store.damage import FileDamage
-from sprocket.rabbitmq.store.layout import SEGMENT, SEGMENT_V2, QueueLayout, numbers
+from sprocket.rabbitmq.store.layout import SEGMENT, QueueLayout, numbers
 from sprocket.rabbitmq.store.queue_index.joined import JoinedStates, Mask, Places, joined, part
+from sprocket.rabbitmq.store.queue_index.version_2 import FilesV2, files_v2
 from sprocket.rabbitmq.store.write_ahead import QueueTail
 
 _TRUE_ENDINGS = b"d\0\4true", b"w\4true"
@@ -62,6 +64,7 @@ class LoadedSegment:
         records: Records of its file.
         states: What both say of each message.
         live: Messages left, of those in the file and of those in the journal.
+        lost_count: Persistent messages of version 2 that cannot be read.
     """
 
     number: int
@@ -73,6 +76,7 @@ class LoadedSegment:
     records: IndexRecords
     states: JoinedStates
     live: list[_LiveMessages]
+    lost_count: int = 0
 
     @property
     def message_count(self) -> int:
@@ -108,9 +112,10 @@ class LoadedSegment:
             has_stored: Says whether the persistent store has a message.
 
         Returns:
-            How many persistent messages are lost because the store has them not.
+            How many persistent messages are lost, because the store has them not, or they cannot
+            be read.
         """
-        lost = 0
+        lost = self.lost_count
         states = self.states
         for live in self.live:
             messages = live.messages
@@ -203,6 +208,20 @@ def _say_true(data: Buffer, messages: IndexedMessages) -> Mask:
     return say
 
 
+def _records(journal: IndexRecords, states: MessageStates, first: int) -> bytes:
+    """Return what a journal says of the messages of one segment, and nothing of others."""
+    starts, ends = _extents(journal, states.published_at)
+    parts: list[bytes] = []
+    for row, relative_id in enumerate(states.ids.tolist()):
+        if states.published_at[row] >= 0:
+            parts.append(bytes(journal.data[int(starts[row]) : int(ends[row])]))
+        if states.is_delivered[row]:
+            parts.append(index.deliver(first + relative_id))
+        if states.is_acked[row]:
+            parts.append(index.ack(first + relative_id))
+    return b"".join(parts)
+
+
 def _extents(records: IndexRecords, places: Places) -> tuple[Places, Places]:
     """Return where publish records begin and end; nothing of use where there is none."""
     starts = np.append(records.starts, records.stopped_at)
@@ -220,6 +239,7 @@ class LoadedIndex:
         journal_file_bytes: Length of its journal.jif.
         journal_counts: So many bytes of that count.
         has_name: There is a .queue_name.
+        version_2: Its files of version 2; None if it has none.
         damage: What should not be there, as far as it was read.
     """
 
@@ -233,14 +253,18 @@ class LoadedIndex:
     states: MessageStates
     in_files: frozenset[int]
     has_name: bool
+    version_2: FilesV2 | None = None
     damage: list[FileDamage] = field(default_factory=list)
 
     @property
     def numbers(self) -> list[int]:
         """The numbers of its segments, ascending."""
-        if not len(self.states):
-            return sorted(self.in_files)
-        return sorted({*self.in_files, *(self.states.ids // self.entry_count).tolist()})
+        found = set(self.in_files)
+        if len(self.states):
+            found.update((self.states.ids // self.entry_count).tolist())
+        if self.version_2 is not None:
+            found |= self.version_2.touched(self.entry_count)
+        return sorted(found)
 
     def segments(self) -> Iterator[LoadedSegment]:
         """Yield each segment, read anew.
@@ -263,17 +287,26 @@ class LoadedIndex:
         records = index.read_segment(data if whole == len(data) else data[:whole])
         said = index.states(records, self.entry_count)
         self.damage += [*_early_end(path, records), *(_damage(path, one) for one in said.findings)]
-        states = joined(said, part(self.states, number, self.entry_count))
+        journal, above = self.journal, part(self.states, number, self.entry_count)
+        lost: list[int] = []
+        if self.version_2 is not None:
+            first = number * self.entry_count
+            found = self.version_2.records(first, first + self.entry_count)
+            journal = index.read_journal(_records(journal, above, first) + found.data)
+            above = part(index.states(journal), number, self.entry_count)
+            lost = [seq_id - first for seq_id in found.lost]
+        states = joined(said, above)
         return LoadedSegment(
             number=number,
             has_file=number in self.in_files,
             file_bytes=len(data),
             whole_bytes=records.stopped_at,
             is_sound=not said.findings,
-            journal=self.journal,
+            journal=journal,
             records=records,
             states=states,
-            live=_live(states, records, self.journal),
+            live=_live(states, records, journal),
+            lost_count=int(np.count_nonzero(~np.isin(lost, states.ids[states.is_live]))),
         )
 
 
@@ -288,14 +321,9 @@ def load(disk: Disk, layout: QueueLayout, entry_count: int, tail: QueueTail) -> 
 
     Raises:
         DiskFailed: A file cannot be read.
-        ForeignStore: It is a queue of version 2.
     """
     names = {} if tail.is_gone else disk.sizes(layout.root)
-    if numbers(names, SEGMENT_V2):
-        raise ForeignStore(
-            f"{layout.root}: a queue of version 2; `sprocket rabbit-store salvage` copies the "
-            "virtual host into a new folder, as version 1"
-        )
+    version_2 = files_v2(disk, layout, names)
     length = names.get(_base(layout.journal), 0)
     counts = min(length, tail.journal_bytes)
     written = read_file(disk, layout.journal) if counts else b""
@@ -317,6 +345,7 @@ def load(disk: Disk, layout: QueueLayout, entry_count: int, tail: QueueTail) -> 
         states=states,
         in_files=frozenset(numbers(names, SEGMENT)),
         has_name=_base(layout.name) in names,
+        version_2=version_2,
         damage=damage,
     )
 

@@ -18,8 +18,9 @@ The order, so that recovery can be cut short at any moment and begun anew:
 2. When all of that is durable, segments without messages are removed, durably.
 3. The log says RECOVERED: from now on neither what it had nor a journal.jif counts. In the same
    batch, which counts whole or not at all, is what is carried.
-4. Journals are emptied, durably, and the log's files removed, the oldest first; the newest stays if
-   something is carried.
+4. Journals are emptied, durably; of version 2 the entries are removed, durably, then the messages.
+   Only then are the log's files removed, the oldest first; the newest stays if something is
+   carried.
 5. A segment with something in it that RabbitMQ would not start with is replaced by one without.
 
 Source: RabbitMQ 3.10.8 `rabbit_queue_index`, its dirty recovery.
@@ -30,12 +31,17 @@ from dataclasses import dataclass, field
 
 from sprocket.base.checksum import crc32
 from sprocket.base.disk import Disk, read_file, remove_if_there, replace_file, steps
-from sprocket.base.errors import CorruptRecord
+from sprocket.base.errors import CorruptRecord, FileMissing
 from sprocket.base.progress import Step, unwatched
 from sprocket.base.units import KIB, MIB
 from sprocket.rabbitmq.codec.write_ahead import EntryKind, SegmentAppend
 from sprocket.rabbitmq.store.damage import FileDamage
-from sprocket.rabbitmq.store.layout import QueueLayout, VhostLayout, decode_queue_name
+from sprocket.rabbitmq.store.layout import (
+    QueueLayout,
+    VhostLayout,
+    decode_queue_name,
+    encode_queue_name,
+)
 from sprocket.rabbitmq.store.queue_index.loading import (
     LoadedIndex,
     LoadedSegment,
@@ -43,6 +49,7 @@ from sprocket.rabbitmq.store.queue_index.loading import (
     sound,
 )
 from sprocket.rabbitmq.store.queue_index.queue_index import KnownSegment, cut_file
+from sprocket.rabbitmq.store.queue_index.version_2 import FilesV2
 from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadContents, WriteAheadLog
 
 AT_ONCE_BYTES = 64 * MIB
@@ -67,6 +74,7 @@ class RecoveredIndex:
         cut_bytes: Taken off the ends of its segments.
         repaired_count: Segments that RabbitMQ would not start with.
         has_name: There is a .queue_name.
+        was_v2: It had files of version 2, whose messages are in its segments now.
         journal: Records that are carried: they come above its segments.
         origin: What has them in the log; None if there are none.
         damage: What should not have been in its files.
@@ -79,6 +87,7 @@ class RecoveredIndex:
     cut_bytes: int = 0
     repaired_count: int = 0
     has_name: bool = False
+    was_v2: bool = False
     journal: bytes = b""
     origin: Origin | None = None
     damage: list[FileDamage] = field(default_factory=list)
@@ -147,6 +156,7 @@ class IndexRecovery:
         self._journals: list[str] = []
         self._dead: list[str] = []
         self._unsound: list[tuple[str, dict[int, KnownSegment], int]] = []
+        self._version_2: list[FilesV2] = []
 
     def stored_ids(self) -> Iterator[bytes]:
         """Yield, for each reference to the persistent store, the message's id; changes nothing.
@@ -180,6 +190,10 @@ class IndexRecovery:
                     self._held_bytes += size
                     plan.loaded[segment.number] = segment
             plan.result.damage = loaded.damage
+            if loaded.version_2 is not None:
+                plan.result.was_v2 = True
+                plan.result.damage = [*loaded.version_2.damage, *loaded.damage]
+                self._version_2.append(loaded.version_2)
 
     def _load(self, folder: str) -> LoadedIndex:
         return load(
@@ -344,6 +358,7 @@ class IndexRecovery:
             cut_file(disk, path, 0)
         if self._journals:
             disk.sync_tree(root)
+        self._remove_version_2()
         if carried:
             log.remove_older()
             self.log = log
@@ -353,6 +368,30 @@ class IndexRecovery:
             data = sound(read_file(disk, path), self._entry_count)
             replace_file(disk, path, data)
             segments[number] = KnownSegment(segments[number].unacked, len(data))
+
+    def _remove_version_2(self) -> None:
+        """Take away files of version 2, whose messages are elsewhere by now, durably."""
+        if not self._version_2:
+            return
+        disk, root = self._disk, self._layout.root
+        for one in self._version_2:
+            _rename_as_version_1(disk, one.layout)
+            one.remove_entries()
+        disk.sync_tree(root)
+        for one in self._version_2:
+            one.remove_messages()
+        disk.sync_tree(root)
+
+
+def _rename_as_version_1(disk: Disk, layout: QueueLayout) -> None:
+    """Have a .queue_name say that the queue is of version 1, if it can be read."""
+    try:
+        data = read_file(disk, layout.name)
+        name = encode_queue_name(decode_queue_name(data, layout.root.rpartition("/")[2]))
+    except (CorruptRecord, FileMissing):
+        return
+    if data != name:
+        replace_file(disk, layout.name, name)
 
 
 def _nowhere(_: bytes) -> bool:

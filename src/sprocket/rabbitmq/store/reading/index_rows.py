@@ -130,7 +130,10 @@ def _v2(reads: FaultyReads, path: str, store_path: str) -> IndexRows | None:
     if data is None:
         return None
     try:
-        segment = index.read_segment_v2(data)
+        try:
+            segment = index.read_segment_v2(data)
+        except CorruptRecord:
+            segment = index.read_segment_v2(data, reads.read(store_path) or b"")
     except CorruptRecord as error:
         reads.tell(path, 0, str(error))
         return None

@@ -14,7 +14,7 @@ import numpy as np
 
 from sprocket.base.disk import Disk
 from sprocket.base.errors import CorruptRecord, DiskFailed, FileMissing, ForeignStore, StoreError
-from sprocket.rabbitmq.codec import index, message_term
+from sprocket.rabbitmq.codec import message_term
 from sprocket.rabbitmq.codec.index import MessagePlace
 from sprocket.rabbitmq.codec.store import QueueTerms, clean_stop, recovery_terms
 from sprocket.rabbitmq.model.message import ID_BYTES, BasicMessage
@@ -22,6 +22,7 @@ from sprocket.rabbitmq.model.names import QueueName, name_text
 from sprocket.rabbitmq.store import layout
 from sprocket.rabbitmq.store.damage import FileDamage
 from sprocket.rabbitmq.store.layout import VhostLayout, write_ahead_file
+from sprocket.rabbitmq.store.queue_index import stored_term
 from sprocket.rabbitmq.store.reading.faults import FaultyReads
 from sprocket.rabbitmq.store.reading.index_rows import (
     EMBEDDED,
@@ -376,18 +377,14 @@ class VhostReader:
             return second.term(message_id)
 
     def _stored_near(self, path: str, start: int, size: int) -> bytes:
-        if start < index.HEADER_BYTES:
-            raise CorruptRecord(f"no message begins at {start} of {path}")
         try:
             file = self._reads.disk.open(path)
         except FileMissing:
             raise MessageMissing(f"{path} is missing") from None
         try:
-            end = min(file.size(), start + index.STORED_HEAD.size + size)
-            data = file.read(start, max(0, end - start))
+            return stored_term(file, start, size)
         finally:
             file.close()
-        return index.stored_term(data, size)
 
 
 def vhost_folders(disk: Disk, folder: str) -> list[str]:

@@ -9,6 +9,9 @@ The order, so that it can be cut short at any moment and begun anew:
 4. The indexes settle what the store has lost, and take over what the log has. It is removed, but
    for what it may carry: a little for each of many queues.
 
+Queues of version 2 are of version 1 afterwards: what they have comes into segments as what a
+journal has does.
+
 What queues left at a clean stop of RabbitMQ's is believed as far as ids go: how many messages there
 are, and where, is looked at.
 """
@@ -71,7 +74,6 @@ def recover(
         carried_bytes_max: So much of queues' records may stay in the log.
 
     Raises:
-        ForeignStore: It has queues of version 2.
         DiskFull, DiskFailed, StoreFailed: Nothing is lost; it may be begun anew.
     Durability: on return all is durable.
     """
@@ -154,6 +156,7 @@ def _recovered(
         log_files=len(read.contents.numbers),
         cut_bytes=store.cut_bytes + sum(one.cut_bytes for one in indexes.values()),
         repaired_segments=sum(one.repaired_count for one in indexes.values()),
+        imported=sum(one.was_v2 for one in indexes.values()),
         lost=sum(one.lost_count for one in indexes.values()),
         void_log=void,
         damage=[

@@ -25,7 +25,9 @@ class VhostReport(Struct, frozen=True, kw_only=True):
         cut_bytes: Taken off the ends of segments and of the newest store file: what is no record,
             or not whole, or what nobody needs.
         repaired_segments: Segments that RabbitMQ would not have started with.
-        lost: Persistent messages that the message store should have had and has not.
+        imported: Queues of version 2 that are of version 1 now, each priority counted.
+        lost: Persistent messages that the message store should have had and has not, or that their
+            queue's own files should have had.
         void_log: Files of a log that did not count, under the names that they have now.
         damage: What should not have been there, a sentence each.
         messages_by_folder: What each queue has, by the name of its folder; the empty ones not.
@@ -41,6 +43,7 @@ class VhostReport(Struct, frozen=True, kw_only=True):
     log_files: int = 0
     cut_bytes: int = 0
     repaired_segments: int = 0
+    imported: int = 0
     lost: int = 0
     void_log: list[str] = []
     damage: list[str] = []

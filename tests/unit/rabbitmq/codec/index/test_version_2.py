@@ -1,6 +1,7 @@
 """Segments of version 2: those of a real RabbitMQ, and files that are none."""
 
 import struct
+from unittest.mock import ANY
 from zlib import crc32
 
 import pytest
@@ -29,7 +30,7 @@ def test_every_message_of_a_recorded_queue_is_where_its_segment_says() -> None:
         for row in range(len(segment)):
             if segment.places[row] == MessagePlace.QUEUE_STORE:
                 store = files[path.replace(".qi", ".qs")]
-                index.check_store_v2(store)
+                assert index.bounds_v2(b"", store) == (*index.bounds_v2(data)[:2], ANY)
                 start, size = int(segment.positions[row]), int(segment.sizes[row])
                 term = index.stored_term(store[start:], size)
                 assert message_term.decode(term).body_size == segment.body_sizes[row]
@@ -86,6 +87,7 @@ def test_what_no_server_writes_is_told(
         (b"RCQI\1" + HEADER[5:], "expected RCQI of version 2, found 5243514901"),
         (b"RCQI\2" + bytes(59), "cannot have the ids from 0 to -1"),
         (b"RCQI\2" + b"\xff" * 59, "cannot have the ids from"),
+        (HEADER[:12] + b"\7" + HEADER[13:], "cannot have the ids from 7 to 11"),
     ],
 )
 def test_what_is_no_segment_is_told(data: bytes, told: str) -> None:
@@ -122,10 +124,14 @@ def test_a_message_that_is_not_whole_is_told(data: bytes, told: str) -> None:
 
 
 def test_the_header_of_a_file_of_messages() -> None:
-    """It is of its own kind."""
-    index.check_store_v2(b"RCQS" + HEADER[4:])
+    """It stands in for that of the entries if this is damaged, which is told."""
+    damaged = b"RCQJ" + HEADER[4:]
+    segment = index.read_segment_v2(damaged + NEAR, b"RCQS" + HEADER[4:])
+    assert segment.seq_ids.tolist() == [8]
+    (finding,) = segment.findings
+    assert finding.what.startswith("expected RCQI of version 2, found 5243514a02")
     with pytest.raises(CorruptRecord, match="expected RCQS of version 2, found 5243514902"):
-        index.check_store_v2(HEADER)
+        index.read_segment_v2(damaged + NEAR, HEADER)
 
 
 @given(st.binary(max_size=150), st.integers(0, 64))
