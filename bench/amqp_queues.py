@@ -159,7 +159,7 @@ class Broker:
     def __init__(self) -> None:
         self.loop, self.clock = Loop(), SystemClock()
         self.turns = Turns(self.loop)
-        letters = DeadLetters(lambda _, __: (), self.clock.now_ms, bytes, self.turns.mark)
+        letters = DeadLetters(lambda _, __: (), self.clock.now_ms, bytes, self.turns)
         self.services = QueueServices(
             owner=self.loop,
             turns=self.turns,

@@ -5,7 +5,7 @@ that have no arguments, confirms, and nothing else.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 
 from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode, SentMessage, methods, tables
@@ -69,9 +69,10 @@ class Flat:
         self._door.replies.append(replies)
         return Desk(self._door, replies)
 
-    def leave(self) -> None:
+    def leave(self) -> Iterator[None]:
         """See `Tenancy`."""
         self._door.inside.remove(self._user)
+        yield from ()
 
 
 class Desk:
@@ -138,13 +139,14 @@ class Desk:
             case _:
                 raise AmqpError(ReplyCode.COMMAND_INVALID, "unimplemented method")
 
-    def close(self) -> None:
+    def close(self) -> Iterator[None]:
         """End."""
         assert not self.is_closed
         self.is_closed = True
         for name, (desk, _, _) in list(self._door.consumers.items()):
             if desk is self:
                 del self._door.consumers[name]
+        return iter(())
 
     def send(self, tag: str, found: Stored) -> None:
         """Deliver a message."""

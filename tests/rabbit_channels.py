@@ -5,7 +5,12 @@ from collections.abc import Callable, Sequence
 from tests.rabbit_queues import Yard
 
 from sprocket.base.errors import RequestRefused, StoreError
-from sprocket.rabbitmq.broker.channels import BrokerChannel, Confirmation, DirectReplies
+from sprocket.rabbitmq.broker.channels import (
+    BrokerChannel,
+    Confirmation,
+    DirectReplies,
+    Publication,
+)
 from sprocket.rabbitmq.broker.commits import Committed
 from sprocket.rabbitmq.broker.queues import QueueEntry, WindowLimits
 from sprocket.rabbitmq.codec.amqp import ReplyCode, reply_text
@@ -88,6 +93,18 @@ class Told:
         """What it was told since this was asked for the last time."""
         log, self.log = self.log, []
         return log
+
+
+def put(channel: BrokerChannel, publications: Sequence[Publication]) -> None:
+    """Publish on a channel, however many turns that takes."""
+    for _ in channel.publish(publications):
+        pass
+
+
+def leave(channel: BrokerChannel) -> None:
+    """Close a channel, however many turns that takes."""
+    for _ in channel.close():
+        pass
 
 
 class Pier(Yard):

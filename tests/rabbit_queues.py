@@ -205,7 +205,7 @@ class Yard:
             clock=self.clock,
             windows=self.windows,
             reads=self.reads,
-            dead_letters=DeadLetters(self.route, self.clock.now_ms, self._next_id, self.turns.mark),
+            dead_letters=DeadLetters(self.route, self.clock.now_ms, self._next_id, self.turns),
         )
 
     def _next_id(self) -> bytes:

@@ -24,6 +24,7 @@ from tests.fuzz.amqp_frames import mutated_units
 from sprocket.base.clock import SystemClock
 from sprocket.base.disk import RealDisk
 from sprocket.node.rabbitmq import AmqpNode
+from sprocket.rabbitmq.broker.queues import Turns
 from sprocket.rabbitmq.codec.amqp import methods
 from sprocket.rabbitmq.model.fields import NO_FIELDS
 from sprocket.rabbitmq.server.amqp_server import AmqpServer
@@ -115,7 +116,7 @@ async def _attack_and_use(count: int, failures: list[Any]) -> None:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: failures.append(context))
     door = Door()
-    server = AmqpServer(door, Greeting("fuzz"), LIMITS, SystemClock(), loop)
+    server = AmqpServer(door, Greeting("fuzz"), LIMITS, SystemClock(), loop, Turns(loop))
     listening = await sockets.serve(server.connection, server.on_event, "127.0.0.1", 0)
     await _attack(listening.port, count, DECLARE)
     async with asyncio.timeout(SECONDS_MAX):

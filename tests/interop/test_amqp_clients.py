@@ -19,6 +19,7 @@ from tests import certificates, sockets
 from tests.amqp_tenant import Door
 
 from sprocket.base.clock import SystemClock
+from sprocket.rabbitmq.broker.queues import Turns
 from sprocket.rabbitmq.server.amqp_server import AmqpServer
 from sprocket.rabbitmq.server.connection import WireLimits
 from sprocket.rabbitmq.server.greeting import Greeting
@@ -81,6 +82,7 @@ class Served:
             WireLimits(frame_bytes_max=8192),
             SystemClock(),
             self._loop,
+            Turns(self._loop),
         )
         self._socket = await sockets.serve(
             self._server.connection, self._server.on_event, HOST, 0, greet=self._greet

@@ -5,7 +5,7 @@ import re
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
-from tests.rabbit_channels import Pier, Told
+from tests.rabbit_channels import Pier, Told, leave, put
 from tests.rabbit_queues import TINY, SlowStorage, message
 
 from sprocket.rabbitmq.broker.channels import BrokerChannel, Got, Publication
@@ -74,7 +74,8 @@ class ChannelMachine(RuleBasedStateMachine):
         bodies = [str(self.number + one) for one in range(count)]
         self.number += count
         cut = count // 3
-        user.channel.publish(
+        put(
+            user.channel,
             [
                 Publication([message(body) for body in some], positions, [self.queue])
                 for some, positions in (
@@ -82,7 +83,7 @@ class ChannelMachine(RuleBasedStateMachine):
                     (bodies[cut:], range(cut, count)),
                 )
                 if some
-            ]
+            ],
         )
         for body in bodies:
             if user.mode == "confirm":
@@ -162,7 +163,7 @@ class ChannelMachine(RuleBasedStateMachine):
         """Close the channel."""
         if user in self.alive:
             self.alive.remove(user)
-            user.channel.close()
+            leave(user.channel)
             self.settle()
             assert user.client.said() == []
 

@@ -101,6 +101,7 @@ async def _open(site: Site) -> Serve:
             ),
             place.clock,
             asyncio.get_running_loop(),
+            broker.turns,
         )
 
         def look_for_overdue() -> None:
@@ -109,6 +110,7 @@ async def _open(site: Site) -> Serve:
 
         async def finish() -> None:
             server.stop()
+            await server.settle()
             await broker.settle()
 
         broker.start(server.alarms.set)

@@ -19,7 +19,10 @@ Invariants:
 4. All answers together that peers have not taken stay below `all_answer_bytes_max`, but for the
    little that each may leave before it counts as slow: beyond it the slowest peer is cut off.
 5. Idle connections are found by one sweep for the whole loop, not by timers.
-6. While what was read is not finished (`runtime.pressure`), a server does not read from a
+6. Where a protocol counts its work (`WorkTurns`), a connection that does much in a turn of the loop
+   that is over is cut short: it goes on when others had theirs. So the loop is never held for long,
+   however many connections bring however much.
+7. While what was read is not finished (`runtime.pressure`), a server does not read from a
    connection that brought more than its share since its last answer.
 """
 
@@ -85,6 +88,31 @@ _SocketName: TypeAlias = tuple[str, int] | tuple[str, int, int, int]
 """Address and port; of IPv6 also flow information and scope."""
 
 
+LARGE_READ_BYTES = 4096
+"""What is taken apart even if a turn is over, so that who says little need not wait."""
+BYTES_PER_WORK = 256
+"""How many bytes of a read count 1, as what is in them counts by itself: to take apart messages
+without a body, which are the costliest, takes 2 us for 60 bytes."""
+SMALL_WORK = 100
+"""What a connection may do in a turn that is over before it is cut short."""
+
+
+class WorkTurns(Protocol):
+    """How much may be done in one turn of the loop by all connections together."""
+
+    number: int
+    """Changes with each turn."""
+    work_left: int
+    """Whoever does something subtracts how much that is."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more should be begun in this turn."""
+
+    def later(self, go_on: Callable[[], None]) -> None:
+        """Call somebody once who was cut short, when others had their turn."""
+
+
 class Peer(asyncio.Protocol):
     """One connection to somebody; made by `listen` and `connect` only.
 
@@ -122,6 +150,8 @@ class Peer(asyncio.Protocol):
         """Whether this is read and served while it does not take what it is sent. For a protocol
         in which a client need not read before it has written: whoever sends much looks at
         `is_ready` then."""
+        self.turns: WorkTurns | None = None
+        """Counts the work of this and others, if the protocol does so."""
         self.read_bytes = 0
         self.read_count = 0
         self.written_bytes = 0
@@ -146,6 +176,11 @@ class Peer(asyncio.Protocol):
         self.is_held = False
         """Whether nothing is read and handled now."""
         self._is_stopped = False
+        self._is_cut_short = False
+        self._unread = b""
+        """What came when a turn was over."""
+        self._turn_number = self._turn_work = 0
+        """A turn, and what this has done in it."""
         self._when_ready: list[Callable[[], None]] = []
 
     @property
@@ -298,6 +333,21 @@ class Peer(asyncio.Protocol):
         self.quiet_seconds = 0.0
         self.read_bytes += len(data)
         self.read_count += 1
+        turns = self.turns
+        if turns is not None:
+            if self._is_cut_short:
+                self._unread += data
+                return
+            if len(data) >= LARGE_READ_BYTES:
+                if turns.is_over:
+                    self._unread = data
+                    self._cut_short(turns)
+                    return
+                turns.work_left -= len(data) // BYTES_PER_WORK
+        self._receive(data)
+
+    def _receive(self, data: bytes) -> None:
+        """Handle every event that `data` completes, or keep them while this is held."""
         try:
             events = self.connection.receive(data)
         except WireError as error:
@@ -353,10 +403,15 @@ class Peer(asyncio.Protocol):
     def _handle(self, events: Iterable[object]) -> None:
         """Hand events to the handler until one of them made too many answers wait."""
         remaining = iter(events)
-        on_event = self.on_event
+        on_event, turns = self.on_event, self.turns
         try:
             for event in remaining:
-                on_event(self, event)
+                if turns is None:
+                    on_event(self, event)
+                else:
+                    left = turns.work_left
+                    on_event(self, event)
+                    self._count(turns, left - turns.work_left)
                 if self.is_held:
                     if self.is_open:
                         self.backlog = list(remaining)
@@ -366,6 +421,34 @@ class Peer(asyncio.Protocol):
         except Exception:
             _log.exception("a handler failed", peer=self.address)
             self.abort("a handler failed")
+
+    def _count(self, turns: WorkTurns, work: int) -> None:
+        """Count what was done for an event; it is enough if others have to wait already."""
+        if self._turn_number != turns.number:
+            self._turn_number, self._turn_work = turns.number, 0
+        self._turn_work += work
+        if self._turn_work > SMALL_WORK and turns.is_over and self.is_open:
+            self._cut_short(turns)
+
+    def _cut_short(self, turns: WorkTurns) -> None:
+        if not self._is_cut_short:
+            self._is_cut_short = True
+            self._hold()
+            turns.later(self._resume)
+
+    def _resume(self) -> None:
+        """Go on where this was cut short."""
+        self._is_cut_short = False
+        unread, self._unread = self._unread, b""
+        if not self.is_open:
+            return
+        if unread and self.turns is not None:
+            self.turns.work_left -= len(unread) // BYTES_PER_WORK
+            self._receive(unread)
+        if self.reads_on_when_slow:
+            self._go_on()
+        else:
+            self.read_on()
 
     def _write(self) -> None:
         if self._queue:
@@ -403,7 +486,7 @@ class Peer(asyncio.Protocol):
 
     def _go_on(self) -> None:
         """Handle what was kept, then read again."""
-        if self._is_stopped:
+        if self._is_stopped or self._is_cut_short or not self.is_open:
             return
         self.is_held = False
         backlog, self.backlog = self.backlog, []
@@ -436,6 +519,7 @@ class Peer(asyncio.Protocol):
         self.is_open = False
         self.is_held = True
         self.backlog.clear()
+        self._unread = b""
         self._when_ready.clear()
         self._slow_bytes = self._carrier.count_slow(self, self._slow_bytes, 0)
 

@@ -13,7 +13,7 @@ from sprocket.base.place import Place
 from sprocket.rabbitmq.broker.access import Admissions
 from sprocket.rabbitmq.broker.message_ids import MessageIds
 from sprocket.rabbitmq.broker.node_folder import NodeFolder
-from sprocket.rabbitmq.broker.queues import WindowLimits
+from sprocket.rabbitmq.broker.queues import Turns, WindowLimits
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker, VhostFloor
 from sprocket.rabbitmq.broker.vhost_changes import VhostChanges
 from sprocket.rabbitmq.settings import AmqpNodeSettings
@@ -57,6 +57,8 @@ class AmqpBroker:
         """Who is in."""
         self.is_disk_low = self.is_memory_low = False
         self.timers = EndingTimers(loop)
+        self.turns = Turns(self.timers)
+        """Of all virtual hosts: they share what a turn of the loop can do."""
         self._place = place
         self._found = found
         self._disk_free_bytes_min = settings.amqp.disk_free_bytes_min
@@ -83,6 +85,7 @@ class AmqpBroker:
             pressure=pressure,
             windows=WindowLimits(all_bytes=durability.held_bytes_max),
             ids=MessageIds(),
+            turns=self.turns,
         )
         self.vhosts = {
             topology.vhost.name: VhostBroker(topology, found.stores[topology.vhost.name], floor)
@@ -124,6 +127,7 @@ class AmqpBroker:
             self._thread.waiting_count
             or self._sync_thread.waiting_count
             or not self.changes.is_idle
+            or not self.turns.is_idle
         )
 
     async def settle(self) -> None:

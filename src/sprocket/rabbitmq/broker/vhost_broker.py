@@ -11,7 +11,8 @@ Invariants
 2. What is answered as declared, deleted or confirmed is durable.
 """
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,7 +20,12 @@ from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Steps
 from sprocket.base.errors import StoreError
-from sprocket.rabbitmq.broker.channels import BrokerChannel, DirectReplies, MessageTaker
+from sprocket.rabbitmq.broker.channels import (
+    REMOVAL_WORK,
+    BrokerChannel,
+    DirectReplies,
+    MessageTaker,
+)
 from sprocket.rabbitmq.broker.commits import CommitDesk, Committed
 from sprocket.rabbitmq.broker.delayed_messages import DelayedMessages
 from sprocket.rabbitmq.broker.even_clock import EvenClock
@@ -80,6 +86,7 @@ class VhostFloor:
     pressure: Pressure
     windows: WindowLimits
     ids: MessageIds
+    turns: Turns
 
 
 class VhostBroker:
@@ -101,7 +108,7 @@ class VhostBroker:
         self.past_published = PublishCounts()
         """What was counted by channels that are closed."""
         self.past_deliveries = DeliveryCounts()
-        self.turns = Turns(floor.timers)
+        self.turns = floor.turns
         self.replies = DirectReplies()
         """Who waits for replies."""
         self._pressure = floor.pressure.share()
@@ -130,7 +137,7 @@ class VhostBroker:
             windows=Windows(floor.windows),
             reads=reads,
             dead_letters=DeadLetters(
-                self._route_letter, floor.clock.now_ms, floor.ids.next, self.turns.mark
+                self._route_letter, floor.clock.now_ms, floor.ids.next, floor.turns
             ),
         )
         self.delays = DelayedMessages(
@@ -247,10 +254,17 @@ class VhostBroker:
         else:
             gone()
 
-    def delete_of(self, connection: int) -> None:
-        """Delete the queues that end with a connection."""
+    def delete_of(self, connection: int) -> Iterator[None]:
+        """Delete the queues that end with a connection; it yields when others have their turn."""
+        limit = self.turns.share()
         for queue in self.topology.queues_of(connection):
-            self._remove(self._queues[queue.name])
+            if self.turns.work_left < limit:
+                yield
+                limit = self.turns.share()
+            self.turns.work_left -= REMOVAL_WORK
+            found = self._queues.get(queue.name)
+            if found is not None:  # nobody has deleted it meanwhile
+                self._remove(found)
 
     def unused(self, queue: BrokerQueue, /) -> None:
         """Delete a queue whose last consumer is gone, or that nobody has used for too long."""
@@ -325,7 +339,9 @@ class VhostBroker:
 
     async def settle(self) -> None:
         """Do what is due, and wait until everybody who waits has an answer."""
-        self.turns.run()
+        due: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.turns.mark_last(_Settling(due))
+        await due
         self.commits.wait(_Nobody())
         await self.commits.settle()
 
@@ -427,6 +443,18 @@ def _headers(message: BasicMessage) -> FieldTable:
     held = message.properties
     known = properties.decode(held) if isinstance(held, bytes) else held
     return NO_FIELDS if known.headers is None else known.headers
+
+
+@dataclass(frozen=True, slots=True)
+class _Settling:
+    """Somebody who waits until queues have had their turn."""
+
+    due: asyncio.Future[None]
+
+    def turn(self) -> None:
+        """Let them go on."""
+        if not self.due.done():
+            self.due.set_result(None)
 
 
 class _Nobody:

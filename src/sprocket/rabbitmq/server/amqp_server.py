@@ -1,9 +1,11 @@
 """The server: makes a connection object for each client, and a session for each that speaks."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Final
 
 from sprocket.base.clock import Clock
+from sprocket.rabbitmq.broker.queues import Turns
 from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode
 from sprocket.rabbitmq.server.alarms import Alarms
 from sprocket.rabbitmq.server.connection import AmqpConnection, Event, Memo, WireLimits
@@ -13,6 +15,8 @@ from sprocket.rabbitmq.server.session import Entrance, Session
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.timers import Timers
 
+SETTLE_SECONDS_MAX: Final = 5.0
+"""How long a server that stops waits until everybody knows; what they held is durable anyway."""
 SHUTDOWN: Final = "broker forced connection closure with reason 'shutdown'"
 
 
@@ -25,6 +29,7 @@ class AmqpServer:
         limits: What they are offered.
         clock: Of the machine.
         timers: The event loop's.
+        turns: Say how much may be done in one turn of it.
 
     Threads: event loop only.
     """
@@ -36,6 +41,7 @@ class AmqpServer:
         limits: WireLimits,
         clock: Clock,
         timers: Timers,
+        turns: Turns,
     ) -> None:
         self.alarms = Alarms()
         """What the server runs short of."""
@@ -45,6 +51,7 @@ class AmqpServer:
         self._greeting = greeting
         self._limits = limits
         self._timers = timers
+        self._turns = turns
         self._heartbeats = Heartbeats(clock, timers)
         self._memo = Memo()
 
@@ -82,6 +89,13 @@ class AmqpServer:
         self.close_all()
         self._heartbeats.stop()
 
+    async def settle(self) -> None:
+        """Wait until all that clients held was given back who are told to go; some seconds."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + SETTLE_SECONDS_MAX
+        while not all(one.is_ended for one in self.sessions.values()) and loop.time() < until:
+            await asyncio.sleep(0)
+
     def _begin(self, peer: Peer) -> Session:
         assert isinstance(peer.connection, AmqpConnection)
         session = self.sessions[peer] = Session(
@@ -93,6 +107,7 @@ class AmqpServer:
             self._heartbeats,
             self.alarms,
             self._timers,
+            self._turns,
         )
         peer.when_closed(self._forget)
         return session

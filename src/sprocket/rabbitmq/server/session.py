@@ -16,10 +16,12 @@ Source: `rabbit_reader`; docs/formats/amqp.md.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final, Protocol
 
 from sprocket.base import log
+from sprocket.rabbitmq.broker.queues import CALL_WORK, Turns
 from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode, SentMessage, frames, methods
 from sprocket.rabbitmq.model.fields import NO_FIELDS
 from sprocket.rabbitmq.server.alarms import Alarms
@@ -88,8 +90,12 @@ class ChannelService(Protocol):
     def called(self, method: methods.AmqpMethod) -> None:
         """Do what a method asks for."""
 
-    def close(self) -> None:
-        """Give back what the channel holds; nothing is sent on it any more."""
+    def close(self) -> Iterator[None]:
+        """Send nothing more on the channel.
+
+        Returns:
+            What gives back what it holds; it yields when others should have their turn first.
+        """
 
 
 class Tenancy(Protocol):
@@ -98,8 +104,8 @@ class Tenancy(Protocol):
     def open_channel(self, replies: "Replies") -> ChannelService:
         """Return what serves a channel. Raises AmqpError."""
 
-    def leave(self) -> None:
-        """Give back what the connection holds; all its channels are closed."""
+    def leave(self) -> Iterator[None]:
+        """Give back what the connection holds, in steps; all its channels are closed."""
 
 
 class Entrance(Protocol):
@@ -181,6 +187,7 @@ class Session:
         heartbeats: Watches it.
         alarms: Say when it may not publish.
         timers: For what must not take long.
+        turns: Say how much may be done in one turn of the loop.
 
     Threads: event loop only.
     """
@@ -195,10 +202,12 @@ class Session:
         heartbeats: Heartbeats,
         alarms: Alarms,
         timers: Timers,
+        turns: Turns,
     ) -> None:
         self.peer = peer
         # A client may write for as long as it likes before it reads what was delivered to it.
         peer.reads_on_when_slow = True
+        peer.turns = turns
         self.user = ""
         """Who has logged in."""
         self.mechanism = ""
@@ -216,12 +225,18 @@ class Session:
         self._heartbeats = heartbeats
         self._alarms = alarms
         self._timers = timers
+        self._turns = turns
         self._watch: HeartbeatWatch | None = None
         self._heartbeat_seconds = 0
         self._tenancy: Tenancy | None = None
         self._services: dict[WireChannel, ChannelService] = {}
         self._is_over = False
         """Whether what the client asks for is not done any more."""
+        self._is_ended = False
+        """Whether all was given back after that."""
+        self._when_ended: list[Callable[[], None]] = []
+        self._closing: list[Iterator[None]] = []
+        """What gives back what channels held that are over."""
         self._is_blocked = False
         """Whether it waits until nothing is low."""
         self._held_count = 0
@@ -265,19 +280,18 @@ class Session:
 
     def on_event(self, event: Event) -> None:
         """Handle one event."""
+        self._turns.work_left -= CALL_WORK
         match event:
             case Published() | Acknowledged() | Called():
                 self._serve(event)
             case ToSend():
                 self.send([event.buffer])
             case Ended():
-                self.end()
-                self.peer.close()
+                self.end(self.peer.close)
             case ClientClosed():
-                self.end()
-                self.send([frames.encode_method(0, methods.ConnectionCloseOk())])
                 # Closed with octets unread, the socket would be reset before the client reads this.
-                self._wait_for_end("it does not close its end")
+                answer = frames.encode_method(0, methods.ConnectionCloseOk())
+                self.end(lambda: self._tell_end(answer, "it does not close its end"))
             case _ if self._is_over:
                 return
             case ChannelOpened():
@@ -312,9 +326,8 @@ class Session:
         if self._is_over:
             return
         _log.warning("connection closed", peer=self.peer.address, error=error.text)
-        self.end()
-        self.send([self._connection.close(error)])
-        self._wait_for_end("it does not answer the close")
+        told = self._connection.close(error)
+        self.end(lambda: self._tell_end(told, "it does not answer the close"))
 
     def fail_channel(self, channel: WireChannel, error: AmqpError) -> None:
         """Close a channel or, if the error's code says so, the connection."""
@@ -322,8 +335,7 @@ class Session:
             self.close(error)
         elif not (channel.is_over or self._is_over):
             _log.info("channel closed", peer=self.peer.address, error=error.text)
-            self._end_channel(channel)
-            self.send([self._connection.close_channel(channel, error)])
+            self._end_channel(channel, self._connection.close_channel(channel, error))
 
     def drop(self, reason: str) -> None:
         """End the connection at once."""
@@ -331,21 +343,57 @@ class Session:
             self.peer.abort(reason)
         self.end()
 
-    def end(self) -> None:
-        """Close every service, and do nothing any more; a second call does nothing."""
+    @property
+    def is_ended(self) -> bool:
+        """Whether it is over, and all that it held was given back."""
+        return self._is_ended
+
+    def end(self, then: Callable[[], None] = lambda: None) -> None:
+        """Do nothing any more, and give back everything; `then` is called when that is done."""
+        if self._is_ended:
+            then()
+            return
+        self._when_ended.append(then)
         if self._is_over:
             return
         self._is_over = True
         self._set_deadline(None)
         if self._watch is not None:
             self._heartbeats.cancel(self._watch)
+        self._alarms.forget(self)
         for channel in list(self._services):
-            self._end_channel(channel)
+            self._begin_end(channel)
+        self._drive(self._give_back(), self._tell_ended)
+        self.peer.start_reading()
+
+    def _give_back(self) -> Iterator[None]:
+        for work in self._closing:
+            yield from work
         tenancy, self._tenancy = self._tenancy, None
         if tenancy is not None:
-            tenancy.leave()
-        self._alarms.forget(self)
-        self.peer.start_reading()
+            yield from tenancy.leave()
+
+    def _tell_ended(self) -> None:
+        self._is_ended = True
+        waiting, self._when_ended = self._when_ended, []
+        for then in waiting:
+            then()
+
+    def _tell_end(self, frame: bytes, otherwise: str) -> None:
+        """Tell the client that it is over, and give it some time to end the connection."""
+        self.send([frame])
+        if self.peer.is_open:
+            self._wait_for_end(otherwise)
+
+    def _drive(self, work: Iterator[None], then: Callable[[], None]) -> None:
+        """Do work whose steps let others have their turn; then call `then`, whatever came of it."""
+        try:
+            for _ in work:
+                self._turns.later(lambda: self._drive(work, then))
+                return
+        except Exception:
+            _log.exception("something could not be given back", peer=self.peer.address)
+        then()
 
     def unblock(self) -> None:
         """Read the client again, which was blocked."""
@@ -430,14 +478,32 @@ class Session:
             self.send([frames.encode_method(channel.number, methods.ChannelOpenOk())])
 
     def _close_channel(self, channel: WireChannel) -> None:
-        self._end_channel(channel)
-        self.send([frames.encode_method(channel.number, methods.ChannelCloseOk())])
+        self._end_channel(channel, frames.encode_method(channel.number, methods.ChannelCloseOk()))
 
-    def _end_channel(self, channel: WireChannel) -> None:
+    def _begin_end(self, channel: WireChannel) -> None:
         channel.is_over = True
         service = self._services.pop(channel, None)
         if service is not None:
-            service.close()
+            self._closing.append(service.close())
+
+    def _end_channel(self, channel: WireChannel, told: bytes) -> None:
+        """End a channel, and tell the client once all is given back; it is held until then."""
+        self._begin_end(channel)
+        work = chain.from_iterable(self._closing)
+        is_told = is_held = False
+
+        def ended() -> None:
+            nonlocal is_told
+            is_told = True
+            self._closing.clear()
+            self.send([told])
+            if is_held:
+                self.release()
+
+        self._drive(work, ended)
+        if not is_told:
+            is_held = True
+            self.hold()
 
     # The handshake.
 

@@ -11,6 +11,7 @@ from tests.pipe import PipeNetwork
 from tests.virtual_time import LoopClock
 
 from sprocket.base.errors import WireError
+from sprocket.rabbitmq.broker.queues import Turns
 from sprocket.rabbitmq.codec.amqp import frames, methods
 from sprocket.rabbitmq.codec.amqp.methods import AmqpMethod
 from sprocket.rabbitmq.model.fields import NO_FIELDS, Field, FieldKind, FieldTable
@@ -67,7 +68,8 @@ class Scene:
         self.limits = limits
         self.network = PipeNetwork()
         loop = asyncio.get_running_loop()
-        self.server = AmqpServer(self.door, Greeting("here"), limits, LoopClock(), loop)
+        turns = self.turns = Turns(loop)
+        self.server = AmqpServer(self.door, Greeting("here"), limits, LoopClock(), loop, turns)
         self.port = 0
         self.peers: set[Peer] = set()
         """The server's side of every connection."""

@@ -6,6 +6,7 @@ the messages.
 
 from sprocket.rabbitmq.broker.channels.channel import (
     DELIVER_MAX,
+    REMOVAL_WORK,
     BrokerChannel,
     ChannelClient,
     ChannelState,
@@ -19,6 +20,7 @@ from sprocket.rabbitmq.broker.channels.unacked import ConsumedQueue
 
 __all__ = [
     "DELIVER_MAX",
+    "REMOVAL_WORK",
     "REPLY_TO",
     "BrokerChannel",
     "ChannelClient",

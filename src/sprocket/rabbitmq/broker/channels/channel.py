@@ -16,7 +16,7 @@ Source: `rabbit_channel`; docs/formats/amqp.md.
 """
 
 import secrets
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
@@ -29,6 +29,7 @@ from sprocket.rabbitmq.broker.channels.direct_replies import DirectReplies
 from sprocket.rabbitmq.broker.channels.unacked import ConsumedQueue, Held, UnackedDeliveries
 from sprocket.rabbitmq.broker.commits import Commits
 from sprocket.rabbitmq.broker.queues import (
+    SHARE_WORK,
     BrokerQueue,
     Getter,
     QueueConsumer,
@@ -45,6 +46,10 @@ DELIVER_MAX: Final = 200
 TX_MESSAGES_MAX: Final = 1_000_000
 TX_BYTES_MAX: Final = 512 * MIB
 """What one transaction may hold: the largest message that RabbitMQ can be set to."""
+REMOVAL_WORK: Final = 30
+"""What it counts at most to take a consumer away."""
+RETURNS_PER_WORK: Final = 2
+"""How many messages may come back for what it takes to deliver one."""
 _TAG_BYTES = 16
 
 _log = log.get_logger(__name__)
@@ -220,8 +225,11 @@ class BrokerChannel:
 
     # Publishing.
 
-    def publish(self, publications: Iterable[Publication]) -> None:
+    def publish(self, publications: Iterable[Publication]) -> Iterator[None]:
         """Put messages into their queues, or keep them for the commit.
+
+        It yields when others should have their turn first; see `Turns.later`. While there is more
+        of it to do, nothing else may be called but `close`.
 
         Args:
             publications: What was sent together; what it raises goes on, and what came before is
@@ -231,24 +239,26 @@ class BrokerChannel:
             RequestRefused: One cannot be stored, and there is no confirm that could say so; or the
                 transaction is too large.
         """
-        counts = self.published_counts
         if self._transaction is not None:
             for publication in publications:
-                counts.published += len(publication.messages)
+                self.published_counts.published += len(publication.messages)
                 self._keep(publication, self._transaction)
             return
-        confirms = self._confirms
-        if confirms is None:
-            for publication in publications:
-                counts.published += len(publication.messages)
-                self._put(publication, ())
-            return
-        first = confirms.next_number
+        confirms, turns = self._confirms, self._turns
+        first = 0 if confirms is None else confirms.next_number
+        # A little is done in any case, so that who has little has not to wait.
+        limit = min(turns.share(), turns.work_left)
         for publication in publications:
-            counts.published += len(publication.messages)
-            numbers = [first + position for position in publication.positions]
-            confirms.next_number += len(numbers)
-            self._put(publication, numbers)
+            for part in _parts(publication):
+                if turns.work_left < limit:
+                    yield
+                    limit = turns.share()
+                self.published_counts.published += len(part.messages)
+                numbers: Sequence[int] = ()
+                if confirms is not None:
+                    numbers = [first + position for position in part.positions]
+                    confirms.next_number += len(numbers)
+                self._put(part, numbers)
 
     def _keep(self, publication: Publication, transaction: _Transaction) -> None:
         size = sum([one.body_size for one in publication.messages])
@@ -266,6 +276,7 @@ class BrokerChannel:
             numbers: Of each of them, if there are confirms.
         """
         messages = publication.messages
+        self._turns.work_left -= 1
         # One may have been deleted while the transaction was open.
         queues = [one for one in publication.queues if not one.is_deleted]
         confirms = self._confirms
@@ -395,13 +406,28 @@ class BrokerChannel:
             RequestRefused: There is no transaction.
         """
         transaction = self._open_transaction()
-        is_taken = True
-        for publication in transaction.published:
-            is_taken = self._put(publication, ()) and is_taken
-        for settlement in transaction.settled:
-            self._settle(settlement)
         self._transaction = _Transaction()
         self.is_busy = True
+        work = self._commit_steps(transaction, done)
+
+        def go_on() -> None:
+            for _ in work:
+                self._turns.later(go_on)
+                return
+
+        go_on()
+
+    def _commit_steps(self, transaction: _Transaction, done: Callable[[], None]) -> Iterator[None]:
+        """Do what was kept, all of it even if the client is gone meanwhile."""
+        is_taken, limit = True, self._turns.share()
+        for publication in transaction.published:
+            for part in _parts(publication):
+                is_taken = self._put(part, ()) and is_taken
+                if self._turns.work_left < limit:
+                    yield
+                    limit = self._turns.share()
+        for settlement in transaction.settled:
+            self._settle(settlement)
         # Queues give to their storages what was settled when they have their turn.
         self._commit = _Commit(transaction.held_count, partial(self._end, is_taken, done))
         self._mark()
@@ -647,10 +673,15 @@ class BrokerChannel:
             del self._times[0]
         return self._clock.monotonic() - self._times[0][1] > timeout_seconds
 
-    def close(self) -> None:
-        """Give back what the client has, and forget its consumers; it is told nothing more."""
+    def close(self) -> Iterator[None]:
+        """Tell the client nothing more from now on, and deliver nothing.
+
+        Returns:
+            What forgets its consumers and gives back what it has; it yields when others should
+            have their turn first. All of it must be done.
+        """
         if self.is_closed:
-            return
+            return iter(())
         self.is_closed = True
         if self._getter is not None:
             self._getter.is_over = True
@@ -658,11 +689,25 @@ class BrokerChannel:
             self._confirms.end()
         if self._transaction is not None:
             self.tx_rollback()
+        self._end_replies()
+        return self._give_back()
+
+    def _give_back(self) -> Iterator[None]:
+        turns = self._turns
+        limit = turns.share()
         all_consumed, self._consumed = self._consumed, {}
         for consumed in all_consumed.values():
+            if turns.work_left < limit:
+                yield
+                limit = turns.share()
+            turns.work_left -= REMOVAL_WORK  # its queue may be deleted for that
             consumed.queue.remove_consumer(consumed.consumer)
-        self._end_replies()
-        self.recover()
+        for taken in self._unacked.take_parts(SHARE_WORK):
+            if turns.work_left < limit:
+                yield
+                limit = turns.share()
+            turns.work_left -= len(taken) // RETURNS_PER_WORK
+            self._settle(_Settlement(taken, False, True))
 
     def _settle_later(self, settlement: _Settlement) -> None:
         if self._transaction is None:
@@ -738,6 +783,20 @@ class BrokerChannel:
         if self._reply_key is not None:
             self._replies.close(self._reply_key)
             self._reply_key = None
+
+
+def _parts(publication: Publication) -> Iterable[Publication]:
+    """Cut a publication so that none of its parts is more work than a client's share."""
+    count = max(SHARE_WORK // max(len(publication.queues), 1), 1)
+    messages, positions = publication.messages, publication.positions
+    if len(messages) <= count:
+        return (publication,)
+    return (
+        publication._replace(
+            messages=messages[at : at + count], positions=positions[at : at + count]
+        )
+        for at in range(0, len(messages), count)
+    )
 
 
 class _Commit:

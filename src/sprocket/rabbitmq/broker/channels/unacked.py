@@ -1,6 +1,7 @@
 """What a channel has delivered and its client has not acknowledged."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from sprocket.base.errors import RequestRefused
@@ -94,6 +95,13 @@ class UnackedDeliveries:
         taken = [Held(tag, *found) for tag, found in self._held.items()]
         self._held.clear()
         return taken
+
+    def take_parts(self, count: int) -> Iterator[list[Held]]:
+        """Take everything, and give it in parts of up to `count` messages, in order."""
+        taken, self._held = self._held, {}
+        left = iter(taken.items())
+        while part := [Held(tag, *found) for tag, found in islice(left, count)]:
+            yield part
 
     def put_back(self, taken: Iterable[Held]) -> None:
         """Have the client hold again what was taken, with the tags of before."""

@@ -28,14 +28,23 @@ from sprocket.rabbitmq.broker.queues.queue import (
 )
 from sprocket.rabbitmq.broker.queues.reads import FewReads, QueueReads
 from sprocket.rabbitmq.broker.queues.storage import MemoryStorage, QueueStorage, ReadEntry
-from sprocket.rabbitmq.broker.queues.turns import Turner, Turns
+from sprocket.rabbitmq.broker.queues.turns import (
+    CALL_WORK,
+    SHARE_WORK,
+    TURN_WORK,
+    Turner,
+    Turns,
+)
 from sprocket.rabbitmq.broker.queues.windows import WindowLimits, Windows
 
 __all__ = [
+    "CALL_WORK",
     "DEATHS",
     "DELIVERY_COUNT",
     "RETRY_SECONDS",
+    "SHARE_WORK",
     "TURN_MESSAGES_MAX",
+    "TURN_WORK",
     "BrokerQueue",
     "DeadLetters",
     "DeathReason",

@@ -18,6 +18,7 @@ from sprocket.base import log
 from sprocket.base.errors import StoreError, WireError
 from sprocket.rabbitmq.broker.queues import headers as queue_headers
 from sprocket.rabbitmq.broker.queues.levels import QueueEntry
+from sprocket.rabbitmq.broker.queues.turns import Turns
 from sprocket.rabbitmq.codec.amqp import properties
 from sprocket.rabbitmq.model.fields import NO_FIELDS, Field, FieldKind, FieldTable, long_string
 from sprocket.rabbitmq.model.message import BasicMessage
@@ -146,7 +147,7 @@ class DeadLetters:
         route: Finds the queues for them.
         now_ms: The wall clock.
         make_id: Gives a message an id that no other has, of 16 bytes.
-        schedule: Has `turn` called, soon.
+        turns: Has it pass on what died, and says how much of it in one turn.
 
     Threads: event loop only.
     """
@@ -156,12 +157,12 @@ class DeadLetters:
         route: Router,
         now_ms: Callable[[], int],
         make_id: Callable[[], bytes],
-        schedule: Callable[["DeadLetters"], None],
+        turns: Turns,
     ) -> None:
         self._route = route
         self._now_ms = now_ms
         self._make_id = make_id
-        self._schedule = schedule
+        self._turns = turns
         self._waiting: deque[_Letters] = deque()
         self._is_due = False
         self._known_cycles: set[tuple[str, str]] = set()
@@ -174,15 +175,19 @@ class DeadLetters:
     def turn(self) -> None:
         """Pass on what waits, some of it if that is much."""
         self._is_due = False
-        left = LETTERS_MAX
-        while self._waiting and left > 0:
+        left, turns = LETTERS_MAX, self._turns
+        while self._waiting and left > 0 and not turns.is_over:
             letters = self._waiting.popleft()
-            now, entries = letters.entries[:left], letters.entries[left:]
+            count = 0
+            for entry in letters.entries[:left]:
+                self._pass_on(entry.message, letters.origin, letters.reason)
+                count += 1
+                if turns.is_over:
+                    break
+            left -= count
+            now, entries = letters.entries[:count], letters.entries[count:]
             if entries:
                 self._waiting.appendleft(_Letters(letters.origin, letters.reason, entries))
-            left -= len(now)
-            for entry in now:
-                self._pass_on(entry.message, letters.origin, letters.reason)
             letters.origin.forget(now)
         if self._waiting:
             self._mark()
@@ -190,7 +195,7 @@ class DeadLetters:
     def _mark(self) -> None:
         if not self._is_due:
             self._is_due = True
-            self._schedule(self)
+            self._turns.mark(self)
 
     def _pass_on(self, message: BasicMessage, origin: DyingQueue, reason: DeathReason) -> None:
         if origin.dead_letter_exchange is None:

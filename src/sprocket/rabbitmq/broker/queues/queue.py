@@ -293,6 +293,7 @@ class BrokerQueue:
         """
         assert self._is_plain, "a queue with limits looks at each message"
         assert not self.is_deleted, "published to a queue that was deleted"
+        self._turns.work_left -= len(messages)
         self._lowest.publish(messages, None)
         if not self._is_due:
             self._mark()
@@ -346,6 +347,7 @@ class BrokerQueue:
 
     def ack(self, consumer: QueueConsumer, entries: Sequence[QueueEntry]) -> None:
         """Settle what a consumer has."""
+        self._turns.work_left -= len(entries)
         self.counts.acked += len(entries)
         consumer.unacked_count -= len(entries)
         self.unacked_count -= len(entries)
@@ -357,6 +359,7 @@ class BrokerQueue:
 
     def reject(self, consumer: QueueConsumer, entries: Sequence[QueueEntry]) -> None:
         """Make dead letters of what a consumer has."""
+        self._turns.work_left -= len(entries)
         consumer.unacked_count -= len(entries)
         self.unacked_count -= len(entries)
         self._drop(entries, DeathReason.REJECTED)
@@ -504,6 +507,7 @@ class BrokerQueue:
                 if level.may_expire and (expired := level.take_expired(now_us, left)):
                     self._drop(expired, DeathReason.EXPIRED)
                     left -= len(expired)
+                    self._turns.work_left -= len(expired)
                     continue
                 if not level.held_count:
                     return True  # what comes next is to be read first
@@ -560,6 +564,7 @@ class BrokerQueue:
     def _hand_over(
         self, level: ReadyLevel, consumer: QueueConsumer, entries: list[QueueEntry]
     ) -> None:
+        self._turns.work_left -= len(entries)
         self.counts.redelivered += level.redelivered_count(entries)
         if consumer.no_ack:
             self.counts.delivered_no_ack += len(entries)
@@ -600,6 +605,7 @@ class BrokerQueue:
     def _publish_within_limits(
         self, message: BasicMessage, priority: int, expiration_ms: int | None
     ) -> bool:
+        self._turns.work_left -= 1
         options = self._options
         if options.overflow is not Overflow.DROP_HEAD and self._would_be_full(message):
             if options.overflow is Overflow.REJECT_PUBLISH_DLX and (
@@ -661,6 +667,7 @@ class BrokerQueue:
                 break
             dropped += level.take(1, -1)
         if dropped:
+            self._turns.work_left -= len(dropped)
             self._drop(dropped, DeathReason.MAX_LENGTH)
 
     def _drop(self, entries: Sequence[QueueEntry], reason: DeathReason) -> None:

@@ -1,12 +1,27 @@
-"""What has to be done once all that arrived in a turn of the loop was taken.
+"""What has to be done once all that arrived in a turn of the loop was taken, and how much that is.
 
 Whoever has something to do says so with `mark`; whoever has nothing costs nothing. Queues come
-first, and what they cause in other queues; then channels, which tell their clients.
+first, and what they cause in other queues; then channels, which tell their clients; then clients
+that were cut short.
+
+One message may be work for thousands of queues, and one read brings thousands of messages. So
+everybody counts what they do in `work_left`: a message put into a queue, given to somebody or
+settled is 1. Who is past the end of it leaves the rest to a later turn (`later`). So a turn is
+short, whatever clients do, and in between the loop hears others, beats hearts and obeys signals.
+
+Invariants
+
+1. A turn does `TURN_WORK` for queues and `TURN_WORK` for clients at most, but for the last step of
+   each.
+2. Who was marked is called in the order of the marks; a channel after all queues that were marked
+   before it.
+3. Clients that were cut short go on in the order in which that happened.
 
 Threads: event loop only.
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
 from sprocket.base import log
@@ -14,6 +29,12 @@ from sprocket.runtime.timers import Timers
 
 ROUNDS_MAX: Final = 4
 """Rounds of queues in one turn; whoever is not done by then goes on when others had theirs."""
+TURN_WORK: Final = 2500
+"""Some 10 ms: a message for many queues costs 3 to 4 us for each, and so does one given out."""
+SHARE_WORK: Final = 500
+"""What one client has done before others go on that were cut short as well."""
+CALL_WORK: Final = 5
+"""What it counts to call a queue, or to do what a client asks for, beside the messages: 20 us."""
 
 _log = log.get_logger(__name__)
 
@@ -30,15 +51,32 @@ class Turns:
 
     Args:
         timers: The event loop's.
-        ended: Called after each turn, when storages have been given what it is about.
     """
 
-    def __init__(self, timers: Timers, ended: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, timers: Timers) -> None:
         self._timers = timers
-        self._ended = ended
-        self._first: list[Turner] = []
+        self._first: deque[Turner] = deque()
         self._last: list[Turner] = []
+        self._round_count = 0
+        """How many of the first belong to the round that is under way."""
+        self._behind: list[Turner] = []
+        """Those who wait for the end of that round."""
+        self._cut_short: deque[Callable[[], None]] = deque()
         self._is_due = False
+        self.number = 0
+        """Of the turn."""
+        self.work_left = TURN_WORK
+        """How much more may be done in this turn; whoever does something subtracts it."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more should be begun in this turn."""
+        return self.work_left <= 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits for a turn."""
+        return not self._is_due
 
     def mark(self, turner: Turner) -> None:
         """Call a queue or what belongs to queues; it marks itself once until it is called."""
@@ -46,24 +84,55 @@ class Turns:
         self._schedule()
 
     def mark_last(self, turner: Turner) -> None:
-        """Call somebody when queues are done."""
+        """Call somebody when the queues are done that are marked by now."""
         self._last.append(turner)
         self._schedule()
 
+    def later(self, go_on: Callable[[], None]) -> None:
+        """Have somebody go on, once, who was cut short: when others had their turn."""
+        self._cut_short.append(go_on)
+        self._schedule()
+
+    def share(self) -> int:
+        """Return down to which `work_left` a client may go now, before others have theirs."""
+        return max(self.work_left - SHARE_WORK, 0)
+
     def run(self) -> None:
-        """Call whoever was marked; what is left, or comes while it runs, may wait for the next."""
+        """Call whoever was marked; what is left, or comes while it runs, waits for the next."""
         self._is_due = True
-        for _ in range(ROUNDS_MAX):
-            now, self._first = self._first, []
-            if not now:
-                break
-            _call(now)
-        now, self._last = self._last, []
-        _call(now)
-        self._ended()
+        self.number += 1
+        self.work_left = TURN_WORK
+        for one in self._call_first():
+            _call(one.turn)
+        self.work_left = TURN_WORK
+        cut_short = self._cut_short
+        while cut_short and self.work_left > 0:
+            _call(cut_short.popleft())
         self._is_due = False
-        if self._first or self._last:
+        if self._first or self._last or cut_short:
             self._schedule()
+
+    def _call_first(self) -> Iterator[Turner]:
+        """Give the queues, then the channels, that have their turn now."""
+        first = self._first
+        done: list[Turner] = []
+        for _ in range(ROUNDS_MAX):
+            if not self._round_count:
+                self._round_count = len(first)
+                self._behind, self._last = self._last, []
+            while self._round_count and self.work_left > 0:
+                self._round_count -= 1
+                self.work_left -= CALL_WORK
+                yield first.popleft()
+            if self._round_count:
+                break
+            done += self._behind
+            self._behind = []
+            if not first:
+                done += self._last
+                self._last = []
+                break
+        yield from done
 
     def _schedule(self) -> None:
         if not self._is_due:
@@ -71,9 +140,8 @@ class Turns:
             self._timers.call_soon(self.run)
 
 
-def _call(turners: list[Turner]) -> None:
-    for one in turners:
-        try:
-            one.turn()
-        except Exception:  # others have their turn all the same
-            _log.exception("a turn failed", who=repr(one))
+def _call(turn: Callable[[], None]) -> None:
+    try:
+        turn()
+    except Exception:  # others have their turn all the same
+        _log.exception("a turn failed", who=repr(turn))

@@ -10,7 +10,7 @@ Invariants
 Source: `rabbit_channel`; docs/formats/amqp.md.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from sprocket.base import log
@@ -72,6 +72,8 @@ class ChannelMethods:
         self._client = ToldClient(replies, understands, self._fail)
         self._busy_with: methods.AmqpMethod | None = None
         """What the channel has not answered yet."""
+        self._publishing: Iterator[None] | None = None
+        """The rest of what its client has published, while others have their turn."""
         self._is_closed = False
         self._closed = closed
         self._channel = BrokerChannel(
@@ -101,14 +103,38 @@ class ChannelMethods:
     # What the session tells.
 
     def published(self, messages: Sequence[SentMessage]) -> None:
-        """Take messages."""
+        """Take messages; if that is much work others have their turn meanwhile."""
+        found = self._vhost.publishing.publications(messages, self._publisher, self._reply_key)
+        work = self._channel.publish(found)
         try:
-            self._channel.publish(
-                self._vhost.publishing.publications(messages, self._publisher, self._reply_key)
-            )
+            for _ in work:
+                self._publishing = work
+                self._hold_until_answered(messages[0].method)
+                self._vhost.turns.later(self._publish_on)
+                break
         except RequestRefused as refusal:
             raise _as_amqp(refusal) from refusal
-        self._vhost.note_write()
+        finally:
+            self._vhost.note_write()
+
+    def _publish_on(self) -> None:
+        """Go on with what was cut short; nobody needs that any more once the channel is closed."""
+        work = self._publishing
+        if work is None:
+            return
+        try:
+            for _ in work:
+                self._vhost.turns.later(self._publish_on)
+                return
+        except RequestRefused as refusal:
+            self._fail(refusal)
+        except Exception:
+            _log.exception("a handler failed", channel=self.number)
+            self._fail(RequestRefused(ReplyCode.INTERNAL_ERROR, ""))
+        finally:
+            self._vhost.note_write()
+        self._publishing = None
+        self._answered()
 
     def acknowledged(self, tags: Sequence[int], *, is_multiple: bool) -> None:
         """Take acknowledgements."""
@@ -127,12 +153,17 @@ class ChannelMethods:
         except StoreError as error:
             raise _failed(error) from error
 
-    def close(self) -> None:
-        """Give back what the channel holds."""
+    def close(self) -> Iterator[None]:
+        """Send nothing more; return what gives back what the channel holds."""
         self._is_closed = True
-        self._channel.close()
-        self._vhost.count_closed(self._channel)
+        self._publishing = None
+        work = self._channel.close()
         self._answered()
+        return self._give_back(work)
+
+    def _give_back(self, work: Iterator[None]) -> Iterator[None]:
+        yield from work
+        self._vhost.count_closed(self._channel)
         self._vhost.note_write()
         self._closed(self)
 

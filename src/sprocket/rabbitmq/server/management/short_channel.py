@@ -43,7 +43,9 @@ class ShortChannel:
             RequestRefused: It may not be, or the queue refuses it.
         """
         self._channel.confirm_select()
-        self._channel.publish(self._vhost.publishing.publications([sent], publisher, _no_reply_key))
+        found = self._vhost.publishing.publications([sent], publisher, _no_reply_key)
+        for _ in self._channel.publish(found):
+            await asyncio.sleep(0)
         self._vhost.note_write()
         await self._ended
         return not self._is_returned
@@ -62,7 +64,8 @@ class ShortChannel:
 
     def close(self) -> None:
         """Give back what it still has."""
-        self._channel.close()
+        for _ in self._channel.close():
+            pass  # it has but few messages
         self._vhost.count_closed(self._channel)
         self._vhost.note_write()
 

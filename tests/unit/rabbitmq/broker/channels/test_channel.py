@@ -1,7 +1,7 @@
 """A channel: tags, prefetch, acknowledgements, confirms, transactions, replies, its end."""
 
 import pytest
-from tests.rabbit_channels import Pier
+from tests.rabbit_channels import Pier, leave, put
 from tests.rabbit_queues import TINY, SlowStorage, message
 
 from sprocket.base.errors import DiskFailed, RequestRefused, StoreFailed
@@ -19,7 +19,7 @@ def publish(channel: BrokerChannel, pier: Pier, *bodies: int | str, to: str = "q
     """Publish messages to queues, `to` being their names."""
     queues = [pier.queues[name] for name in to.split()]
     for body in bodies:
-        channel.publish([Publication([message(body)], queues=queues)])
+        put(channel, [Publication([message(body)], queues=queues)])
 
 
 def test_tags_rise_and_are_used_up_by_all_deliveries() -> None:
@@ -277,8 +277,8 @@ def test_a_confirm_waits_for_what_it_is_about() -> None:
     publish(channel, pier, 1, 2, to="durable transient")
     publish(channel, pier, 3, to="transient")
     durable = [pier.queues["durable"]]
-    channel.publish([Publication([message(4, is_persistent=False)], queues=durable)])
-    channel.publish([Publication([message(5)], queues=[])])
+    put(channel, [Publication([message(4, is_persistent=False)], queues=durable)])
+    put(channel, [Publication([message(5)], queues=[])])
     pier.settle()
     assert client.said() == ["ack 3", "ack 4", "ack 5"]
     publish(channel, pier, 6, to="durable")
@@ -331,8 +331,8 @@ def test_what_no_queue_gets_is_returned_before_its_confirm() -> None:
     pier = Pier()
     channel, client = pier.channel()
     channel.confirm_select()
-    channel.publish([Publication([message(1)], queues=[], is_mandatory=True)])
-    channel.publish([Publication([message(2)], queues=[])])
+    put(channel, [Publication([message(1)], queues=[], is_mandatory=True)])
+    put(channel, [Publication([message(2)], queues=[])])
     pier.settle()
     assert client.said() == ["returned 1", "ack up to 2"]
 
@@ -350,7 +350,7 @@ def test_a_transaction_is_not_seen_before_its_commit() -> None:
     pier.settle()
     channel.ack([1])
     publish(channel, pier, 3)
-    channel.publish([Publication([message(4)], queues=[], is_mandatory=True)])
+    put(channel, [Publication([message(4)], queues=[], is_mandatory=True)])
     pier.settle()
     assert client.said() == ["a 1 1", "a 2 2"]
     assert queue.unacked_count == 2
@@ -436,8 +436,8 @@ def test_a_message_whose_queue_went_before_the_commit_is_returned() -> None:
     gone, left = pier.queue("gone"), pier.queue("left")
     channel, client = pier.channel()
     channel.tx_select()
-    channel.publish([Publication([message("1")], queues=[gone], is_mandatory=True)])
-    channel.publish([Publication([message("2")], queues=[gone, left], is_mandatory=True)])
+    put(channel, [Publication([message("1")], queues=[gone], is_mandatory=True)])
+    put(channel, [Publication([message("2")], queues=[gone, left], is_mandatory=True)])
     gone.delete()
     done: list[int] = []
     channel.tx_commit(lambda: done.append(1))
@@ -499,15 +499,15 @@ def test_the_end_of_a_channel_gives_back_what_it_has() -> None:
     publish(channel, pier, "never")
     other.consume(queue, "b")
     client.said()
-    channel.close()
-    channel.close()
+    leave(channel)
+    leave(channel)
     pier.settle()
     assert neighbour.said() == [f"b {body + 1} {body} again" for body in range(4)]
     confirming, silent = pier.channel()
     confirming.confirm_select()
     publish(confirming, pier, 9)
     pier.settle()
-    confirming.close()
+    leave(confirming)
     pier.commits.commit()
     assert (client.said(), silent.said()) == ([], [])
 
@@ -539,7 +539,7 @@ def test_a_get_waits_for_the_disk_and_the_channel_with_it() -> None:
     channel.get(queue, got.append, no_ack=False)
     pier.settle()
     assert (channel.is_busy, got) == (True, [])
-    channel.close()
+    leave(channel)
     pier.reads.go_on()
     pier.settle()
     other, client = pier.channel()
@@ -595,18 +595,18 @@ def test_a_reply_goes_straight_to_who_waits_for_it() -> None:
     assert not pier.replies.is_key(REPLY_TO)
     server.confirm_select()
     reply = Publication([message("answer", key=key)], reply_key=key, is_mandatory=True)
-    server.publish([reply])
+    put(server, [reply])
     pier.settle()
     assert client.said() == ["r 1 answer reply"]
     assert told.said() == ["returned answer", "ack 1"]
     channel.cancel("r")
     assert not pier.replies.is_open(key)
-    server.publish([reply])
+    put(server, [reply])
     assert client.said() == []
     channel.consume_replies("", no_ack=True)
     assert channel.takes_replies
     assert channel.reply_key != key
-    channel.close()
+    leave(channel)
     assert not channel.takes_replies
 
 
