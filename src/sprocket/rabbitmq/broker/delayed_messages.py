@@ -59,6 +59,7 @@ class DelayedCopy:
 
     is_deleted = False
     is_durable = True
+    keeps_transient = False
     takes_all = True
 
     def __init__(self, delays: "DelayedMessages", exchange: str, delay_ms: int) -> None:

@@ -42,5 +42,8 @@ class QueueOptions(Struct, frozen=True, kw_only=True):
     counts_deliveries: bool = False
     """Whether messages that come back are told how often, in the header `x-delivery-count`: what a
     queue does that was declared with the type `quorum`."""
+    keeps_transient: bool = False
+    """Whether messages outlive a restart that were not published as persistent: what a queue does
+    that was declared with the type `quorum`."""
     delivery_limit: int | None = None
     """How often a message may come back before it is a dead letter; only of use with the former."""

@@ -99,6 +99,10 @@ class MessageTaker(Protocol):
     def is_durable(self) -> bool:
         """Whether it has persistent messages on the disk."""
 
+    @property
+    def keeps_transient(self) -> bool:
+        """Whether it has transient ones there, too."""
+
     def publish(
         self, message: BasicMessage, *, priority: int = 0, expiration_ms: int | None = None
     ) -> bool:
@@ -283,9 +287,10 @@ class BrokerChannel:
         if not queues:
             self._pass_by(publication)
         refused: set[int] = set()
-        is_stored = False
+        is_stored = keeps_transient = False
         for queue in queues:
             is_stored = is_stored or queue.is_durable
+            keeps_transient = keeps_transient or queue.keeps_transient
             try:
                 if queue.takes_all and publication.expiration_ms is None:
                     queue.publish_all(messages)
@@ -303,7 +308,14 @@ class BrokerChannel:
                     raise RequestRefused(ReplyCode.INTERNAL_ERROR, "") from error
                 refused.update(range(len(messages)))
         if confirms is not None:
-            self._answer_later(messages, numbers, refused, confirms, is_stored=is_stored)
+            self._answer_later(
+                messages,
+                numbers,
+                refused,
+                confirms,
+                is_stored=is_stored,
+                keeps_transient=keeps_transient,
+            )
             if not self._is_due:
                 self._mark()
         return not refused
@@ -328,6 +340,7 @@ class BrokerChannel:
         confirms: PublishConfirms,
         *,
         is_stored: bool,
+        keeps_transient: bool,
     ) -> None:
         """Have the client told that messages were taken, or refused."""
         if refused:
@@ -340,6 +353,9 @@ class BrokerChannel:
             numbers, messages = [one for one, _ in kept], [message for _, message in kept]
         if not is_stored:
             confirms.take(numbers)
+            return
+        if keeps_transient:
+            confirms.take_when_durable(numbers)
             return
         storing = [
             one for one, message in zip(numbers, messages, strict=True) if message.is_persistent

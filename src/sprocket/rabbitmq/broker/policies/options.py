@@ -35,6 +35,7 @@ def queue_options(queue: DeclaredQueue, definition: Mapping[str, object]) -> Que
         max_priority=_integer(_argument(queue, "max-priority")),
         is_single_active=_argument(queue, "single-active-consumer") is True,
         counts_deliveries=queue.type == QUORUM,
+        keeps_transient=queue.type == QUORUM,
         delivery_limit=_smaller(queue, definition, "delivery-limit")
         if queue.type == QUORUM
         else None,

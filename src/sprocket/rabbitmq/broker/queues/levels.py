@@ -13,7 +13,7 @@ Invariants
    `backlog_start`. All that storages have from there on is ready.
 2. As long as there is a backlog, nothing that is published gets into the window.
 3. What is ready is in a storage: persistent messages of a durable queue in its own, others in
-   memory.
+   memory. For a queue that keeps transient messages every message is a persistent one.
 """
 
 import math
@@ -26,6 +26,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sprocket.base import log
 from sprocket.base.disk import Steps, steps
@@ -94,6 +95,7 @@ class ReadyLevel:
         number: Its priority.
         durable: Where persistent messages are kept; None if the queue is not durable.
         windows: Limits what all levels hold that could read it again.
+        keeps_transient: Whether `durable` keeps transient messages, too.
     """
 
     __slots__ = (
@@ -101,6 +103,7 @@ class ReadyLevel:
         "_durable",
         "_first_seq_id",
         "_has_returns",
+        "_keeps_transient",
         "_large_bytes",
         "_limits",
         "_next_seq_id",
@@ -118,7 +121,14 @@ class ReadyLevel:
         "ready_bytes",
     )
 
-    def __init__(self, number: int, durable: QueueStorage | None, windows: Windows) -> None:
+    def __init__(
+        self,
+        number: int,
+        durable: QueueStorage | None,
+        windows: Windows,
+        *,
+        keeps_transient: bool = False,
+    ) -> None:
         self.number = number
         self.may_expire = False
         """Whether anything that is held has a time at which it expires."""
@@ -128,6 +138,7 @@ class ReadyLevel:
         self.backlog_count = 0 if durable is None else durable.unacked_count()
         self._backlog_start = 0
         self._durable = durable
+        self._keeps_transient = keeps_transient
         self._next_seq_id = 0 if durable is None else durable.next_seq_id
         self._first_seq_id = self._next_seq_id
         self._has_returns = self.backlog_count > 0
@@ -182,6 +193,10 @@ class ReadyLevel:
 
     def publish(self, messages: Sequence[BasicMessage], expires_at_us: int | None) -> None:
         """Put messages at the end. Raises StoreError: then none of them is there."""
+        if self._keeps_transient:
+            messages = [
+                one if one.is_persistent else replace(one, is_persistent=True) for one in messages
+            ]
         first = self._next_seq_id
         self._store(first, messages, expires_at_us)
         count = len(messages)

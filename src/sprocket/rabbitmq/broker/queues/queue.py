@@ -162,7 +162,12 @@ class BrokerQueue:
         self._services = services
         self._turns, self._clock = services.turns, services.clock
         self._levels = [
-            ReadyLevel(number, storages[number] if storages else None, services.windows)
+            ReadyLevel(
+                number,
+                storages[number] if storages else None,
+                services.windows,
+                keeps_transient=options.keeps_transient,
+            )
             for number in range(count)
         ]
         self._descending = self._levels[::-1]
@@ -196,6 +201,11 @@ class BrokerQueue:
     def options(self) -> QueueOptions:
         """What is in force."""
         return self._options
+
+    @property
+    def keeps_transient(self) -> bool:
+        """Whether it has transient messages on the disk, too; that never changes."""
+        return self._options.keeps_transient
 
     @property
     def dead_letter_exchange(self) -> str | None:

@@ -291,6 +291,20 @@ def test_a_confirm_waits_for_what_it_is_about() -> None:
     assert client.said() == ["nack 7", "nack 8"]
 
 
+def test_a_confirm_waits_for_transient_messages_that_are_kept() -> None:
+    """A queue may keep what was not published as persistent."""
+    pier = Pier()
+    pier.queue(options=QueueOptions(keeps_transient=True), storages=[SlowStorage()])
+    pier.commits.is_holding = True
+    channel, client = pier.channel()
+    channel.confirm_select()
+    channel.publish([Publication([message(1, is_persistent=False)], (0,), [pier.queues["q"]])])
+    pier.settle()
+    assert client.said() == []
+    pier.commits.commit()
+    assert client.said() == ["ack 1"]
+
+
 def test_an_answer_is_not_about_what_is_not_stored_yet() -> None:
     """A sync that ends in the middle of a turn says nothing of that turn's messages."""
     pier = Pier()

@@ -190,5 +190,5 @@ def test_what_only_arguments_say() -> None:
     found = options({"delivery-limit": 3}, max_priority=5, single_active_consumer=True)
     assert found == QueueOptions(max_priority=5, is_single_active=True)
     quorum = options({"delivery-limit": 3}, queue_type="quorum", delivery_limit=7)
-    assert quorum == QueueOptions(counts_deliveries=True, delivery_limit=3)
+    assert quorum == QueueOptions(counts_deliveries=True, keeps_transient=True, delivery_limit=3)
     assert options({}, queue_type="quorum", delivery_limit="x").delivery_limit is None

@@ -3,6 +3,7 @@
 import pytest
 from tests.rabbit_queues import TINY, Collector, SlowStorage, Yard, message
 
+from sprocket.base.disk import steps
 from sprocket.base.errors import DiskFailed, RequestRefused, StoreError
 from sprocket.rabbitmq.broker.queues import (
     RETRY_SECONDS,
@@ -655,6 +656,22 @@ def test_a_queue_that_counts_deliveries_says_how_often_a_message_came_back() -> 
         assert known.headers.entries == (("x-delivery-count", Field(FieldKind.LONG, count)),)
     assert len(told) == 3
     assert queue.unacked_count == 0
+
+
+def test_a_queue_that_keeps_all_stores_transient_messages_too() -> None:
+    """They are there after a restart, as persistent ones are; other queues leave them in memory."""
+    yard = Yard()
+    kept, left = SlowStorage(), SlowStorage()
+    queue = yard.queue("kept", QueueOptions(keeps_transient=True), storages=[kept])
+    other = yard.queue("left", storages=[left])
+    transient = message(1, is_persistent=False)
+    for one in (queue, other):
+        one.publish_all([transient, message(2)])
+    assert [one.message.body for one in steps.run(kept.read(0, 9))] == [b"1", b"2"]
+    assert [one.message.body for one in steps.run(left.read(0, 9))] == [b"2"]
+    assert yard.drain(queue) == yard.drain(other) == ["1", "2"]
+    assert kept.unacked_count() == left.unacked_count() == 0
+    assert not transient.is_persistent
 
 
 def test_many_idle_queues_have_no_turn() -> None:
