@@ -49,8 +49,8 @@ def decode(kept: Mapping[str, Any]) -> Offsets:
     """
     if kept.get("v") != VERSION or "queues" not in kept:
         raise DataLost(
-            f"the checkpoint has offsets of version {kept.get('v')!r}, not {VERSION}: it belongs "
-            "to another release or another source"
+            f"the checkpoint has the offsets {kept}, not those of topics in version {VERSION}: it "
+            "belongs to another release or another source"
         )
     return {
         MessageQueue(topic, broker, int(queue)): int(offset)
