@@ -104,6 +104,15 @@ def _tags(text: str) -> tuple[str, ...]:
         raise ValueError(f"must be tags with || between them: {error}") from error
 
 
+def _group(text: str) -> str:
+    from sprocket.rocketmq.client.producer import check_group
+
+    try:
+        return check_group(text)
+    except InvalidMessage as error:
+        raise ValueError(str(error)) from error
+
+
 def _queue_numbers(text: str, expected: str, least: int) -> QueueNumbers:
     try:
         found = json.loads(text)
@@ -355,7 +364,7 @@ class Options:
     )
     consumer_group: str = _live(
         "consumerGroup",
-        str,
+        _group,
         "",
         "under which name brokers see the pulls; it is not joined, and where it is does not say "
         "where a query starts",
@@ -389,6 +398,9 @@ class Options:
         str,
         "",
         "column whose value makes the unique key of a row, the same whenever it is written",
+    )
+    producer_group: str = _of_sinks(
+        "producerGroup", _group, "sprocket-spark", "under which name brokers see the sends"
     )
     app_id: str = _of_sinks(
         "txnAppId",
@@ -471,7 +483,8 @@ class Options:
 
 
 OPTIONS = by_name(Options)
-ALIASES = {"topic": "subscribe", "pulltimeout": "pulltimeoutms"}
+ALIASES = {"topic": "subscribe", "pulltimeout": "pulltimeoutms", "group": "consumergroup"}
+SINK_ALIASES = {"pulltimeout": "pulltimeoutms", "group": "producergroup"}
 """Names that the old connector had, in lower case; a sink's `topic` is its own."""
 
 _OF_SPARK = frozenset({"checkpointlocation"})
@@ -593,7 +606,7 @@ def _read(given: Mapping[str, str], where: Where) -> Options:
 
     if where is Where.SINK:
         given = {name: text for name, text in given.items() if name.lower() not in _OF_SPARK}
-    aliases = {} if where is Where.SINK else ALIASES
+    aliases = SINK_ALIASES if where is Where.SINK else ALIASES
     values = read_values(Options, given, aliases=aliases, check=check)
     options = Options(**values)
     _check_topics(options, values)

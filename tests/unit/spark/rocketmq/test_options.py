@@ -241,9 +241,19 @@ def test_a_schema_depends_on_what_batches_and_streams_share() -> None:
 
 
 def test_names_of_the_old_connector() -> None:
-    """`topic` and `pullTimeout` are what they were called there."""
-    live = read_live({"nameServer": "n:1", "topic": "t", "pullTimeout": "3000"})
-    assert (live.topics, live.pull_timeout_ms) == (("t",), 3000)
+    """`topic`, `group` and `pullTimeout` are what they were called there."""
+    live = read_live({"nameServer": "n:1", "topic": "t", "pullTimeout": "3000", "group": "g"})
+    assert (live.topics, live.pull_timeout_ms, live.consumer_group) == (("t",), 3000, "g")
+    sink = read_sink({"nameServer": "n:1", "topic": "t", "group": "g", "pullTimeout": "3000"})
+    assert (sink.target_topic, sink.pull_timeout_ms, sink.producer_group) == ("t", 3000, "g")
+
+
+def test_names_that_no_group_may_have() -> None:
+    """They are refused before anything is asked for under them."""
+    with pytest.raises(SettingsError, match="'consumerGroup' is 'a b': .* letters, digits or"):
+        read_live(LIVE | {"consumergroup": "a b"})
+    with pytest.raises(SettingsError, match="'producerGroup' is '': .* 1 to 255 letters"):
+        read_sink({"nameserver": "n:1", "producergroup": ""})
 
 
 def test_tls_of_the_stream() -> None:

@@ -32,8 +32,6 @@ from sprocket.spark.rocketmq.sink.unique_keys import Writing
 
 _log = log.get_logger(__name__)
 
-GROUP = "sprocket-spark"
-"""Under which name brokers see the sends."""
 UNDER_WAY_BYTES_MAX = 16 * MIB
 """Sent and not yet answered, for each task: a tenth of a second's work of a broker at full speed,
 and far less than it can store before a try counts as lost."""
@@ -137,7 +135,10 @@ def _write(
         body_bytes_max=max(options.message_bytes_max, ProducerSettings().body_bytes_max),
     )
     producer = Producer(
-        options.name_server, group=GROUP, settings=settings, client=client_settings(options)
+        options.name_server,
+        group=options.producer_group,
+        settings=settings,
+        client=client_settings(options),
     )
     producer.start()
     is_sent = False
