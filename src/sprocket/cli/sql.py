@@ -153,7 +153,7 @@ def found(sources: Sources, cluster: AskedCluster) -> dict[str, View]:
 def _of_store(folder: str, settings: list[str]) -> Iterator[View]:
     from sprocket.spark.files import local_path, open_files
     from sprocket.spark.jobs import JobFiles
-    from sprocket.spark.rocketmq import topics_of
+    from sprocket.spark.rocketmq import require_store, topics_of
 
     lies = JobFiles(fs=settings)
 
@@ -162,7 +162,9 @@ def _of_store(folder: str, settings: list[str]) -> Iterator[View]:
         return source.option("subscribe", topic).load(folder)
 
     files = open_files(folder, lies.settings(folder))
-    for topic in sorted(topics_of(files, local_path(folder) or folder.rstrip("/"))):
+    root = (local_path(folder) or folder).rstrip("/") or "/"
+    require_store(files, root)
+    for topic in sorted(topics_of(files, root)):
         yield View(topic, "store", topic, partial(frame, topic))
 
 

@@ -77,6 +77,7 @@ def archive_of(folder: Path, *topics: str) -> str:
 
 def test_a_topic_of_two_sources_is_told_apart(tmp_path: Path) -> None:
     """One of a single source has its own name."""
+    (tmp_path / "store" / "commitlog").mkdir(parents=True)
     for topic in ("orders", "refunds"):
         (tmp_path / "store" / "consumequeue" / topic).mkdir(parents=True)
     archives = [archive_of(tmp_path / name, "orders") for name in ("a", "b")]
@@ -99,6 +100,10 @@ def test_a_source_must_be_named(tmp_path: Path) -> None:
         sql.found(Sources(), AskedCluster())
     with pytest.raises(ForeignStore, match="is no archive"):
         sql.found(Sources(archive=[str(tmp_path)]), AskedCluster())
+    with pytest.raises(ForeignStore, match="is no store directory: it has no folder commitlog"):
+        sql.found(Sources(store=[str(tmp_path)]), AskedCluster())
+    with pytest.raises(ForeignStore, match="is no store directory: nothing has this name"):
+        sql.found(Sources(store=[f"{tmp_path}/gone/"]), AskedCluster())
 
 
 class FakeDesk:

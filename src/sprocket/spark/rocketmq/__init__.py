@@ -7,7 +7,12 @@ Arrow batches; `live` and `stream` read topics over the wire, `sink` writes to t
 from sprocket.spark.rocketmq.folder.beyond_end import IsTaken, records_end
 from sprocket.spark.rocketmq.folder.copied import copy_records
 from sprocket.spark.rocketmq.folder.known_topics import topics_of
-from sprocket.spark.rocketmq.folder.plan import likely_starts, log_files, task_bytes
+from sprocket.spark.rocketmq.folder.plan import (
+    likely_starts,
+    log_files,
+    require_store,
+    task_bytes,
+)
 from sprocket.spark.rocketmq.folder.queue_files import queue_files
 from sprocket.spark.rocketmq.folder.scan import DamagedRange
 from sprocket.spark.rocketmq.folder.stored import Stored, start_of
@@ -27,6 +32,7 @@ __all__ = [
     "queue_files",
     "read_sink",
     "records_end",
+    "require_store",
     "start_of",
     "task_bytes",
     "topics_of",

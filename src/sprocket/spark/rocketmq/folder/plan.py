@@ -171,7 +171,7 @@ def log_files(disk: Files, layout: StoreLayout) -> list[LogFile]:
         ForeignStore: There is no log, or it is not RocketMQ's plain one.
         CorruptRecord: A file is missing between others.
     """
-    _refuse_other_logs(disk, layout)
+    require_store(disk, layout.root)
     files = [
         LogFile(f"{layout.commitlog}/{name}", int(name), int(name) + size)
         for name, size in disk.sizes(layout.commitlog).items()
@@ -188,8 +188,13 @@ def log_files(disk: Files, layout: StoreLayout) -> list[LogFile]:
     return files
 
 
-def _refuse_other_logs(disk: Files, layout: StoreLayout) -> None:
-    """Raise if a folder holds no log, or one of another format."""
+def require_store(disk: Files, folder: str) -> None:
+    """Check that a folder is a store with a log.
+
+    Raises:
+        ForeignStore: There is no log, or it is of another format.
+    """
+    layout = StoreLayout(folder)
     names = disk.list(layout.root)
     if any(name.startswith("dledger-") for name in names):
         raise ForeignStore(
