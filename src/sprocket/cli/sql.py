@@ -32,8 +32,13 @@ ROWS_MAX = 1000
 PROMPT, MORE = "sprocket> ", "      ... "
 _HISTORY = "sprocket/sql_history"
 _HISTORY_LINES = 10_000
-_STATEMENT = re.compile(r"""((?:[^;'"`]|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`)*);""", re.S)
-"""What stands before a semicolon that is in no text and no name."""
+_COMMENT = r"--[^\n]*+|(?>/\*.*?\*/)"
+_STATEMENT = re.compile(
+    rf"""((?:[^;'"`/-]|-(?!-)|/(?!\*)|{_COMMENT}|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`)*);""",
+    re.S,
+)
+"""What stands before a semicolon that is in no text, no name and no comment."""
+_ONLY_COMMENTS = re.compile(rf"(?:\s|{_COMMENT})*", re.S)
 _NAME = re.compile(r"`([^`]+)`|([\w]+)")
 
 
@@ -324,7 +329,7 @@ def converse(desk: SqlDesk, is_terminal: bool) -> None:
     """
     from sprocket.base.errors import SprocketError
 
-    lines = _typed() if is_terminal else iter(sys.stdin)
+    lines: Iterator[str | None] = _typed() if is_terminal else iter(sys.stdin)
     for statement in statements(lines):
         if statement.lower() in ("exit", "quit"):
             break
@@ -334,29 +339,36 @@ def converse(desk: SqlDesk, is_terminal: bool) -> None:
             if not is_terminal:
                 raise
             output.say(str(error))
+        except KeyboardInterrupt:  # Spark has cancelled the statement's tasks
+            if not is_terminal:
+                raise
+            output.say("interrupted")
 
 
-def statements(lines: Iterable[str]) -> Iterator[str]:
+def statements(lines: Iterable[str | None]) -> Iterator[str]:
     """Give the statements of some lines: each ends with a semicolon, the last one with the lines.
 
-    `exit` and `quit` need none.
+    `exit` and `quit` need none. None instead of a line drops what of a statement came before.
     """
     text = ""
     for line in lines:
+        if line is None:
+            text = ""
+            continue
         text += line if line.endswith("\n") else f"{line}\n"
         while (match := _STATEMENT.match(text)) is not None:
             text = text[match.end() :].lstrip()
-            if match[1].strip():
+            if not _ONLY_COMMENTS.fullmatch(match[1]):
                 yield match[1].strip()
         if text.strip().lower() in ("exit", "quit"):
             yield text.strip()
             return
-    if text.strip():
+    if not _ONLY_COMMENTS.fullmatch(text):
         yield text.strip()
 
 
-def _typed() -> Iterator[str]:
-    """Give the lines that are typed."""
+def _typed() -> Iterator[str | None]:
+    """Give the lines that are typed, None where Ctrl-C says to begin anew."""
     try:
         import readline
     except ImportError:  # as on Windows: lines cannot be edited
@@ -375,7 +387,9 @@ def _typed() -> Iterator[str]:
                 return
             except KeyboardInterrupt:
                 sys.stdout.write("\n")
-                line = ";"
+                yield None
+                is_first = True
+                continue
             yield line
             is_first = not line.strip() or line.rstrip().endswith(";")
     finally:

@@ -31,10 +31,19 @@ from sprocket.testing.local_broker import LocalBroker
         (["select 'it\\';s';"], ["select 'it\\';s'"]),
         ([";;", " ;"], []),
         (["exit", "select 1"], ["exit"]),
+        (
+            ["-- it's; one", "select 1 -- a; b", "- /* ; ' */ 2;"],
+            ["-- it's; one\nselect 1 -- a; b\n- /* ; ' */ 2"],
+        ),
+        (["select 1; -- it's all"], ["select 1"]),
+        (["-- nothing; at all", "/* no", "thing; */;"], []),
+        (["select 6/3; select 3-1;"], ["select 6/3", "select 3-1"]),
+        (["select 1", None, "select 2;"], ["select 2"]),
+        (["select 'a", None, "exit"], ["exit"]),
     ],
 )
-def test_a_statement_ends_with_a_semicolon(lines: list[str], wanted: list[str]) -> None:
-    """That stands in no text and no name; the last one with the lines."""
+def test_a_statement_ends_with_a_semicolon(lines: list[str | None], wanted: list[str]) -> None:
+    """That stands in no text, name and comment; the last one with the lines. None drops one."""
     assert list(sql.statements(lines)) == wanted
 
 
@@ -117,6 +126,8 @@ class FakeDesk:
         self.asked.append(statement)
         if statement == "bad":
             raise SettingsError("no")
+        if statement == "long":
+            raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize(("is_terminal", "wanted"), [(True, ["bad", "select 1"]), (False, ["bad"])])
@@ -137,6 +148,26 @@ def test_an_error_ends_a_script_and_no_talk(
         with pytest.raises(SettingsError):
             sql.converse(desk, is_terminal)
     assert desk.asked == wanted
+
+
+def test_ctrl_c_ends_a_statement_and_no_talk(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that runs, and one that is typed: of that nothing is asked."""
+    typed = iter(["long;", "delete from", KeyboardInterrupt, "select 'a", KeyboardInterrupt])
+
+    def type_in(_prompt: str) -> str:
+        line = next(typed, EOFError)
+        if isinstance(line, str):
+            return line
+        raise line
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr("builtins.input", type_in)
+    desk: Any = FakeDesk()
+    sql.converse(desk, True)
+    assert desk.asked == ["long"]
+    assert capsys.readouterr().err == "sprocket: interrupted\n"
 
 
 def test_parquet_needs_a_statement() -> None:
