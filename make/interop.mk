@@ -77,9 +77,10 @@ peers-amqp: $(STAMP) ## fetch the suites of AMQP clients, and what they run with
 	@PYTHON=$(CURDIR)/$(BIN)/python make/peers-amqp.sh .peers/amqp
 
 SUITES ?=
+JOBS ?= 1
 
 interop-amqp: $(STAMP) $(PEERS_RABBITMQ) peers-amqp ## the clients' own suites (SUITES, or all), against RabbitMQ 3.10.8 and Sprocket
-	@$(BIN)/python -m tests.interop.suites $(SUITES)
+	@$(BIN)/python -m tests.interop.suites --jobs $(JOBS) $(SUITES)
 
 interop-java: $(STAMP) $(PEERS) ## the official Java clients, mqadmin and the real broker against Sprocket
 	@$(BIN)/python -m pytest tests/interop -m interop -v -rs --deselect tests/interop/test_go_client.py

@@ -6,8 +6,10 @@ loopback address that nobody else uses.
 """
 
 import contextlib
+import random
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -54,7 +56,11 @@ def under_another_name() -> Address:
 
     For a suite that cannot be told another port, but what the name `localhost` means.
     """
-    return Address(5672, 5671, "127.0.77.1")
+    return Address(5672, 5671, f"127.0.77.{random.SystemRandom().randrange(1, 255)}")
+
+
+_API = threading.Lock()
+"""Is held by who has the one port for the HTTP API."""
 
 
 @contextlib.contextmanager
@@ -62,7 +68,8 @@ def running(
     name: str, folder: Path, address: Address, tls: Certificates | None = None
 ) -> Iterator[Address]:
     """Run the server `name` of `NAMES` in a new folder."""
-    with (_real if name == "rabbitmq" else _ours)(folder, tls, address) as found:
+    turn = contextlib.nullcontext() if address.api_port is None else _API
+    with turn, (_real if name == "rabbitmq" else _ours)(folder, tls, address) as found:
         yield found
 
 
