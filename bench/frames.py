@@ -27,6 +27,8 @@ ANSWER = SendMessageAnswer(
     msg_id=MESSAGE_ID, queue_id=3, queue_offset=1_234_567, transaction_id=MESSAGE_ID
 )
 TOGETHER = 32
+LARGE_BYTES, PIECE_BYTES = 2 << 20, 256 << 10
+"""Of an answer to a pull, and of what is read from a socket at once."""
 
 
 def microseconds(step: Callable[[], object], per_call: int = 1) -> float:
@@ -39,6 +41,8 @@ def steps(serialize: int) -> dict[str, float]:
     """Measure each step with headers of one form."""
     frame = b"".join(command.request(310, 12345, HEADER, bytes(1024), serialize=serialize))
     together = frame * TOGETHER
+    large = b"".join(command.request(310, 1, HEADER, bytes(LARGE_BYTES), serialize=serialize))
+    pieces = [large[at : at + PIECE_BYTES] for at in range(0, len(large), PIECE_BYTES)]
     connection = Connection()
     (request,) = connection.receive(frame)
 
@@ -46,7 +50,12 @@ def steps(serialize: int) -> dict[str, float]:
         for found in connection.receive(data):
             found.header(SendMessageV2)
 
+    def put_together() -> None:
+        for piece in pieces:
+            connection.receive(piece)
+
     return {
+        "frame of 2 MiB, in pieces": 200 * microseconds(put_together, 200),
         "frame to header, one at a time": microseconds(lambda: parse(frame)),
         f"frame to header, {TOGETHER} together": microseconds(lambda: parse(together), TOGETHER),
         "answer to frame": microseconds(lambda: command.response(request, 0, ANSWER)),

@@ -6,11 +6,16 @@ Invariants:
 2. Any bytes give commands or a WireError, and after a WireError nothing more comes out.
 3. It holds no more than one frame and what one `receive` brought.
 4. Bodies are copies: they stay valid, and hold nothing but themselves.
+5. However many pieces a frame comes in, each byte of its body is copied at most twice: when what
+   the piece it came with has beside it is cut off, or the piece is small; and when it is whole.
 
 Source: `NettyDecoder`; docs/formats/remoting-frame.md.
 """
 
+from collections.abc import Callable
+
 from sprocket.base.errors import WireError
+from sprocket.base.units import KIB
 from sprocket.rocketmq.codec import frame
 from sprocket.rocketmq.codec.command import Command, decode
 from sprocket.rocketmq.codec.frame import (
@@ -23,6 +28,9 @@ from sprocket.rocketmq.codec.frame import (
     PREFIX_BYTES,
     Buffer,
 )
+
+_PIECE_BYTES_MIN = 4 * KIB
+"""A piece that is smaller is put behind the one before: kept by itself, a byte would take 40."""
 
 
 class Connection:
@@ -37,6 +45,7 @@ class Connection:
         self._frame_bytes_max = frame_bytes_max
         self._pending = bytearray()
         self._wanted_bytes = FIRST_BYTES_MIN
+        self._begun: _Begun | None = None
         self._opaque = opaque
         self.broken: WireError | None = None
         """Why nothing more can be read, once the peer broke the protocol."""
@@ -44,7 +53,7 @@ class Connection:
     @property
     def pending_bytes(self) -> int:
         """What is held of a frame that is not whole yet."""
-        return len(self._pending)
+        return len(self._pending) + (self._begun.held_bytes if self._begun else 0)
 
     def next_opaque(self) -> int:
         """Return the number for the next request of this side: 0, 1 and so on, 2³¹−1, 0."""
@@ -62,18 +71,24 @@ class Connection:
         """
         if self.broken is not None:
             raise self.broken
-        pending = self._pending
-        if len(pending) + len(data) < self._wanted_bytes:
-            pending += data
-            return []
-        if pending:
-            whole = b"".join((pending, data))
-            pending.clear()
-        else:
-            whole = data if isinstance(data, bytes) else bytes(data)
         commands: list[Command] = []
-        position, end, length_max = 0, len(whole), self._frame_bytes_max - LENGTH_BYTES
+        begun, pending, position = self._begun, self._pending, 0
+        if begun is not None:
+            position = begun.take(data)
+            if begun.missing_bytes:
+                return commands
+        elif len(pending) + len(data) < self._wanted_bytes:
+            pending += data
+            return commands
+        elif pending:
+            data = b"".join((pending, data))
+            pending.clear()
+        whole = data if isinstance(data, bytes) else bytes(data)
+        end, length_max = len(whole), self._frame_bytes_max - LENGTH_BYTES
         try:
+            if begun is not None:
+                self._begun = None
+                commands.append(begun.command(self.next_opaque))
             while end - position >= PREFIX_BYTES:
                 length, mark = PREFIX.unpack_from(whole, position)
                 header_bytes = mark & HEADER_BYTES_MAX
@@ -98,7 +113,56 @@ class Connection:
 
     def _keep(self, rest: memoryview) -> None:
         """Keep the beginning of a frame; look at it again when as much is there as it tells of."""
+        held = len(rest)
+        if held >= PREFIX_BYTES:
+            length, mark = PREFIX.unpack_from(rest)
+            body_at = PREFIX_BYTES + (mark & HEADER_BYTES_MAX)
+            if held >= body_at:
+                self._begun = _Begun(
+                    mark >> 24, bytes(rest[PREFIX_BYTES:body_at]), LENGTH_BYTES + length - body_at
+                )
+                self._begun.take(rest[body_at:])
+                return
+            self._wanted_bytes = body_at
+        elif held >= LENGTH_BYTES:
+            frame.checked_length(rest, self._frame_bytes_max)
+            self._wanted_bytes = PREFIX_BYTES
         self._pending += rest
-        if len(rest) >= LENGTH_BYTES:
-            length = frame.checked_length(rest, self._frame_bytes_max)
-            self._wanted_bytes = PREFIX_BYTES if len(rest) < PREFIX_BYTES else LENGTH_BYTES + length
+
+
+class _Begun:
+    """A frame whose header is there, while its body comes in pieces.
+
+    Args:
+        serialize: The frame's type byte.
+        header: The header's bytes.
+        missing_bytes: How many the body has.
+    """
+
+    def __init__(self, serialize: int, header: bytes, missing_bytes: int) -> None:
+        self._serialize = serialize
+        self._header = header
+        self._pieces: list[bytes | bytearray] = []
+        self.held_bytes = 0
+        """What is there of the body."""
+        self.missing_bytes = missing_bytes
+        """What is not."""
+
+    def take(self, data: Buffer) -> int:
+        """Take what of `data` belongs to the body; return how many bytes that is."""
+        size = min(len(data), self.missing_bytes)
+        if size < _PIECE_BYTES_MIN:
+            if not self._pieces or type(self._pieces[-1]) is bytes:
+                self._pieces.append(bytearray())
+            self._pieces[-1] += data[:size]
+        elif type(data) is bytes:
+            self._pieces.append(data[:size])  # no copy if that is all of it
+        else:
+            self._pieces.append(bytes(data[:size]))
+        self.held_bytes += size
+        self.missing_bytes -= size
+        return size
+
+    def command(self, next_opaque: Callable[[], int]) -> Command:
+        """Return the whole of it; as `decode`."""
+        return decode(self._serialize, self._header, b"".join(self._pieces), next_opaque)

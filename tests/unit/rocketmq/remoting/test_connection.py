@@ -1,5 +1,8 @@
 """Bytes in, commands out."""
 
+import itertools
+import tracemalloc
+
 import pytest
 
 from sprocket.base.errors import WireError
@@ -25,6 +28,42 @@ def test_any_size_of_pieces_gives_the_same_commands(size: int) -> None:
     for start in range(0, len(stream), size):
         found += connection.receive(stream[start : start + size])
     assert [(c.opaque, c.body) for c in found] == [(1, b"one"), (2, b""), (3, b"x" * 3000)]
+
+
+@pytest.mark.parametrize("sizes", [(4095,), (4096,), (1, 9000, 1, 1), (5000, 4096, 3)])
+def test_a_body_in_large_and_small_pieces_is_put_together(sizes: tuple[int, ...]) -> None:
+    """The next frame may begin in the piece that has its end."""
+    body = bytes(range(256)) * 200
+    stream = request(1, body) + FIRST + request(2, body[::-1]) + SECOND
+    places = itertools.takewhile(
+        lambda at: at < len(stream), itertools.accumulate(itertools.cycle(sizes), initial=0)
+    )
+    connection = Connection()
+    found, held = [], 0
+    for start, stop in itertools.pairwise([*places, len(stream)]):
+        found += connection.receive(stream[start:stop])
+        held = max(held, connection.pending_bytes)
+    assert [(c.opaque, c.body) for c in found] == [
+        (1, body), (1, b"one"), (2, body[::-1]), (2, b"")
+    ]  # fmt: skip
+    assert connection.pending_bytes == 0
+    assert len(body) - max(sizes) <= held < len(request(1, body))
+
+
+@pytest.mark.parametrize(("size", "bytes_max"), [(1 << 16, 9 << 20), (1, 3 << 16)])
+def test_a_large_body_in_pieces_is_copied_once(size: int, bytes_max: int) -> None:
+    """Memory taken beside that of the pieces: the body itself, or two of it if they are tiny."""
+    whole = request(1, b"x" * (8 << 20 if size > 1 else 1 << 16))
+    pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
+    connection = Connection()
+    tracemalloc.start()
+    try:
+        found = [one for piece in pieces for one in connection.receive(piece)]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [len(one.body) for one in found] == [8 << 20 if size > 1 else 1 << 16]
+    assert peak < bytes_max
 
 
 def test_frames_that_came_together_come_out_together() -> None:
