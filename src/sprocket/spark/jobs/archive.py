@@ -29,8 +29,9 @@ from sprocket.spark.archive import (
 from sprocket.spark.files import WritableFiles, local_path, open_writable
 from sprocket.spark.jobs.job import JobOption, JobReport
 from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
+from sprocket.spark.jobs.rebuilding import damage_rows
 from sprocket.spark.jobs.tasks import collected, spread
-from sprocket.spark.rocketmq import Stored, start_of
+from sprocket.spark.rocketmq import DamagedRange, Stored, start_of
 
 ROUND_BYTES = 8 * GIB
 """Of the log, between two manifests: some 20 s of work on two cores."""
@@ -47,6 +48,7 @@ class ArchiveReport(JobReport, frozen=True, kw_only=True):
         files: Parquet files.
         bytes: Their bytes.
         removed_files: Files of runs that had not come to their end.
+        damage: What was left out of the log: where it begins, its bytes, and why.
     """
 
     start: int
@@ -56,6 +58,7 @@ class ArchiveReport(JobReport, frozen=True, kw_only=True):
     files: int
     bytes: int
     removed_files: int
+    damage: list[dict[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +69,9 @@ class ArchivedMessages:
     internal: Annotated[
         bool, JobOption("Internal topics and half messages, too: everything that is there.")
     ] = False
-    skip_damaged: Annotated[bool, JobOption("Leave damaged messages out, do not fail.")] = False
+    skip_damaged: Annotated[
+        bool, JobOption("Leave damaged messages out and report where they were, do not fail.")
+    ] = False
     skip_missing: Annotated[
         bool, JobOption("Go on where the log begins if it was cleaned away before it was archived.")
     ] = False
@@ -134,7 +139,9 @@ def archive(
     given = files.options(store)
     given |= {"maxPartitionBytes": str(run.partition_bytes)} if run.partition_bytes else {}
     given |= {"mode": "DROPMALFORMED"} if messages.skip_damaged else {}
-    stored = Stored.plan(spark, store, topics=messages.topic, internal=messages.internal, **given)
+    stored = Stored.plan(
+        spark, store, topics=messages.topic, internal=messages.internal, more=given
+    )
     with folder.locked(take_over=run.take_over) as lock:
         known = folder.manifests()
         removed = folder.remove_left_behind(known)
@@ -142,6 +149,7 @@ def archive(
         if known:
             stored = _after(stored, known[-1].end, store, messages.skip_missing)
         added: list[ArchivedFile] = []
+        damage: list[DamagedRange] = []
         done = 0
         for part_of_log in _rounds(stored, run.round_bytes):
             tell = partial(_tell, progress, done, len(stored.parts))
@@ -155,10 +163,11 @@ def archive(
                     end=end,
                     topics=sorted(messages.topic),
                     internal=messages.internal,
-                    files=written,
+                    files=written.files,
                 )
             )
-            added += written
+            added += written.files
+            damage += written.damage
             done += len(part_of_log.parts)
     at = known[-1].end if known else 0
     start, end = stored.bounds() if stored.parts else (at, at)
@@ -170,6 +179,7 @@ def archive(
         files=len(added),
         bytes=sum(file.bytes for file in added),
         removed_files=removed,
+        damage=damage_rows(damage),
     )
 
 
@@ -215,11 +225,22 @@ def _tell(progress: Step, before: int, total: int, what: str, done: int, _total:
     progress(what, before + done, total)
 
 
-def _written(spark: Any, stored: Stored, to: _Target, tell: Step) -> list[ArchivedFile]:
+class _Written(msgspec.Struct, frozen=True):
+    """What was written of a part of the log: its files, and what it has no messages of."""
+
+    files: list[ArchivedFile]
+    damage: list[DamagedRange]
+
+
+def _written(spark: Any, stored: Stored, to: _Target, tell: Step) -> _Written:
     """Write the files of some parts; what failed attempts wrote is not among them."""
     work = partial(_write, stored, to, uuid4().hex[:8])
-    rows = collected(spark, spread(spark, stored.parts, work, "file string"), tell, "archiving")
-    return [msgspec.json.decode(row["file"], type=ArchivedFile) for row in rows]
+    rows = collected(spark, spread(spark, stored.parts, work, "written string"), tell, "archiving")
+    parts = [msgspec.json.decode(row["written"], type=_Written) for row in rows]
+    return _Written(
+        [file for part in parts for file in part.files],
+        [one for part in parts for one in part.damage],
+    )
 
 
 def _write(stored: Stored, to: _Target, job: str, part: Any) -> Iterator[Any]:
@@ -230,13 +251,14 @@ def _write(stored: Stored, to: _Target, job: str, part: Any) -> Iterator[Any]:
     partition, attempt = context.partitionId(), context.taskAttemptId()
     name = FileName.of(start_of(part), job, partition, attempt)
     files = TopicFiles(to.open(), to.folder, name)
+    damage: list[DamagedRange] = []
     try:
-        for batch in stored.read(part):
+        for batch in stored.read(part, damage):
             files.add(batch)
-        written = files.close()
+        written = _Written(files.close(), damage)
     except BaseException:
         with suppress(StoreError):
             files.abandon()
         raise
-    texts = [msgspec.json.encode(file).decode() for file in written]
-    yield pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], names=["file"])
+    text = msgspec.json.encode(written).decode()
+    yield pa.RecordBatch.from_arrays([pa.array([text], pa.string())], names=["written"])

@@ -27,7 +27,7 @@ from typing import Annotated, Any
 import numpy as np
 import pyarrow as pa
 
-from sprocket.base.disk import File, RealDisk, read_file
+from sprocket.base.disk import Disk, File, RealDisk, read_file
 from sprocket.base.errors import ForeignStore, SettingsError
 from sprocket.base.progress import Step, unwatched
 from sprocket.base.units import MIB
@@ -41,8 +41,9 @@ from sprocket.rocketmq.store.index import thinned
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue import QUEUE_UNIT, UNIT_BYTES, UnitAssigner
 from sprocket.spark.failures import in_one_line
-from sprocket.spark.files import local_path
+from sprocket.spark.files import local_path, open_disk, open_files
 from sprocket.spark.jobs.job import JobOption, JobReport
+from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
 from sprocket.spark.jobs.tasks import collected, spread
 from sprocket.spark.rocketmq import Stored, copy_records
 
@@ -139,8 +140,11 @@ def erase(
     store: Annotated[str, JobOption("The store's folder.", "FOLDER", is_argument=True)],
     to: Annotated[
         str,
-        JobOption("The new store's folder, which every worker sees.", "TARGET", is_argument=True),
+        JobOption(
+            "The new store's folder, on a disk that every worker sees.", "TARGET", is_argument=True
+        ),
     ],
+    files: JobFiles = LOCAL_FILES,
     messages: ErasedMessages = NO_MESSAGES,
     run: EraseRun = USUAL_RUN,
     progress: Step = unwatched,
@@ -150,21 +154,24 @@ def erase(
     A key is a word of a message's KEYS, or its unique key.
 
     Raises:
-        SettingsError: No key and no filter is given, or too many keys.
+        SettingsError: No key and no filter is given, or too many keys; the target is on no disk.
         StoreError: There is no such store, it is open or not understood, or the target is there.
         QueryFailed: The filter is wrong, or the log is damaged.
     """
-    source, target = _local(store), _local(to)
+    files.require_use(store)
+    source, target = _Source.of(store, files), _local(to)
     keys = _keys(messages.key, messages.keys_file)
     if not keys and not messages.where:
         raise SettingsError("name what to erase by --key, --keys-file or --where")
     geometry = _understood(source)
     _require_free(source, target)
     given = {"maxPartitionBytes": str(run.partition_bytes)} if run.partition_bytes else {}
-    stored = Stored.plan(spark, source, internal=True, **given)
-    chosen = _Chosen(keys, _places(spark, source, messages.where, progress))
+    given |= files.options(store)
+    stored = Stored.plan(spark, source.path, internal=True, more=given)
+    where = messages.where
+    chosen = _Chosen(keys, _places(spark, source, files.options(store), where, progress))
     if run.dry_run:
-        found = _erased(spark, stored, None, chosen, geometry, progress)
+        found = _erased(spark, stored, source, None, chosen, geometry, progress)
         return _report(found, 0, [], is_written=False)
     disk = RealDisk()
     made = f"{target}.erasing"
@@ -176,10 +183,10 @@ def erase(
         for start in sorted({span.base for part in stored.parts for span in part}):
             path = f"{StoreLayout(made).commitlog}/{start:020d}"
             disk.open(path, write=True, create=True, size=geometry.log.segment_bytes).close()
-        found = _erased(spark, stored, made, chosen, geometry, progress)
+        found = _erased(spark, stored, source, made, chosen, geometry, progress)
         entries = _index(spark, source, made, geometry, found.places, progress)
-        if disk.exists(StoreLayout(source).abort):
-            raise ForeignStore(f"{source} was opened meanwhile; the copy is not used")
+        if source.disk().exists(source.layout.abort):
+            raise ForeignStore(f"{source.path} was opened meanwhile; the copy is not used")
         disk.sync_tree(made)
         _require_free(source, target)
         if disk.exists(target):
@@ -202,10 +209,35 @@ class _Locked:
         self._lock.release()
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Source:
+    """The store that is read, as every task opens it."""
+
+    path: str
+    settings: Mapping[str, str]
+
+    @classmethod
+    def of(cls, store: str, files: JobFiles) -> "_Source":
+        """Take the folder, wherever it lies."""
+        return cls((local_path(store) or store).rstrip("/") or "/", files.settings(store))
+
+    @property
+    def layout(self) -> StoreLayout:
+        """Where its files are."""
+        return StoreLayout(self.path)
+
+    def disk(self) -> Disk:
+        """Return what it lies on."""
+        return open_disk(self.path, self.settings)
+
+
 def _local(folder: str) -> str:
     path = local_path(folder)
     if path is None:
-        raise SettingsError(f"{folder}: expected a folder on a local disk, or on a mounted one")
+        raise SettingsError(
+            f"{folder}: expected a folder on a local disk, or on a mounted one: tasks write to"
+            " places inside of the same files; copy the new store there when it is made"
+        )
     return path.rstrip("/") or "/"
 
 
@@ -224,47 +256,51 @@ def _keys(given: Sequence[str], path: str) -> frozenset[str]:
     return frozenset(keys)
 
 
-def _understood(source: str) -> Geometry:
+def _understood(source: _Source) -> Geometry:
     """Return the geometry of a store that can be copied so.
 
     Raises:
         ForeignStore: It is none, it was not closed, or it has more than logs, queues and index.
     """
-    disk, layout = RealDisk(), StoreLayout(source)
+    disk, layout, path = source.disk(), source.layout, source.path
     if not disk.is_folder(layout.commitlog):
-        raise ForeignStore(f"{source}: there is no store, {layout.commitlog} is missing")
+        raise ForeignStore(f"{path}: there is no store, {layout.commitlog} is missing")
     if disk.exists(layout.abort):
-        raise ForeignStore(f"{source} is open, or was not closed: stop the broker, or recover it")
+        raise ForeignStore(f"{path} is open, or was not closed: stop the broker, or recover it")
     geometry = geometries.settle(disk, layout, None)
     if geometry.queue.engine != "files":
         raise ForeignStore(
-            f"{source} has its queues in a RocksDB; `sprocket store convert` makes files of them"
+            f"{path} has its queues in a RocksDB; `sprocket store convert` makes files of them"
         )
     for folder, what in (
         (layout.batch_queues, "batch queues"),
         (layout.extension, "extended queue units"),
     ):
         if disk.list(folder):
-            raise ForeignStore(f"{source} has {what} ({folder}), which cannot be erased from")
+            raise ForeignStore(f"{path} has {what} ({folder}), which cannot be erased from")
     return geometry
 
 
-def _require_free(source: str, target: str) -> None:
+def _require_free(source: _Source, target: str) -> None:
     disk = RealDisk()
-    if f"{os.path.abspath(target)}/".startswith(f"{os.path.abspath(source)}/"):
-        raise ForeignStore(f"{target}: expected a folder outside of the store {source}")
+    own = local_path(source.path)
+    if own is not None and f"{os.path.abspath(target)}/".startswith(f"{os.path.abspath(own)}/"):
+        raise ForeignStore(f"{target}: expected a folder outside of the store {own}")
     if disk.exists(target) and (not disk.is_folder(target) or disk.list(target)):
         raise ForeignStore(f"{target}: expected a new or an empty folder")
 
 
-def _places(spark: Any, source: str, where: str, progress: Step) -> Ints:
+def _places(
+    spark: Any, source: _Source, options: Mapping[str, str], where: str, progress: Step
+) -> Ints:
     """Return where the messages lie that a filter finds, ascending."""
     from sprocket.spark.watching import watched
 
     if not where:
         return np.empty(0, np.int64)
     with in_one_line(), watched(spark, progress, "filtering"):
-        rows = spark.read.format("rocketmq").option("includeInternalTopics", "true").load(source)
+        reader = spark.read.format("rocketmq").options(**options)
+        rows = reader.option("includeInternalTopics", "true").load(source.path)
         found = rows.where(where).select("physicalOffset").limit(OFFSETS_MAX + 1).toArrow()
     if found.num_rows > OFFSETS_MAX:
         raise SettingsError(f"the filter finds more than {OFFSETS_MAX:,} messages; erase in parts")
@@ -275,11 +311,13 @@ def _places(spark: Any, source: str, where: str, progress: Step) -> Ints:
 # 1. What is copied as it is.
 
 
-def _copy_rest(spark: Any, source: str, made: str, geometry: Geometry, progress: Step) -> list[str]:
+def _copy_rest(
+    spark: Any, source: _Source, made: str, geometry: Geometry, progress: Step
+) -> list[str]:
     """Copy queues, tables and checkpoint; return what is not copied."""
-    disk, old, new = RealDisk(), StoreLayout(source), StoreLayout(made)
+    disk, old, new = source.disk(), source.layout, StoreLayout(made)
     for folder in (new.commitlog, new.config, new.index):
-        disk.make_folder(folder)
+        RealDisk().make_folder(folder)
     notes = old.notes - {old.geometry}
     paths = [path for path in _files(disk, old.config) if path not in notes]
     paths += [old.checkpoint] if disk.exists(old.checkpoint) else []
@@ -292,15 +330,15 @@ def _copy_rest(spark: Any, source: str, made: str, geometry: Geometry, progress:
         progress,
         "copying queues",
     )
-    geometries.keep(disk, new, geometry)
+    geometries.keep(RealDisk(), new, geometry)
     known = (
         *(old.commitlog, old.consumequeue, old.index, old.config, old.checkpoint, old.lock),
         *(old.batch_queues, old.extension),
     )
-    return [name for name in disk.list(source) if f"{source}/{name}" not in known]
+    return [name for name in disk.list(source.path) if f"{source.path}/{name}" not in known]
 
 
-def _files(disk: RealDisk, folder: str) -> Iterator[str]:
+def _files(disk: Disk, folder: str) -> Iterator[str]:
     """Give every file below a folder."""
     for name in disk.list(folder):
         path = f"{folder}/{name}"
@@ -310,25 +348,27 @@ def _files(disk: RealDisk, folder: str) -> Iterator[str]:
             yield path
 
 
-def _copy_files(source: str, made: str, paths: Sequence[str]) -> Iterator[Any]:
+def _copy_files(source: _Source, made: str, paths: Sequence[str]) -> Iterator[Any]:
     """Copy some files; runs in a worker."""
-    disk = RealDisk()
+    disk = source.disk()
     for path in paths:
-        _copy_file(disk, path, made + path.removeprefix(source))
+        _copy_file(disk, path, made + path.removeprefix(source.path))
     yield pa.RecordBatch.from_arrays([pa.array([len(paths)], pa.int32())], names=["files"])
 
 
-def _copy_file(disk: RealDisk, path: str, target: str) -> None:
-    """Copy what was written of a file; holes stay holes."""
-    disk.make_folder(os.path.dirname(target), durable=False)
+def _copy_file(disk: Disk, path: str, target: str) -> None:
+    """Copy what was written of a file; holes stay holes, and zeros become holes."""
+    to = RealDisk()
+    to.make_folder(os.path.dirname(target), durable=False)
     with closing(disk.open(path)) as old:
         size = old.size()
-        with closing(disk.open(target, write=True, create=True, size=size)) as new:
+        with closing(to.open(target, write=True, create=True, size=size)) as new:
             at = 0
             while at < size and (extent := old.next_data(at)).start < extent.end:
                 for start in range(extent.start, extent.end, COPY_BYTES):
                     data = old.read(start, min(COPY_BYTES, extent.end - start))
-                    new.write([data], start)
+                    if data.count(0) < len(data):
+                        new.write([data], start)
                 at = extent.end
 
 
@@ -359,6 +399,7 @@ _ARROW_SCHEMA = pa.schema(
 def _erased(
     spark: Any,
     stored: Stored,
+    source: _Source,
     made: str | None,
     chosen: _Chosen,
     geometry: Geometry,
@@ -368,7 +409,7 @@ def _erased(
     items = []
     for part in stored.parts:
         items.append((part, chosen.between(part[0].start, part[-1].end).places))
-    work = partial(_erase_part, made, chosen.keys, geometry.queue.file_bytes)
+    work = partial(_erase_part, source, made, chosen.keys, geometry.queue.file_bytes)
     what = "counting" if made is None else "copying the log"
     rows = collected(spark, spread(spark, items, work, _SCHEMA), progress, what)
     places = [np.frombuffer(row["places"], np.int64) for row in rows]
@@ -384,7 +425,11 @@ def _erased(
 
 
 def _erase_part(
-    made: str | None, keys: frozenset[str], queue_file_bytes: int, item: tuple[Any, Ints]
+    source: _Source,
+    made: str | None,
+    keys: frozenset[str],
+    queue_file_bytes: int,
+    item: tuple[Any, Ints],
 ) -> Iterator[Any]:
     """Copy one part of the log without what is chosen; runs in a worker."""
     spans, places = item
@@ -397,7 +442,8 @@ def _erase_part(
             path = f"{StoreLayout(made).commitlog}/{span.base:020d}"
             return opened.enter_context(closing(RealDisk().open(path, write=True)))
 
-        copy_records(RealDisk(), spans, target, eraser.replaced)
+        files = open_files(source.path, source.settings)
+        copy_records(files, spans, target, eraser.replaced)
     row = {
         "places": np.array(eraser.places, np.int64).tobytes(),
         "size": eraser.size,
@@ -462,10 +508,10 @@ class _Eraser:
 
 
 def _index(
-    spark: Any, source: str, made: str, geometry: Geometry, places: Ints, progress: Step
+    spark: Any, source: _Source, made: str, geometry: Geometry, places: Ints, progress: Step
 ) -> int:
     """Copy the index without the entries of erased records; return how many these are."""
-    disk, old = RealDisk(), StoreLayout(source)
+    disk, old = source.disk(), source.layout
     size = geometry.index.file_bytes
     names = [
         name
@@ -479,14 +525,13 @@ def _index(
 
 
 def _index_file(
-    source: str, made: str, geometry: Geometry, places: Ints, name: str
+    source: _Source, made: str, geometry: Geometry, places: Ints, name: str
 ) -> Iterator[Any]:
     """Make one index file; runs in a worker."""
-    disk = RealDisk()
-    found = thinned(disk, f"{StoreLayout(source).index}/{name}", geometry.index, places)
+    found = thinned(source.disk(), f"{source.layout.index}/{name}", geometry.index, places)
     path = f"{StoreLayout(made).index}/{name}"
     size = geometry.index.file_bytes
-    with closing(disk.open(path, write=True, create=True, size=size)) as file:
+    with closing(RealDisk().open(path, write=True, create=True, size=size)) as file:
         file.write([found.head], 0)
         if found.units:
             file.write([found.units], found.units_at)

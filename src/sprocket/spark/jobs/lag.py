@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Annotated, Any
 
-from sprocket.base.disk import Disk, RealDisk
+from sprocket.base.disk import Disk
 from sprocket.base.errors import ForeignStore, SettingsError, WireError
 from sprocket.base.nearest import hint
 from sprocket.base.progress import Step, unwatched
@@ -17,9 +17,10 @@ from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.store import committed_offsets, geometry
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue import Queue, engines
-from sprocket.spark.files import local_path
+from sprocket.spark.files import local_path, open_disk
 from sprocket.spark.jobs.cluster import NO_CLUSTER, JobCluster
 from sprocket.spark.jobs.job import JobOption, JobReport
+from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
 
 
 class LagReport(JobReport, frozen=True, kw_only=True):
@@ -42,6 +43,7 @@ def lag(
     spark: Any,  # noqa: ARG001 - as every job
     *,
     store: Annotated[str, JobOption("A store's folder.", "FOLDER")] = "",
+    files: JobFiles = LOCAL_FILES,
     cluster: JobCluster = NO_CLUSTER,
     group: Annotated[list[str], JobOption("Only this group; may be repeated.", also="-g")] = (),  # type: ignore[assignment]
     progress: Step = unwatched,
@@ -49,15 +51,19 @@ def lag(
     """Show how far consumer groups are, and since when messages wait for them.
 
     Raises:
-        SettingsError: Neither or both of store and cluster are named, or a group is unknown.
+        SettingsError: Neither or both of store and cluster are named, or a group is unknown; the
+            store has its queues in a RocksDB that is on no local disk.
         StoreError: The folder is no store, or cannot be read.
         ClientError: The cluster does not answer.
     """
     if bool(store) == bool(cluster.name_server):
         raise SettingsError("name one of --store and --name-server")
-    rows = (
-        _of_cluster(cluster, group) if cluster.name_server else _of_folder(store, group, progress)
-    )
+    if cluster.name_server:
+        files.require_use(cluster.name_server)
+        rows = _of_cluster(cluster, group)
+    else:
+        files.require_use(store)
+        rows = _of_folder(store, files, group, progress)
     found = sorted(rows, key=lambda row: (row["group"], row["topic"], row["queue_id"]))
     return LagReport(lag=sum(row["lag"] for row in found), queues=found)
 
@@ -81,14 +87,11 @@ def _of_cluster(cluster: JobCluster, groups: Sequence[str]) -> Iterator[dict[str
                 }
 
 
-def _of_folder(folder: str, groups: Sequence[str], tell: Step) -> Iterator[dict[str, Any]]:
-    path = local_path(folder)
-    if path is None:
-        raise SettingsError(
-            f"{folder} is not on the local disk: lag looks into queues by the broker's own code,"
-            " which reads no other; run it where the broker is, or ask the cluster by --name-server"
-        )
-    disk, layout = RealDisk(), StoreLayout(path.rstrip("/") or "/")
+def _of_folder(
+    folder: str, files: JobFiles, groups: Sequence[str], tell: Step
+) -> Iterator[dict[str, Any]]:
+    path = (local_path(folder) or folder).rstrip("/") or "/"
+    disk, layout = open_disk(path, files.settings(folder)), StoreLayout(path)
     if not disk.is_folder(layout.commitlog):
         raise ForeignStore(f"{folder} is no store directory: it has no folder commitlog")
     offsets = committed_offsets.read(disk, layout)
@@ -97,7 +100,12 @@ def _of_folder(folder: str, groups: Sequence[str], tell: Step) -> Iterator[dict[
         if group not in known:
             raise SettingsError(f"no group {group!r} has committed{hint(group, known)}")
     wanted = set(groups) or known
-    queues = engines.make(disk, layout, geometry.settle(disk, layout, None).queue, write=False)
+    settled = geometry.settle(disk, layout, None).queue
+    if settled.engine != "files" and local_path(folder) is None:
+        raise SettingsError(
+            f"{folder} has its queues in a RocksDB, which can be read on the local disk only"
+        )
+    queues = engines.make(disk, layout, settled, write=False)
     try:
         queues.load(clean=not disk.exists(layout.abort))
         for number, (key, by_queue) in enumerate(offsets.items()):

@@ -39,7 +39,14 @@ from sprocket.spark.jobs.rebuilding import (
     settled_count,
 )
 from sprocket.spark.jobs.tasks import as_sql, collected, spread
-from sprocket.spark.rocketmq import DamagedRange, IsTaken, Stored, queue_files, start_of
+from sprocket.spark.rocketmq import (
+    DamagedRange,
+    FoundRecord,
+    IsTaken,
+    Stored,
+    queue_files,
+    start_of,
+)
 
 SLOTS_MAX = 500_000_000
 UNITS_MAX = 100_000_000
@@ -127,7 +134,9 @@ def rebuild_index(
         )
         given = {"maxPartitionBytes": str(partition_bytes)} if partition_bytes else {}
         given |= {"mode": "DROPMALFORMED"} if skip_damaged else {}
-        stored = Stored.plan(spark, layout.root, columns=["size"], internal=True, **given)
+        stored = Stored.plan(
+            spark, layout.root, columns=["size"], internal=True, is_to_break=True, more=given
+        )
         found = _found(spark, stored, beside, progress)
         longer = beyond_end(
             layout, stored, found.stored_at_ms, _by_queues(layout), skip_damaged=skip_damaged
@@ -256,8 +265,9 @@ def _make(geometry: IndexGeometry, part: _IndexPart) -> Iterator[Any]:
 def _by_queues(layout: StoreLayout) -> IsTaken:
     """Return what asks the queues whose message has an offset."""
 
-    def is_taken(topic: str, queue_id: int, offset: int, place: int) -> bool:
-        unit = queue_files(RealDisk(), layout, topic, queue_id).unit(offset)
-        return unit is not None and unit.start != place
+    def is_taken(found: FoundRecord) -> bool:
+        queue = queue_files(RealDisk(), layout, found.topic, found.queue_id)
+        unit = queue.unit(found.offset)
+        return unit is not None and unit.start != found.place
 
     return is_taken

@@ -47,7 +47,7 @@ from sprocket.spark.jobs.rebuilding import (
     settled_count,
 )
 from sprocket.spark.jobs.tasks import as_sql, collected, spread
-from sprocket.spark.rocketmq import DamagedRange, Stored, queue_files
+from sprocket.spark.rocketmq import DamagedRange, FoundRecord, Stored, queue_files
 
 ROWS = 1000
 """Of results that are handed to Spark at once."""
@@ -159,7 +159,9 @@ def rebuild_queues(
         geometry = replace(geometry, units_per_file=size)
         given = {"maxPartitionBytes": str(partition_bytes)} if partition_bytes else {}
         given |= {"mode": "DROPMALFORMED"} if skip_damaged else {}
-        stored = Stored.plan(spark, layout.root, columns=["size"], internal=True, **given)
+        stored = Stored.plan(
+            spark, layout.root, columns=["size"], internal=True, is_to_break=True, more=given
+        )
         work = _Work(
             stored,
             beside.made(layout.consumequeue),
@@ -170,8 +172,8 @@ def rebuild_queues(
         )
         made = _made(spark, work, beside, progress)
 
-        def is_taken(topic: str, queue_id: int, offset: int, _place: int) -> bool:
-            return offset < made.next_offsets.get((topic, queue_id), 0)
+        def is_taken(found: FoundRecord) -> bool:
+            return found.offset < made.next_offsets.get((found.topic, found.queue_id), 0)
 
         longer = beyond_end(layout, stored, made.stored_at_ms, is_taken, skip_damaged=skip_damaged)
         if longer is not None:

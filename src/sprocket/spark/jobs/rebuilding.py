@@ -24,7 +24,7 @@ from sprocket.base.disk import Disk, RealDisk
 from sprocket.base.errors import CorruptRecord, ForeignStore, SettingsError, StoreError
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.spark.files import local_path
-from sprocket.spark.rocketmq import DamagedRange, IsTaken, Stored, log_files, records_end
+from sprocket.spark.rocketmq import DamagedRange, IsTaken, Stored, log_files, records_behind
 
 REPLACED = "replaced"
 
@@ -172,9 +172,10 @@ def beyond_end(
         return None
     newest = files[-1]
     end = max(newest.start, stored.bounds()[1] if stored.parts else 0)
-    found = records_end(disk, newest.path, newest.start, end, stored_at_ms, is_taken)
-    if found == end:
+    behind = records_behind(disk, newest.path, newest.start, end, stored_at_ms, is_taken)
+    if not behind:
         return None
+    found = behind[-1].end
     if not skip_damaged:
         raise CorruptRecord(
             f"{newest.path}: at physical offset {end}: no record begins here, but behind it there"

@@ -24,11 +24,13 @@ from sprocket.rocketmq.codec.columns import Ints
 from sprocket.spark.jobs.job import JobOption, JobReport
 from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
 from sprocket.spark.jobs.tasks import collected, spread
-from sprocket.spark.rocketmq import Stored
+from sprocket.spark.rocketmq import DamagedRange, Stored
 
 PERCENTILES = (50, 90, 99)
 PARTIAL_ROWS_MAX = 100_000
 """So many rows of batches are added up at a time."""
+DAMAGE = -1
+"""In the place of a size class: the row counts damage, and has no keys."""
 _HOUR_US = 3_600_000_000
 _EXACT_BITS = 6
 """Sizes below 2⁶ are classes of their own; so many steps less one bit has each octave above."""
@@ -53,12 +55,17 @@ KEYS: Mapping[str, tuple[str, str, str]] = {
 }
 
 
+_KINDS = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
+
+
 class StatsReport(JobReport, frozen=True, kw_only=True):
     """What was counted.
 
     Attributes:
         messages: Records of the log that were chosen.
         bytes: Their sizes, as stored.
+        damaged: Places of the log where no record begins, as far as these were to be left out.
+        damaged_bytes: Bytes up to the next records.
         counts: A row for each group, in the order of what they are grouped by: the keys, then
             `messages`, `bytes`, `p50_bytes`, `p90_bytes`, `p99_bytes`, `largest_bytes`,
             `first_stored_at_ms` and `last_stored_at_ms`.
@@ -66,6 +73,8 @@ class StatsReport(JobReport, frozen=True, kw_only=True):
 
     messages: int
     bytes: int
+    damaged: int
+    damaged_bytes: int
     counts: list[dict[str, Any]]
 
 
@@ -80,6 +89,9 @@ def stats(
     topic: Annotated[list[str], JobOption("Only this topic; may be repeated.", also="-t")] = (),  # type: ignore[assignment]
     internal: Annotated[
         bool, JobOption("Count internal topics and half messages, too: everything that is there.")
+    ] = False,
+    skip_damaged: Annotated[
+        bool, JobOption("Leave damaged messages out and say how much that is, do not fail.")
     ] = False,
     progress: Step = unwatched,
 ) -> StatsReport:
@@ -100,7 +112,7 @@ def stats(
         columns=sorted(columns),
         topics=topic,
         internal=internal,
-        **files.options(store),
+        more=files.options(store) | ({"mode": "DROPMALFORMED"} if skip_damaged else {}),
     )
     schema = ", ".join(f"`{key}` {KEYS[key][1]}" for key in keys)
     counted = spread(
@@ -110,10 +122,13 @@ def stats(
         f"{schema}, size_class int, {_MEASURES}",
     )
     rows = collected(spark, _added_up(counted, keys), progress, "counting")
-    groups = _groups(rows, keys)
+    groups = _groups([row for row in rows if row["size_class"] != DAMAGE], keys)
+    damage = [row for row in rows if row["size_class"] == DAMAGE]
     return StatsReport(
         messages=sum(row["messages"] for row in groups),
         bytes=sum(row["bytes"] for row in groups),
+        damaged=sum(row["messages"] for row in damage),
+        damaged_bytes=sum(row["bytes"] for row in damage),
         counts=groups,
     )
 
@@ -143,15 +158,23 @@ def _counted(stored: Stored, keys: tuple[str, ...], part: Any) -> Iterator[Any]:
     """Count one part of the log; runs in a worker."""
     kept: list[Any] = []
     waiting = 0
-    for batch in stored.read(part):
+    damage: list[DamagedRange] = []
+    for batch in stored.read(part, damage):
         kept.append(_grouped(_measured(batch, keys), keys))
         waiting += kept[-1].num_rows
         if waiting > PARTIAL_ROWS_MAX:
             kept = [_grouped(pa.concat_tables(kept), keys)]
             waiting = 0
+    names = [*keys, "size_class", "messages", "bytes", "largest", "first", "last"]
     if kept:
-        names = [*keys, "size_class", "messages", "bytes", "largest", "first", "last"]
         yield from _grouped(pa.concat_tables(kept), keys).select(names).to_batches()
+    if damage:
+        size = sum(one.size for one in damage)
+        counts = {"messages": len(damage), "bytes": size, "largest": 0, "first": 0, "last": 0}
+        columns = {key: pa.nulls(1, _KINDS[KEYS[key][1]]) for key in keys}
+        columns["size_class"] = pa.array([DAMAGE], pa.int32())
+        columns |= {name: pa.array([count], pa.int64()) for name, count in counts.items()}
+        yield pa.RecordBatch.from_pydict(columns)
 
 
 def _measured(batch: Any, keys: tuple[str, ...]) -> Any:

@@ -4,7 +4,7 @@
 Arrow batches; `live` and `stream` read topics over the wire, `sink` writes to them.
 """
 
-from sprocket.spark.rocketmq.folder.beyond_end import IsTaken, records_end
+from sprocket.spark.rocketmq.folder.beyond_end import FoundRecord, IsTaken, records_behind
 from sprocket.spark.rocketmq.folder.copied import copy_records
 from sprocket.spark.rocketmq.folder.known_topics import topics_of
 from sprocket.spark.rocketmq.folder.plan import (
@@ -22,6 +22,7 @@ from sprocket.spark.rocketmq.source import RocketMQSource
 
 __all__ = [
     "DamagedRange",
+    "FoundRecord",
     "IsTaken",
     "RocketMQSource",
     "Stored",
@@ -31,7 +32,7 @@ __all__ = [
     "log_files",
     "queue_files",
     "read_sink",
-    "records_end",
+    "records_behind",
     "require_store",
     "start_of",
     "task_bytes",

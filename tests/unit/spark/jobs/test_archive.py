@@ -113,7 +113,27 @@ def test_damage_fails_or_is_left_out(spark: Any, tmp_path: Path) -> None:
         archive(spark, store=store, to=to)
     assert ArchiveFolder(LocalFiles(RealDisk()), to).manifests() == []
     messages = ArchivedMessages(skip_damaged=True)
-    assert archive(spark, store=store, to=to, messages=messages).messages == 10
+    report = archive(spark, store=store, to=to, messages=messages)
+    assert report.messages == 10
+    assert [(one["start"], one["bytes"]) for one in report.damage] == [(120, 120)]
+
+
+def test_what_lies_behind_damage_in_the_newest_file_is_archived(spark: Any, tmp_path: Path) -> None:
+    """It is no end of the log: not to be told of it would be to lose what follows."""
+    store, to = str(tmp_path / "store"), str(tmp_path / "archive")
+    write_log(tmp_path / "store", [8, 5])
+    path = tmp_path / "store" / "commitlog" / f"{1200:020d}"
+    data = bytearray(path.read_bytes())
+    data[240 + 4] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(QueryFailed, match="at physical offset 1440: no record of the log is here"):
+        archive(spark, store=store, to=to)
+    messages = ArchivedMessages(skip_damaged=True)
+    report = archive(spark, store=store, to=to, messages=messages)
+    assert (report.messages, report.end) == (12, 1800)
+    assert [(one["start"], one["bytes"]) for one in report.damage] == [(1440, 120)]
+    write_log(tmp_path / "store", [8, 8])
+    assert archive(spark, store=store, to=to, messages=messages).messages == 3
 
 
 KILLED = """

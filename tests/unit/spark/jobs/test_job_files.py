@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from tests.unit.spark.jobs.test_archive import rows_of
+from tests.unit.spark.jobs.test_rebuild_queues import contents
 from tests.unit.spark.rocketmq.folder.test_plan import write_log
 from tests.unit.spark.samples import expected, unpack
 
@@ -13,11 +14,15 @@ from sprocket.spark.archive import ArchiveFolder, read_archive
 from sprocket.spark.files import open_writable
 from sprocket.spark.jobs import (
     ArchiveRun,
+    ErasedMessages,
     JobFiles,
     ReplayedMessages,
     ReplaySending,
     archive,
+    erase,
     lag,
+    rebuild_index,
+    rebuild_queues,
     replay,
     stats,
 )
@@ -112,5 +117,37 @@ def test_what_is_not_possible_is_told(spark: Any, tmp_path: Path, object_store: 
         stats(spark, store=store, files=JobFiles(fs=["region=x"]))
     with pytest.raises(SettingsError, match="'region' is no setting of --fs: expected NAME=VALUE"):
         stats(spark, store="s3://a/b", files=JobFiles(fs=["region"]))
-    with pytest.raises(SettingsError, match="s3://a/b is not on the local disk"):
-        lag(spark, store="s3://a/b")
+    chosen = ErasedMessages(key=["k"])
+    with pytest.raises(SettingsError, match="s3://a/b: expected a folder on a local disk"):
+        erase(spark, store=store, to="s3://a/b", messages=chosen)
+    for job in (rebuild_queues, rebuild_index):
+        with pytest.raises(SettingsError, match="s3://a/b: expected a folder on a disk"):
+            job(spark, store="s3://a/b")
+    far = object_store.put(unpack("12b-config-rdb-v2", tmp_path / "rocks"), "rocks")
+    with pytest.raises(SettingsError, match="queues in a RocksDB, which can be read on the local"):
+        lag(spark, store=far, files=files_of(object_store))
+
+
+def test_how_far_groups_are(tmp_path: Path, object_store: Any) -> None:
+    """As on the local disk, where groups have consumed."""
+    near = unpack("08-consumers", tmp_path)
+    far, files = object_store.put(near, "lag"), files_of(object_store)
+    report = lag(None, store=far, files=files)
+    assert report.queues
+    assert report == lag(None, store=near)
+
+
+def test_a_store_elsewhere_is_copied_without_some_messages(
+    spark: Any, tmp_path: Path, object_store: Any
+) -> None:
+    """The new store is that which the local one gives, byte for byte."""
+    near = unpack("05-long-topic", tmp_path)
+    far, files = object_store.put(near, "erase"), files_of(object_store)
+    wanted = ErasedMessages(where="queueOffset % 3 = 1")
+    reports = [
+        erase(spark, store=near, to=str(tmp_path / "near"), messages=wanted),
+        erase(spark, store=far, to=str(tmp_path / "far"), files=files, messages=wanted),
+    ]
+    assert reports[0].messages > 0
+    assert reports[0] == reports[1]
+    assert contents(tmp_path / "near") == contents(tmp_path / "far")

@@ -80,6 +80,22 @@ def test_damage_is_told_in_one_line(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
+def test_what_is_damaged_is_counted(spark: Any, tmp_path: Path) -> None:
+    """Where it is to be left out, in a sealed file and in the newest; what follows is counted."""
+    write_log(tmp_path, [8, 5])
+    for base, place in ((0, 120), (0, 480), (1200, 240)):
+        path = tmp_path / "commitlog" / f"{base:020d}"
+        data = bytearray(path.read_bytes())
+        data[place + 4] ^= 0xFF
+        path.write_bytes(data)
+    report = stats(spark, store=str(tmp_path), skip_damaged=True, by=["hour", "queue", "tag"])
+    assert (report.messages, report.bytes) == (10, 1200)
+    assert (report.damaged, report.damaged_bytes) == (3, 360)
+    assert sum(row["messages"] for row in report.counts) == 10
+
+
+@pytest.mark.spark
+@pytest.mark.slow
 def test_an_empty_log_has_no_groups(spark: Any, tmp_path: Path) -> None:
     """And no error."""
     write_log(tmp_path, [0])

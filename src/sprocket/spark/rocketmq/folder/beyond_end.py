@@ -1,11 +1,12 @@
 """What lies behind the end of a log: remains of what was there before, or records behind damage.
 
-Planning ends the newest file where no record begins. If something in it is damaged, intact records
-follow. So may records of an earlier life of the log, since RocketMQ does not erase what it cuts
-off. As in recovery, a record behind damage belongs to the log if it is not older than the last one
-before it, and its queue offset is not taken yet.
+A chain of records ends in the newest file where no record begins. If something in it is damaged,
+intact records follow. So may records of an earlier life of the log, since RocketMQ does not erase
+what it cuts off. As in recovery, a record behind damage belongs to the log if it is not older than
+the last one before it, and its queue offset is not taken yet.
 """
 
+import dataclasses
 from collections.abc import Callable
 from contextlib import closing
 
@@ -13,17 +14,47 @@ import numpy as np
 
 from sprocket.base.disk import RealDisk
 from sprocket.rocketmq.codec.columns import Mask, RecordBatch, Records
-from sprocket.spark.files import Files
+from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.spark.files import Files, ReadableFile, read_on
+from sprocket.spark.rocketmq.folder.queue_files import QueueBounds, QueueFilesRead, queue_files
 from sprocket.spark.rocketmq.folder.slices import resync, slices
 
-IsTaken = Callable[[str, int, int, int], bool]
-"""Given topic, queue id, queue offset and place of a record: another one has its offset."""
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FoundRecord:
+    """A record behind damage, of which it is asked whether it belongs to the log.
+
+    Args:
+        topic: Its topic.
+        queue_id: Its queue.
+        offset: Its queue offset.
+        place: Its physical offset.
+        stored_at_ms: Its store time.
+    """
+
+    topic: str
+    queue_id: int
+    offset: int
+    place: int
+    stored_at_ms: int
 
 
-def records_end(
+IsTaken = Callable[[FoundRecord], bool]
+"""Tells whether another message has the queue offset of a record, or the log never had this one."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RecordsBehind:
+    """Intact records that follow each other: physical offsets from `start` up to `end`."""
+
+    start: int
+    end: int
+
+
+def records_behind(
     files: Files, path: str, base: int, end: int, stored_at_ms: int, is_taken: IsTaken
-) -> int:
-    """Return where the last record of a log ends, looking behind the place where it seems to end.
+) -> list[RecordsBehind]:
+    """Return the records of a log that lie behind the place where it seems to end.
 
     Args:
         files: Where.
@@ -31,27 +62,94 @@ def records_end(
         base: Physical offset of its first byte.
         end: Physical offset at which no record begins.
         stored_at_ms: Store time of the last record before that.
-        is_taken: Tells whether a record's queue offset is taken.
+        is_taken: See there.
 
     Returns:
-        The physical offset; `end` itself if no record of the log follows.
+        Them, in their order; the first may begin at `end`, if it was written just now.
     """
-    found_end = end
-    with closing(files.open(path)) as file:
-        at, size = end - base, _written_bytes(files, path)
-        while (at := resync(file, base, at + 1, size)) >= 0:
-            is_first = True
-            for piece in slices(file, base, at, size):
-                fresh = _are_fresh(piece.records, stored_at_ms, is_taken, is_first=is_first)
-                count = len(fresh) if fresh.all() else int(np.argmin(fresh))
-                if count:
-                    at = piece.start + int(piece.records.end[count - 1])
-                    found_end = base + at
-                    stored_at_ms = int(piece.records.stored_at_ms[count - 1])
-                    is_first = False
-                if count < len(fresh):
-                    break
-    return found_end
+    found: list[RecordsBehind] = []
+    size = _written_bytes(files, path)
+    with closing(read_on(files, files.open(path), size)) as file:
+        at = end - base
+        while (at := resync(file, base, at, size)) >= 0:
+            chain = _own_records(file, base, at, size, stored_at_ms, is_taken)
+            if chain.records is not None:
+                found.append(chain.records)
+            stored_at_ms = chain.stored_at_ms
+            at = max(chain.stopped_at, at + 1)
+    return found
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Chain:
+    """What a chain of records came to: its own ones, the last one's store time, where to go on."""
+
+    records: RecordsBehind | None
+    stored_at_ms: int
+    stopped_at: int
+
+
+def _own_records(
+    file: ReadableFile, base: int, at: int, size: int, stored_at_ms: int, is_taken: IsTaken
+) -> _Chain:
+    """Return the first records of the log's own life that follow each other in a chain."""
+    first, last = -1, stored_at_ms
+    for piece in slices(file, base, at, size):
+        found = piece.records
+        if not len(found):
+            break
+        begin = 0
+        if first < 0:
+            begin = _first_fresh(found, last, is_taken)
+            if begin == len(found):
+                at = piece.end
+                continue
+            first = base + piece.start + int(found.start[begin])
+        own = found.part(begin, len(found))
+        fresh = _are_fresh(own, last, is_taken, is_first=piece.start + own.start[0] + base == first)
+        count = len(fresh) if fresh.all() else int(np.argmin(fresh))
+        if count:
+            at = piece.start + int(own.end[count - 1])
+            last = int(own.stored_at_ms[count - 1])
+        if count < len(fresh):
+            break
+    if first < 0:
+        return _Chain(None, stored_at_ms, at)
+    return _Chain(RecordsBehind(first, base + at), last, at)
+
+
+def _first_fresh(found: Records, stored_at_ms: int, is_taken: IsTaken) -> int:
+    """Return the number of the first record that belongs to the log; their count if none does."""
+    batch = RecordBatch(found)
+    likely = ~found.bad_bodies() & (batch.stored_at_ms >= stored_at_ms)
+    rows = np.flatnonzero(likely).tolist()
+    own = (row for row in rows if not (batch.queueable[row] and is_taken(_of(batch, row))))
+    return next(own, len(found))
+
+
+def _are_fresh(found: Records, stored_at_ms: int, is_taken: IsTaken, *, is_first: bool) -> Mask:
+    """Tell which records are intact and of the log's own life.
+
+    The first behind damage is known to be; of others it takes both signs that they are not.
+    """
+    batch = RecordBatch(found)
+    fresh: Mask = ~found.bad_bodies()
+    times = np.append(stored_at_ms, batch.stored_at_ms)
+    doubted = times[1:] < times[:-1]
+    doubted[:1] &= not is_first
+    for row in np.flatnonzero(doubted).tolist():
+        fresh[row] &= not (batch.queueable[row] and is_taken(_of(batch, row)))
+    return fresh
+
+
+def _of(batch: RecordBatch, row: int) -> FoundRecord:
+    return FoundRecord(
+        batch.topic_names[int(batch.topic_number[row])],
+        int(batch.queue_id[row]),
+        int(batch.queue_offset[row]),
+        int(batch.physical_offset[row]),
+        int(batch.stored_at_ms[row]),
+    )
 
 
 def _written_bytes(files: Files, path: str) -> int:
@@ -63,23 +161,68 @@ def _written_bytes(files: Files, path: str) -> int:
         return other.size()
 
 
-def _are_fresh(found: Records, stored_at_ms: int, is_taken: IsTaken, *, is_first: bool) -> Mask:
-    """Tell which records are intact and of the log's own life.
+class TakenByQueues:
+    """Tells by the files of the queues which records behind damage the log never had.
 
-    Of the first behind damage one sign is enough that it is not, of others it takes both.
+    A broker puts the unit of each message into its queue, and recovery removes the units of what it
+    cuts off. So what was there when the store was opened last has its unit; what came later may
+    still lack it. Where queues are not kept in files nothing is known.
+
+    Args:
+        files: Where.
+        layout: The store's.
+        settled_ms: Store times before this have their units; None for all.
     """
-    batch = RecordBatch(found)
-    fresh: Mask = ~found.bad_bodies()
-    times = np.append(stored_at_ms, batch.stored_at_ms)
-    older = times[1:] < times[:-1]
-    doubted = older.copy()
-    doubted[:1] |= is_first
-    for row in np.flatnonzero(doubted).tolist():
-        taken = bool(batch.queueable[row]) and is_taken(
-            batch.topic_names[int(batch.topic_number[row])],
-            int(batch.queue_id[row]),
-            int(batch.queue_offset[row]),
-            int(batch.physical_offset[row]),
-        )
-        fresh[row] &= not (taken or (is_first and row == 0 and older[row]))
-    return fresh
+
+    def __init__(self, files: Files, layout: StoreLayout, settled_ms: int | None) -> None:
+        self._files = files
+        self._layout = layout
+        self._settled_ms = settled_ms
+        self._known: dict[tuple[str, int], tuple[QueueFilesRead, QueueBounds | None]] = {}
+
+    def __call__(self, found: FoundRecord) -> bool:
+        """See `IsTaken`."""
+        key = found.topic, found.queue_id
+        if key not in self._known:
+            queue = queue_files(self._files, self._layout, *key)
+            self._known[key] = queue, queue.offsets(0)
+        queue, bounds = self._known[key]
+        if bounds is not None and found.offset < bounds.end:
+            unit = queue.unit(found.offset)
+            return unit is None or unit.start != found.place
+        return self._settled_ms is None or found.stored_at_ms < self._settled_ms
+
+
+class TakenBefore:
+    """Tells the same by the records before the damage, where there are no queues.
+
+    Args:
+        files: Where.
+        path: The newest file of the log; others are not asked.
+        base: Physical offset of its first byte.
+        end: Physical offset up to which there are records.
+    """
+
+    def __init__(self, files: Files, path: str, base: int, end: int) -> None:
+        self._files = files
+        self._path = path
+        self._base = base
+        self._end = end
+        self._next_offsets: dict[tuple[str, int], int] | None = None
+
+    def __call__(self, found: FoundRecord) -> bool:
+        """See `IsTaken`."""
+        if self._next_offsets is None:
+            self._next_offsets = self._read()
+        return found.offset < self._next_offsets.get((found.topic, found.queue_id), 0)
+
+    def _read(self) -> dict[tuple[str, int], int]:
+        """Return the offset behind the last message of each queue."""
+        known: dict[tuple[str, int], int] = {}
+        with closing(self._files.open(self._path)) as file:
+            for piece in slices(file, self._base, 0, self._end - self._base):
+                batch = RecordBatch(piece.records)
+                for run in batch.runs if len(batch) else ():
+                    key = run.topic, run.queue_id
+                    known[key] = int(batch.queue_offset[run.rows[-1]]) + 1
+        return known

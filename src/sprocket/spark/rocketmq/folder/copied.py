@@ -11,7 +11,7 @@ from sprocket.base.disk import Buffer, File
 from sprocket.base.errors import CorruptRecord
 from sprocket.rocketmq.codec.columns import Records, Stop
 from sprocket.rocketmq.codec.record_layout import BLANK_BYTES
-from sprocket.spark.files import Files
+from sprocket.spark.files import Files, read_on
 from sprocket.spark.rocketmq.folder.plan import Span
 from sprocket.spark.rocketmq.folder.slices import slices
 
@@ -35,8 +35,11 @@ def copy_records(
         CorruptRecord: There is damage.
     """
     for span in spans:
+        if span.why:
+            raise CorruptRecord(f"{span.path}, at physical offset {span.start}: {span.why}")
         file = target(span)
-        with closing(disk.open(span.path)) as opened:
+        ahead = read_on(disk, disk.open(span.path), span.end - span.base)
+        with closing(ahead) as opened:
             at, end = span.start - span.base, span.end - span.base
             stop: Stop | None = None
             why = ""

@@ -14,6 +14,8 @@ How a cut is found, and why it can be trusted
   a record may be there in part.
 * Behind the end of the newest file may lie whole records from before the broker was last started,
   in their own place. One that is older than that start, behind one that is younger, is none.
+* Others that lie there may be the log's own, behind damage (see `beyond_end`). Then the damage is a
+  span as well, so that no query passes over it without a word.
 * The end of the log is fixed here once; what comes later is for the next query.
 """
 
@@ -26,13 +28,22 @@ from contextlib import closing
 import numpy as np
 
 from sprocket.base import log
+from sprocket.base.disk import RealDisk
 from sprocket.base.errors import CorruptRecord, ForeignStore, WireError
 from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.codec.columns import Records
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, MAGIC_AT
 from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store.recovery import checkpoint
 from sprocket.spark.files import Files, ReadableFile, read_on
+from sprocket.spark.rocketmq.folder.beyond_end import (
+    IsTaken,
+    RecordsBehind,
+    TakenBefore,
+    TakenByQueues,
+    records_behind,
+)
 from sprocket.spark.rocketmq.folder.settled import settled_place
 from sprocket.spark.rocketmq.folder.slices import MAGICS, SLICE_BYTES, resync, slices
 
@@ -62,6 +73,7 @@ class Span:
         start: Where a record begins.
         end: Where the last one ends, or the end of the file.
         may_pad: The file's blank record may come before `end`.
+        why: Why there is no record of the log in it, if that is known already.
     """
 
     path: str
@@ -69,6 +81,7 @@ class Span:
     start: int
     end: int
     may_pad: bool
+    why: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,6 +101,7 @@ def plan(
     by_chain: bool = False,
     partitions_min: int = 0,
     no_cut_bytes: int = NO_CUT_BYTES,
+    is_to_break: bool = False,
 ) -> list[list[Span]]:
     """Return the spans that each task is to read, in the order of the log.
 
@@ -98,6 +112,7 @@ def plan(
         by_chain: Find cuts by walking every record.
         partitions_min: Tasks wanted at least; how many there are depends on where records end.
         no_cut_bytes: At the end of each sealed file; small for tests with small files.
+        is_to_break: End where no record begins in the newest file, whatever lies behind.
 
     Raises:
         ForeignStore: The folder is no store, or one of a kind that is not read.
@@ -110,18 +125,74 @@ def plan(
     last = files[-1]
     settled = last.start
     if not by_chain:
-        settled = settled_place(disk, layout, last.path, last.start, last.end)
+        settled = settled_place(disk, layout, last.path, last.start, last.end, DOUBTED_BYTES)
     end, cuts = newest(disk, layout, last, settled)
-    target = partition_bytes or task_bytes(end - files[0].start)
+    near = max((cut for cut in cuts if cut < end), default=settled)
+    behind = []
+    if not is_to_break:
+        behind = _behind(disk, layout, last, near, end, is_settled=settled > last.start)
+    size = (behind[-1].end if behind else end) - files[0].start
+    target = partition_bytes or task_bytes(size)
     if partitions_min:
-        target = max(1, min(target, (end - files[0].start) // partitions_min))
+        target = max(1, min(target, size // partitions_min))
     spans: list[Span] = []
     for file in files[:-1]:
         spans += _divided(disk, file, _span(file, 0, file.end), target, by_chain, no_cut_bytes)
     if settled > last.start:
         spans += _divided(disk, last, _span(last, 0, settled), target, by_chain, no_cut_bytes)
     spans += _spans(_span(last, settled, end), cuts, target)
+    for found in behind:
+        if end < found.start:
+            why = "no record of the log is here, but behind it there are intact ones"
+            spans.append(Span(last.path, last.start, end, found.start, may_pad=False, why=why))
+        spans.append(_span(last, found.start, found.end))
+        end = found.end
     return _grouped(spans, target)
+
+
+def _behind(
+    disk: Files, layout: StoreLayout, file: LogFile, near: int, end: int, *, is_settled: bool
+) -> list[RecordsBehind]:
+    """Return the records of the log that lie behind damage at `end` of its newest file.
+
+    From `near` on records lead to that end; `is_settled` says that the index knows of none later.
+    """
+    if end >= file.end - BLANK_BYTES:
+        return []
+    stored_at_ms = _last_stored_at_ms(disk, file, near, end)
+    is_open = disk.exists(layout.abort)
+    # Elsewhere, to look at what lies behind would be to ask for all of it, a GiB of zeros mostly.
+    if is_settled and not is_open and not isinstance(disk, RealDisk):
+        durable_at_ms = _durable_at_ms(disk, layout)
+        if durable_at_ms is not None and stored_at_ms >= durable_at_ms:
+            return []
+    is_taken: IsTaken = TakenBefore(disk, file.path, file.start, end)
+    if disk.list(layout.consumequeue):
+        opened_at_ms = disk.modified_at_ms(layout.abort) if is_open else None
+        is_taken = TakenByQueues(disk, layout, opened_at_ms)
+    for _ in range(2):
+        found = records_behind(disk, file.path, file.start, end, stored_at_ms, is_taken)
+        if not found or found[0].start == end:
+            return []  # what a broker wrote meanwhile is no damage, and for the next query
+    return found
+
+
+def _durable_at_ms(disk: Files, layout: StoreLayout) -> int | None:
+    """Return the store time of the last message that a broker made durable, None if unknown."""
+    if not disk.exists(layout.checkpoint):
+        return None
+    with closing(disk.open(layout.checkpoint)) as opened:
+        return checkpoint.decode(opened.read(0, checkpoint.CHECKPOINT_BYTES)).log_at_ms
+
+
+def _last_stored_at_ms(disk: Files, file: LogFile, start: int, end: int) -> int:
+    """Return the store time of the last record of a part of a file, 0 if it has none."""
+    last = 0
+    with closing(read_on(disk, disk.open(file.path), end - file.start)) as opened:
+        for piece in slices(opened, file.start, start - file.start, end - file.start):
+            if len(piece.records):
+                last = int(piece.records.stored_at_ms[-1])
+    return last
 
 
 def between(

@@ -27,11 +27,13 @@ class DirectoryReader(DataSourceReader):  # type: ignore[misc]
     Args:
         schema: The StructType that Spark wants filled.
         options: Those of a batch over directories.
+        is_to_break: As for `plan`.
     """
 
-    def __init__(self, schema: Any, options: Options) -> None:
+    def __init__(self, schema: Any, options: Options, *, is_to_break: bool = False) -> None:
         self._schema = schema
         self._options = options
+        self._is_to_break = is_to_break
         Batches(schema, options)
 
     def partitions(self) -> list[Any]:
@@ -50,13 +52,23 @@ class DirectoryReader(DataSourceReader):  # type: ignore[misc]
 
     def read(self, partition: Any) -> Iterator[Any]:
         """Give the batches of one task."""
-        spans: list[Span] = partition.value or []  # Spark gives None in place of an empty list
+        # Spark gives None in place of an empty list.
+        return self.batches(partition.value or [])
+
+    def batches(
+        self, spans: Sequence[Span], damage: list[DamagedRange] | None = None
+    ) -> Iterator[Any]:
+        """Do the same, and add what is damaged to a list, if there is one."""
         if not spans:
             return iter(())
         options = self._options
-        batches = Batches(self._schema, options)
-        files = self._files(spans)
-        return scan(files, spans, batches, fail_on_data_loss=options.fail_on_data_loss)
+        return scan(
+            self._files(spans),
+            spans,
+            Batches(self._schema, options),
+            fail_on_data_loss=options.fail_on_data_loss,
+            damage=damage,
+        )
 
     def records(self, spans: Sequence[Span]) -> Iterator[Records | DamagedRange]:
         """Give all records of one task as they are; see `Stored.records`."""
@@ -94,6 +106,7 @@ class DirectoryReader(DataSourceReader):  # type: ignore[misc]
             options.partition_bytes_max,
             by_chain=options.split_mode == "chain",
             partitions_min=partitions_min,
+            is_to_break=self._is_to_break,
         )
         if options.starting_at_ms is None and options.ending_at_ms is None:
             return groups

@@ -18,9 +18,14 @@ _log = log.get_logger(__name__)
 
 
 def scan(
-    disk: Files, spans: Sequence[Span], batches: Batches, *, fail_on_data_loss: bool
+    disk: Files,
+    spans: Sequence[Span],
+    batches: Batches,
+    *,
+    fail_on_data_loss: bool,
+    damage: "list[DamagedRange] | None" = None,
 ) -> Iterator[Any]:
-    """Give the Arrow batches of some spans.
+    """Give the Arrow batches of some spans; add what is damaged to a list, if there is one.
 
     Each span must end where a record ends (or in the padding of its file), else it is damaged: a
     cut that fell on bytes that only look like a record shows here.
@@ -41,16 +46,14 @@ def scan(
         with closing(read_on(disk, file, span.end - span.base)) as ahead:
             # Elsewhere than on the local disk a read costs more than what it spares.
             skip_bodies = isinstance(disk, RealDisk) and not batches.has_bodies
-            yield from _scan(ahead, span, batches, skip_bodies)
-
-
-def _scan(file: ReadableFile, span: Span, batches: Batches, skip_bodies: bool) -> Iterator[Any]:
-    for piece in pieces(file, span, skip_bodies=skip_bodies):
-        if isinstance(piece, Records):
-            yield from batches.of(piece, span.path)
-        else:
-            batches.refuse_damage(span.path, piece.start, piece.why)
-            yield from batches.damage(piece.start, piece.size, piece.why)
+            for piece in pieces(ahead, span, skip_bodies=skip_bodies):
+                if isinstance(piece, Records):
+                    yield from batches.of(piece, span.path)
+                    continue
+                batches.refuse_damage(span.path, piece.start, piece.why)
+                if damage is not None:
+                    damage.append(piece)
+                yield from batches.damage(piece.start, piece.size, piece.why)
 
 
 def pieces(
@@ -63,6 +66,9 @@ def pieces(
         span: Where to look.
         skip_bodies: Bodies are not wanted: leave them out where they are large.
     """
+    if span.why:
+        yield DamagedRange(span.start, span.end - span.start, span.why)
+        return
     at, end = span.start - span.base, span.end - span.base
     while at < end:
         stop, why = None, ""

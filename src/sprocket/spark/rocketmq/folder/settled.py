@@ -5,25 +5,34 @@ its end. To follow it from its start means to read all of it. The key index says
 key last; that may be one of those remains, if recovery cut the log after it. But recovery cuts the
 queues as well. So if the record is where the index says, and the unit of its place in its queue
 names it, it belongs to the log, and so does everything before it.
+
+Of a log that was not closed, or that a broker is writing to, the last part may be there in part,
+and has to be looked at. There the place is some MiB before that record, and a chain of records
+leads from one to the other.
 """
 
+from collections import deque
 from contextlib import closing
 
 from sprocket.base.errors import StoreError, WireError
 from sprocket.base.units import KIB
+from sprocket.rocketmq.codec.columns import Stop
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, HEAD, MAGICS
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.store.index import HEADER, HEADER_BYTES
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.spark.files import Files
+from sprocket.spark.files import Files, read_on
 from sprocket.spark.rocketmq.folder.queue_files import UnitPlace, queue_files
+from sprocket.spark.rocketmq.folder.slices import resync, slices
 
 _READ_BYTES = 16 * KIB
 """Holds most records; of a longer one the rest is read, too."""
 
 
-def settled_place(files: Files, layout: StoreLayout, path: str, start: int, end: int) -> int:
+def settled_place(
+    files: Files, layout: StoreLayout, path: str, start: int, end: int, doubted_bytes: int
+) -> int:
     """Return the physical offset of a record that belongs to the log, `start` if none is known.
 
     Args:
@@ -32,9 +41,8 @@ def settled_place(files: Files, layout: StoreLayout, path: str, start: int, end:
         path: The newest file of the log.
         start: Physical offset of its first byte.
         end: Physical offset behind its last byte.
+        doubted_bytes: What of the end of a log that was not closed is to be looked at.
     """
-    if files.exists(layout.abort):  # of a log that was not closed the last parts may be missing
-        return start
     offset = _last_indexed(files, layout)
     if not start < offset < end - BLANK_BYTES:
         return start
@@ -46,7 +54,22 @@ def settled_place(files: Files, layout: StoreLayout, path: str, start: int, end:
         unit = queue.unit(found.queue_offset)
     except (StoreError, WireError):  # it is looked at as the first record that is followed
         return start
-    return offset if unit == UnitPlace(offset, found.store_size) else start
+    if unit != UnitPlace(offset, found.store_size):
+        return start
+    is_open = files.exists(layout.abort)
+    return _doubted_from(files, path, start, offset, doubted_bytes) if is_open else offset
+
+
+def _doubted_from(files: Files, path: str, start: int, offset: int, doubted_bytes: int) -> int:
+    """Return a place so far before a record that a chain leads from it there, else `start`."""
+    if offset - start <= doubted_bytes:
+        return start
+    with closing(read_on(files, files.open(path), offset - start)) as file:
+        at = resync(file, start, offset - doubted_bytes - start, offset - start)
+        if at < 0:
+            return start
+        last = deque(slices(file, start, at, offset - start), maxlen=1)
+    return start + at if last and last[0].stop is Stop.END else start
 
 
 def _last_indexed(files: Files, layout: StoreLayout) -> int:

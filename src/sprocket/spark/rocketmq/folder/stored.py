@@ -5,7 +5,7 @@ that a query sees; only the way through the JVM is spared.
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sprocket.rocketmq.codec.columns import Records
@@ -41,7 +41,8 @@ class Stored:
         columns: Sequence[str] = (),
         topics: Sequence[str] = (),
         internal: bool = False,
-        **more: str,
+        is_to_break: bool = False,
+        more: Mapping[str, str] | None = None,
     ) -> "Stored":
         """Cut a log into parts, and fix its end.
 
@@ -51,13 +52,15 @@ class Stored:
             columns: Names of the columns wanted; none for all of `view=full`.
             topics: Only these; none for all.
             internal: Whether internal topics and half messages count.
+            is_to_break: The log ends where no record begins in its newest file, for who looks at
+                what lies behind by themselves.
             more: Options of the source by their names.
 
         Raises:
             SettingsError: A topic or column is unknown.
             StoreError: The folder is no store, or lacks a file.
         """
-        given = {"path": folder, **more}
+        given = {"path": folder, **(more or {})}
         if columns:
             given["columns"] = ",".join(columns)
         if topics:
@@ -66,7 +69,7 @@ class Stored:
             given["includeInternalTopics"] = "true"
         options = read_directory(given)
         schema = spark.createDataFrame([], spark_schema(options)).schema
-        reader = DirectoryReader(schema, options)
+        reader = DirectoryReader(schema, options, is_to_break=is_to_break)
         return cls(reader, tuple(part.value for part in reader.partitions()))
 
     def bounds(self) -> tuple[int, int]:
@@ -114,11 +117,14 @@ class Stored:
         """
         return self.reader.records(part)
 
-    def read(self, part: Any) -> Iterator[Any]:
-        """Give the Arrow batches of one part; runs in a worker."""
-        from pyspark.sql.datasource import InputPartition
+    def read(self, part: Any, damage: list[DamagedRange]) -> Iterator[Any]:
+        """Give the Arrow batches of one part; runs in a worker.
 
-        return self.reader.read(InputPartition(part))
+        Args:
+            part: One of the parts.
+            damage: What is damaged is added to it, where the mode lets it be left out.
+        """
+        return self.reader.batches(part, damage)
 
 
 def start_of(part: Any) -> int:

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.spark.samples import STORED_AT_MS, encoded
 
 from sprocket.base.disk import RealDisk
-from sprocket.spark.rocketmq import records_end
+from sprocket.spark.rocketmq import records_behind
 
 BYTES = 120
 BASE = 3 * BYTES
@@ -25,16 +25,17 @@ def end_of(folder: Path, data: bytes, taken: int = 2, last: int = 1) -> int:
     """Return how many records' room a log has, which seems to end behind two."""
     path = folder / f"{BASE:020d}"
     path.write_bytes(data.ljust(100 * BYTES, b"\0"))
-    found = records_end(
+    found = records_behind(
         RealDisk(),
         str(path),
         BASE,
         BASE + 2 * BYTES,
         STORED_AT_MS + last,
-        lambda _topic, _queue, offset, _place: offset < taken,
+        lambda found: found.offset < taken,
     )
-    assert (found - BASE) % BYTES == 0
-    return (found - BASE) // BYTES
+    end = found[-1].end if found else BASE + 2 * BYTES
+    assert (end - BASE) % BYTES == 0
+    return (end - BASE) // BYTES
 
 
 @pytest.mark.parametrize(

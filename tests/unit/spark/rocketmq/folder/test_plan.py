@@ -1,16 +1,19 @@
 """Partitions: every record in exactly one of them, wherever the cuts fall."""
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.spark.samples import encoded, expected, unpack
+from tests.unit.spark.samples import STORED_AT_MS, encoded, expected, unpack
 
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import CorruptRecord, ForeignStore
 from sprocket.rocketmq.codec.columns import Stop
 from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.store.queue import QUEUE_UNIT
 from sprocket.spark.rocketmq.folder.plan import Span, plan
 from sprocket.spark.rocketmq.folder.slices import resync, slices
 
@@ -35,7 +38,7 @@ def write_log(folder: Path, counts: list[int], ending: bytes = b"") -> int:
 def offsets(groups: list[list[Span]]) -> list[int]:
     """Return the physical offset of every record of a plan; each span must be landed on."""
     found: list[int] = []
-    for span in (span for group in groups for span in group):
+    for span in (span for group in groups for span in group if not span.why):
         file = RealDisk().open(span.path)
         last = None
         for last in slices(file, span.base, span.start - span.base, span.end - span.base):
@@ -120,8 +123,13 @@ def test_a_torn_last_record_of_a_killed_store_is_left_out(
     assert found == [0, 120, 240][: 2 + (kept == 120)]
 
 
-def test_doubtful_bodies_end_a_killed_store(tmp_path: Path) -> None:
-    """With `abort` there, the log ends before the first record of its end with a wrong checksum."""
+def damaged(groups: list[list[Span]]) -> list[tuple[int, int]]:
+    """Return where a plan knows of damage."""
+    return [(span.start, span.end) for group in groups for span in group if span.why]
+
+
+def test_doubtful_bodies_of_a_killed_store_are_damage(tmp_path: Path) -> None:
+    """With `abort` there, a record of its end with a wrong checksum; what follows is the log's."""
     write_log(tmp_path, [5])
     path = tmp_path / "commitlog" / f"{0:020d}"
     data = bytearray(path.read_bytes())
@@ -129,7 +137,97 @@ def test_doubtful_bodies_end_a_killed_store(tmp_path: Path) -> None:
     path.write_bytes(data)
     assert len(offsets(plan(RealDisk(), str(tmp_path)))) == 5
     (tmp_path / "abort").write_text("1")
-    assert len(offsets(plan(RealDisk(), str(tmp_path)))) == 2
+    groups = plan(RealDisk(), str(tmp_path))
+    assert (offsets(groups), damaged(groups)) == ([0, 120, 360, 480], [(240, 360)])
+    assert offsets(plan(RealDisk(), str(tmp_path), is_to_break=True)) == [0, 120]
+
+
+def hurt(folder: Path, *places: int) -> None:
+    """Write over some bytes of the first file of a log."""
+    path = folder / "commitlog" / f"{0:020d}"
+    data = bytearray(path.read_bytes())
+    for place in places:
+        data[place : place + 8] = b"rubbish!"
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("target", [0, 1, 200])
+def test_records_behind_damage_in_the_newest_file_are_read(tmp_path: Path, target: int) -> None:
+    """However often it is damaged; what is damaged is told, not passed over."""
+    write_log(tmp_path, [8])
+    hurt(tmp_path, 120, 480, 840)
+    groups = plan(RealDisk(), str(tmp_path), target)
+    assert offsets(groups) == [0, 240, 360, 600, 720]
+    assert damaged(groups) == [(120, 240), (480, 600)]
+
+
+def queue_of(folder: Path, units: list[tuple[int, int]]) -> None:
+    """Write the queue of a log's messages: place and size of each."""
+    queue = folder / "consumequeue" / "orders" / "0"
+    queue.mkdir(parents=True)
+    data = b"".join(QUEUE_UNIT.pack(place, size, 0) for place, size in units)
+    (queue / f"{0:020d}").write_bytes(data.ljust(600, b"\0"))
+
+
+@pytest.mark.parametrize("queued", [1, 2, 3, 6, 8])
+def test_remains_behind_the_end_have_no_units(tmp_path: Path, queued: int) -> None:
+    """Of a closed log: those that recovery cut off may be younger than the last that it kept."""
+    write_log(tmp_path, [8])
+    hurt(tmp_path, 120)
+    queue_of(tmp_path, [(120 * number, 120) for number in range(queued)])
+    found = offsets(plan(RealDisk(), str(tmp_path)))
+    assert found == ([0] if queued <= 2 else [0, *range(240, 960, 120)])
+
+
+def test_remains_whose_offsets_were_given_out_again_are_none(tmp_path: Path) -> None:
+    """Their units name other places."""
+    write_log(tmp_path, [8])
+    hurt(tmp_path, 120)
+    queue_of(tmp_path, [(0, 120)] * 8)
+    assert offsets(plan(RealDisk(), str(tmp_path))) == [0]
+
+
+def test_what_came_since_the_last_start_may_lack_its_unit(tmp_path: Path) -> None:
+    """While a broker runs, or after a kill; what was there before it does not."""
+    write_log(tmp_path, [8])
+    hurt(tmp_path, 120)
+    queue_of(tmp_path, [(0, 120)])
+    abort = tmp_path / "abort"
+    abort.write_text("1")
+    for seconds, wanted in ((-60, [0, *range(240, 960, 120)]), (60, [0])):
+        at = STORED_AT_MS // 1000 + seconds
+        os.utime(abort, (at, at))
+        assert offsets(plan(RealDisk(), str(tmp_path))) == wanted
+
+
+def test_what_is_written_meanwhile_is_no_damage(tmp_path: Path) -> None:
+    """A broker may write two records between two looks: the next query has them."""
+    write_log(tmp_path, [8])
+    path = tmp_path / "commitlog" / f"{0:020d}"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:240].ljust(FILE_BYTES, b"\0"))
+    (tmp_path / "abort").write_text("1")
+
+    class Writing(RealDisk):
+        """Writes behind the first record of the two when the scan of what lies behind begins."""
+
+        looks = 0
+
+        def list(self, folder: str) -> list[str]:
+            if folder.endswith("consumequeue"):
+                path.write_bytes((whole[:240] + bytes(120) + whole[360:]).ljust(FILE_BYTES, b"\0"))
+            return super().list(folder)
+
+        def open(self, path_: str, **more: Any) -> Any:
+            self.looks += path_ == str(path)
+            if path.read_bytes()[360:364] == whole[360:364]:
+                self.seen = getattr(self, "seen", 0) + 1
+                if self.seen == 3:  # data's end, the scan, and then again
+                    path.write_bytes(whole)
+            return super().open(path_, **more)
+
+    assert offsets(plan(Writing(), str(tmp_path))) == [0, 120]
+    assert path.read_bytes() == whole
 
 
 def test_files_made_ahead_and_an_empty_log(tmp_path: Path) -> None:

@@ -10,14 +10,16 @@ from sprocket.base.disk import RealDisk
 from sprocket.rocketmq.store.index import HEADER
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.spark.rocketmq import log_files
+from sprocket.spark.rocketmq.folder.plan import DOUBTED_BYTES
 from sprocket.spark.rocketmq.folder.settled import settled_place
 
 
-def settled(store: str) -> tuple[int, int]:
+def settled(store: str, doubted: int = DOUBTED_BYTES) -> tuple[int, int]:
     """Return the place of a store, and where its newest file begins."""
     layout = StoreLayout(store)
     last = log_files(RealDisk(), layout)[-1]
-    return settled_place(RealDisk(), layout, last.path, last.start, last.end), last.start
+    place = settled_place(RealDisk(), layout, last.path, last.start, last.end, doubted)
+    return place, last.start
 
 
 CLOSED = [
@@ -46,10 +48,31 @@ def test_remains_behind_the_end_are_not_trusted(tmp_path: Path) -> None:
     assert place == start
 
 
-def test_a_store_that_was_killed_is_followed_whole(tmp_path: Path) -> None:
-    """Parts of its log may be missing before what its index knows."""
-    place, start = settled(unpack("02-kill9-load", tmp_path))
-    assert place == start
+KILLED = "02-kill9-load"
+
+
+def test_of_a_store_that_was_killed_the_end_is_followed(tmp_path: Path) -> None:
+    """Its place is a record as far before the last indexed one as may be there in part."""
+    store = unpack(KILLED, tmp_path)
+    assert settled(store)[0] == settled(store)[1]
+    place, _ = settled(store, 10_000)
+    lines = [line["phys"] for line in expected(KILLED)]
+    assert place in lines
+    index = sorted((Path(store) / "index").iterdir())[-1]
+    indexed = HEADER.unpack(index.read_bytes()[: HEADER.size])[3]
+    assert 5_000 < indexed - place <= 10_000
+
+
+def test_damage_before_the_indexed_record_is_not_passed_over(tmp_path: Path) -> None:
+    """Where a chain does not lead up to it, the file is followed whole."""
+    store = unpack(KILLED, tmp_path)
+    place, start = settled(store, 40_000)
+    log = Path(store) / "commitlog" / f"{start:020d}"
+    data = bytearray(log.read_bytes())
+    at = sorted(line["phys"] for line in expected(KILLED) if line["phys"] > place)[2]
+    data[at - start : at - start + 8] = b"damaged!"
+    log.write_bytes(data)
+    assert settled(store, 40_000) == (start, start)
 
 
 def test_each_of_the_three_must_agree(tmp_path: Path) -> None:
