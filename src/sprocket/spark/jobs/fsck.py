@@ -93,7 +93,7 @@ def fsck(
     ],
     files: JobFiles = LOCAL_FILES,
     index: Annotated[
-        bool, JobOption("Check the key index, too: one task more, which reads the whole log.")
+        bool, JobOption("Check the key index, too: a task more for each of its files.")
     ] = False,
     partition_bytes: Annotated[
         int, JobOption("Bytes of the log for one task; 0 for 64 to 256 MiB.", "BYTES")
@@ -109,7 +109,7 @@ def fsck(
     """
     folder = _Folder.of(store, files)
     disk = folder.disk()
-    parts = parts_check.PartsCheck(disk, folder.path)
+    parts = parts_check.PartsCheck(disk, folder.path, with_index=index)
     if not parts.queues_are_files and local_path(folder.path) is None:
         raise SettingsError(
             f"{store} has its queues in a RocksDB, which can be read on the local disk only"
@@ -121,8 +121,15 @@ def fsck(
         _check(spark, folder, parts, wanted, partial(progress, what))
         asked += 1
     findings = list(parts.findings())
-    if index or parts.has_batch_queues:
-        findings += _in_one_walk(spark, folder, index, partial(progress, "checking in one walk"))
+    rest = None
+    if index:
+        checked = parts.index_files(findings)
+        findings += _in_themselves(spark, folder, checked, partial(progress, "checking the index"))
+        rest = parts.index_rest()
+    if rest is not None or parts.has_batch_queues:
+        work = partial(_walk, folder, rest)
+        tell = partial(progress, "checking in one walk")
+        findings += _found(spark, [parts.has_batch_queues], work, tell)
     return _report(disk, folder, parts, findings)
 
 
@@ -174,17 +181,44 @@ def _check_part(folder: _Folder, item: tuple[int, parts_check.CheckedPart]) -> I
     yield pa.RecordBatch.from_arrays(columns, names=["number", "report"])
 
 
-def _in_one_walk(spark: Any, folder: _Folder, index: bool, tell: Any) -> list[Finding]:
-    frame = spread(spark, [index], partial(_walk, folder), "findings binary")
+def _in_themselves(
+    spark: Any, folder: _Folder, files: Sequence[parts_check.CheckedIndexFile], tell: Any
+) -> list[Finding]:
+    """Check the files of the index, each in a task."""
+    return _found(spark, files, partial(_check_file, folder), tell)
+
+
+def _found(spark: Any, items: Sequence[Any], work: Any, tell: Any) -> list[Finding]:
+    """Return what tasks find, in the order of their items."""
+    frame = spread(spark, list(enumerate(items)), work, "number int, findings binary")
     rows = collected(spark, frame, _step(tell), "checking")
-    return msgspec.msgpack.decode(rows[0]["findings"], type=list[Finding])
+    rows.sort(key=lambda row: int(row["number"]))
+    findings: list[Finding] = []
+    for row in rows:
+        findings += msgspec.msgpack.decode(row["findings"], type=list[Finding])
+    return findings
 
 
-def _walk(folder: _Folder, index: bool) -> Iterator[Any]:
+def _check_file(folder: _Folder, item: tuple[int, parts_check.CheckedIndexFile]) -> Iterator[Any]:
+    """Check one file of the index; runs in a worker."""
+    number, file = item
+    yield _told(number, file.check(folder.disk()))
+
+
+def _walk(
+    folder: _Folder, rest: parts_check.IndexRest | None, item: tuple[int, bool]
+) -> Iterator[Any]:
     """Check what is checked in the order of the log; runs in a worker."""
-    found = parts_check.check_in_one_walk(folder.disk(), folder.path, index=index)
-    data = pa.array([msgspec.msgpack.encode(found)])
-    yield pa.RecordBatch.from_arrays([data], names=["findings"])
+    number, has_batches = item
+    found = parts_check.check_in_one_walk(
+        folder.disk(), folder.path, has_batches=has_batches, index=rest
+    )
+    yield _told(number, found)
+
+
+def _told(number: int, found: list[Finding]) -> Any:
+    columns = [pa.array([number], pa.int32()), pa.array([msgspec.msgpack.encode(found)])]
+    return pa.RecordBatch.from_arrays(columns, names=["number", "findings"])
 
 
 def _report(

@@ -10,7 +10,14 @@ over the last part of what it would trust (`range_check`). Nothing is changed he
 from sprocket.rocketmq.store.agreement import range_check
 from sprocket.rocketmq.store.agreement.batch_check import BatchCheck
 from sprocket.rocketmq.store.agreement.finding import Finding, Rule
-from sprocket.rocketmq.store.agreement.index_check import IndexCheck
+from sprocket.rocketmq.store.agreement.index_check import (
+    EntryPlace,
+    IndexCheck,
+    IndexRun,
+    IndexRunCheck,
+    check_index_file,
+    index_files,
+)
 from sprocket.rocketmq.store.agreement.log_check import (
     Breaks,
     CheckedLog,
@@ -31,8 +38,11 @@ __all__ = [
     "BatchCheck",
     "Breaks",
     "CheckedLog",
+    "EntryPlace",
     "Finding",
     "IndexCheck",
+    "IndexRun",
+    "IndexRunCheck",
     "LogCheck",
     "Moment",
     "QueueCheck",
@@ -43,6 +53,8 @@ __all__ = [
     "UnitRun",
     "Units",
     "WalkedBefore",
+    "check_index_file",
+    "index_files",
     "log_segments",
     "queues_in",
     "range_check",

@@ -3,13 +3,20 @@
 In itself: units are in the order in which they were put. So each unit must name the unit before it
 in its slot, and each slot its last unit. Against the log: entries come in the order of the log, so
 both are read side by side.
+
+A store is checked from its first record to its last (`IndexCheck`), or a part of the log by itself
+(`IndexRun`), which says no more than that all is as it should be, and which entries it has.
 """
 
-import sys
-from array import array
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from contextlib import closing
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
 
 from sprocket.base.disk import Disk, read_written
 from sprocket.rocketmq.codec.columns import RecordBatch
@@ -32,9 +39,17 @@ from sprocket.rocketmq.store.index import (
 )
 
 CHUNK_UNITS = 16_384
+CHAIN_UNITS = 1 << 20
+"""Of which chains are looked at together: 20 MB, and as much again to sort them."""
 OUTLIERS_MAX = 8
 """So many entries that point far ahead are passed over where others lie between the right ones."""
 _SECOND_MS = 1000
+
+
+Units: TypeAlias = npt.NDArray[np.void]
+Slots: TypeAlias = npt.NDArray[np.int32]
+_UNITS = np.dtype([("hash", ">i4"), ("place", ">i8"), ("seconds", ">i4"), ("before", ">i4")])
+assert _UNITS.itemsize == UNIT_BYTES
 
 
 class _Unit(NamedTuple):
@@ -69,20 +84,25 @@ class _IndexFile:
         """Return where in the file a unit lies."""
         return self._units_at + UNIT_BYTES * number
 
-    def chunks(self) -> Iterator[tuple[int, bytes]]:
+    def chunks(self, size: int = CHUNK_UNITS, start: int = 1) -> Iterator[tuple[int, bytes]]:
         """Give the units as they lie there, many at a time, with the number of the first."""
-        file = self._disk.open(self.path)
-        try:
-            for first in range(1, self.count, CHUNK_UNITS):
-                count = min(CHUNK_UNITS, self.count - first)
+        with closing(self._disk.open(self.path)) as file:
+            for first in range(start, self.count, size):
+                count = min(size, self.count - first)
                 yield first, file.read(self.position(first), UNIT_BYTES * count)
-        finally:
-            file.close()
 
-    def units(self) -> Iterator[tuple[int, tuple[int, int, int, int]]]:
-        """Give number, and hash, place, seconds and number before, of each unit."""
-        for first, data in self.chunks():
-            yield from enumerate(INDEX_UNIT.iter_unpack(data), first)
+    def first_from(self, place: int) -> int:
+        """Return the number of the first unit of a record at a place or behind it.
+
+        Places are taken to rise, as they do where nothing is wrong.
+        """
+        with closing(self._disk.open(self.path)) as file:
+
+            def place_of(number: int) -> int:
+                unit = INDEX_UNIT.unpack(file.read(self.position(number), UNIT_BYTES))
+                return int(unit[1])
+
+            return 1 + bisect_left(range(1, self.count), place, key=place_of)
 
     def seconds(self, at_ms: int) -> int:
         """Return what an entry of a message that was stored at a time says."""
@@ -103,49 +123,66 @@ class _IndexFile:
             yield self.finding(
                 Rule.INDEX_HEADER, 36, f"a next unit from 1 to {self._limit}", header.next_unit
             )
-        last = array("i", bytes(SLOT_BYTES * self._slots))
+        last = np.zeros(self._slots, np.int32)
         places = []
-        for number, (key_hash, place, _seconds, before) in self.units():
-            slot = key_hash % self._slots
-            if key_hash < 0 or before != last[slot]:
-                expected = f"unit {number} of slot {slot} behind unit {last[slot]}"
-                found = f"behind unit {before}, hash {key_hash}"
-                yield self.finding(
-                    Rule.INDEX_CHAIN, self.position(number), expected, found, record=place
-                )
-            last[slot] = number
-            if number in (1, self.count - 1):
-                places.append(place)
+        for first, data in self.chunks(CHAIN_UNITS):
+            units = np.frombuffer(data, _UNITS)
+            yield from self._check_chains(first, units, last)
+            places += [int(units["place"][0])] if first == 1 else []
+            if first + len(units) == self.count and self.count > 2:
+                places.append(int(units["place"][-1]))
         ends = header.begin_offset, header.end_offset
         if places and (places[0], places[-1]) != ends:
             yield self.finding(
                 Rule.INDEX_HEADER, 16, f"places from {places[0]} to {places[-1]}", ends
             )
         if with_slots:
-            used = self._slots - last.count(0)
+            used = int(np.count_nonzero(last))
             if header.slots_used != used:
                 yield self.finding(Rule.INDEX_HEADER, 32, f"{used} slots in use", header.slots_used)
             yield from self._check_slots(last)
 
-    def _check_slots(self, last: "array[int]") -> Iterator[Finding]:
+    def _check_chains(self, first: int, units: Units, last: Slots) -> Iterator[Finding]:
+        """Check that each of some units names the one before it in its slot.
+
+        Args:
+            first: The number of the first.
+            units: As they lie there.
+            last: The last unit of each slot, and afterwards with these.
+        """
+        slots = units["hash"].astype(np.int64) % self._slots
+        order = np.argsort(slots, kind="stable")
+        grouped, numbers = slots[order], (first + order).astype(np.int32)
+        begins = np.append(True, grouped[1:] != grouped[:-1])
+        before = np.append(np.int32(0), numbers[:-1])
+        before[begins] = last[grouped[begins]]
+        expected = np.empty(len(units), np.int32)
+        expected[order] = before
+        ends = np.append(begins[1:], True)
+        last[grouped[ends]] = numbers[ends]
+        wrong = (units["hash"] < 0) | (units["before"] != expected)
+        for at in np.flatnonzero(wrong).tolist():
+            unit = units[at]
+            wanted = f"unit {first + at} of slot {slots[at]} behind unit {expected[at]}"
+            found = f"behind unit {unit['before']}, hash {unit['hash']}"
+            position, place = self.position(first + at), int(unit["place"])
+            yield self.finding(Rule.INDEX_CHAIN, position, wanted, found, record=place)
+
+    def _check_slots(self, last: Slots) -> Iterator[Finding]:
         file = self._disk.open(self.path)
         try:
             for first in range(0, self._slots, CHUNK_UNITS):
                 expected = last[first : first + CHUNK_UNITS]
                 position = HEADER_BYTES + SLOT_BYTES * first
-                found = array("i", read_written(file, position, SLOT_BYTES * len(expected)))
-                if sys.byteorder == "little":
-                    found.byteswap()
-                if found == expected:
-                    continue
-                for at, (wanted, head) in enumerate(zip(expected, found, strict=True)):
-                    if head != wanted:
-                        yield self.finding(
-                            Rule.INDEX_CHAIN,
-                            position + SLOT_BYTES * at,
-                            f"slot {first + at} at unit {wanted}",
-                            head,
-                        )
+                data = read_written(file, position, SLOT_BYTES * len(expected))
+                found = np.frombuffer(data, ">i4")
+                for at in np.flatnonzero(found != expected).tolist():
+                    yield self.finding(
+                        Rule.INDEX_CHAIN,
+                        position + SLOT_BYTES * at,
+                        f"slot {first + at} at unit {expected[at]}",
+                        found[at],
+                    )
         finally:
             file.close()
 
@@ -156,6 +193,29 @@ class _IndexFile:
         return Finding(rule, self.path, position, expected, str(found), record)
 
 
+class EntryPlace(Struct, frozen=True, array_like=True):
+    """Where an entry is: the number of its file, from 0, and its own there, from 1."""
+
+    file: int
+    unit: int
+
+
+class IndexRun(Struct, frozen=True, array_like=True):
+    """The entries of a part of the log, if they are those of its records and of no others.
+
+    Attributes:
+        first: Where they begin.
+        next: Where those of the next part should begin.
+        last: Physical offset of the last record with keys, −1 if there is none.
+        last_hashes: Of its keys.
+    """
+
+    first: EntryPlace
+    next: EntryPlace
+    last: int
+    last_hashes: list[int]
+
+
 class _Cursor:
     """Goes through the entries of all files, of records that the log still has.
 
@@ -164,10 +224,25 @@ class _Cursor:
         first: Where the log begins.
     """
 
-    def __init__(self, files: Sequence[_IndexFile], first: int) -> None:
-        self._chunks = ((file, *chunk) for file in files for chunk in file.chunks())
+    def __init__(
+        self, files: Sequence[_IndexFile], first: int, start: EntryPlace | None = None
+    ) -> None:
+        self._files = files
         self._first = first
+        self._chunks = self._read(start or EntryPlace(0, 1))
         self._ahead: deque[_Unit] = deque()
+
+    def _read(self, start: EntryPlace) -> Iterator[tuple[_IndexFile, int, bytes]]:
+        for number, file in enumerate(self._files[start.file :], start.file):
+            at = start.unit if number == start.file else 1
+            yield from ((file, *chunk) for chunk in file.chunks(start=at))
+
+    def place(self) -> EntryPlace:
+        """Return where the next entry is, behind all files if there is none."""
+        unit = self.look(0)
+        if unit is None:
+            return EntryPlace(len(self._files), 1)
+        return EntryPlace(self._files.index(unit.file), unit.number)
 
     def look(self, count: int) -> _Unit | None:
         """Return the entry that many places ahead, without going on."""
@@ -203,6 +278,90 @@ class _Cursor:
         return True
 
 
+class IndexRunCheck:
+    """Compares the records of a part of the log with the entries that they should have.
+
+    Args:
+        disk: Where the store lies.
+        folder: The folder of the index.
+        geometry: How many slots and units a file has.
+        log_start: Where the log begins; entries of what was before do not count.
+        start: Where the part begins.
+    """
+
+    def __init__(
+        self, disk: Disk, folder: str, geometry: IndexGeometry, log_start: int, start: int
+    ) -> None:
+        files = _files(disk, folder, geometry, [])
+        at = None if start <= log_start else _entry_at(files, start)
+        self._cursor = _Cursor(files, log_start, at)
+        self._first = self._cursor.place()
+        self._last: tuple[int, list[int]] = (-1, [])
+        self._agrees = True
+
+    def take(self, found: RecordBatch) -> None:
+        """Compare records that follow each other in the log."""
+        row, hashes = batch_hashes(found, 0)
+        if not self._agrees or not len(row):
+            return
+        keys = hashes, found.physical_offset[row], found.stored_at_ms[row]
+        self._agrees = self._cursor.passes(*(numbers.tolist() for numbers in keys))
+        self._last = int(found.physical_offset[row[-1]]), hashes[row == row[-1]].tolist()
+
+    def run(self) -> IndexRun | None:
+        """Return the entries, None if something is not as it should be."""
+        return IndexRun(self._first, self._cursor.place(), *self._last) if self._agrees else None
+
+
+def _files(
+    disk: Disk, folder: str, geometry: IndexGeometry, findings: list[Finding]
+) -> list[_IndexFile]:
+    """Return the files of an index; add those that have a wrong length to `findings`."""
+    files = []
+    for name in disk.list(folder):
+        path = f"{folder}/{name}"
+        if not (name.isascii() and name.isdigit()) or disk.is_folder(path):
+            continue
+        size, expected = disk.size(path), geometry.file_bytes
+        if size != expected:
+            findings.append(
+                Finding(Rule.FILE_SIZE, path, size, f"{expected} bytes", f"{size} bytes")
+            )
+        else:
+            files.append(_IndexFile(disk, path, geometry))
+    return files
+
+
+def _entry_at(files: Sequence[_IndexFile], start: int) -> EntryPlace:
+    """Return where the entries of records at a place or behind it begin."""
+    for number, file in enumerate(files):
+        if file.count > 1 and file.header.end_offset >= start:
+            return EntryPlace(number, file.first_from(start))
+    return EntryPlace(len(files), 1)
+
+
+def index_files(
+    disk: Disk, folder: str, geometry: IndexGeometry, findings: list[Finding]
+) -> list[str]:
+    """Return the paths of all files of an index, each to be checked by `check_index_file`.
+
+    Args:
+        disk: Where the store lies.
+        folder: The folder of the index.
+        geometry: How many slots and units a file has.
+        findings: Gets what is wrong with lengths of files.
+    """
+    return [file.path for file in _files(disk, folder, geometry, findings)]
+
+
+def check_index_file(
+    disk: Disk, path: str, geometry: IndexGeometry, *, is_open: bool
+) -> Iterator[Finding]:
+    """Give what does not agree inside of one file; `is_open` says that the store may be."""
+    file = _IndexFile(disk, path, geometry)
+    yield from file.check(with_slots=file.is_full or not is_open)
+
+
 class IndexCheck:
     """Compares the log's records with the index of a store.
 
@@ -212,6 +371,8 @@ class IndexCheck:
         geometry: How many slots and units a file has.
         log: The walk over the log, which is going on.
         is_off: The store keeps no index; then no key is missed while there is no file.
+        before: What agrees before the place where the walk begins, files in themselves too; None
+            to check everything.
     """
 
     def __init__(
@@ -222,6 +383,7 @@ class IndexCheck:
         log: CheckedLog,
         *,
         is_off: bool,
+        before: IndexRun | None = None,
     ) -> None:
         self._disk = disk
         self._folder = folder
@@ -233,20 +395,20 @@ class IndexCheck:
         self._strays: list[list[_Unit]] = []
         self._missing: list[list[int]] = []
         self._is_missing = False
+        self._before = before
         self._last: tuple[int, set[int]] = (-1, set())
+        if before is not None:
+            self._last = before.last, set(before.last_hashes)
 
     def start(self) -> Iterator[Finding]:
         """Take up the files; report what is wrong inside them."""
-        for name in self._disk.list(self._folder):
-            path = f"{self._folder}/{name}"
-            if not (name.isascii() and name.isdigit()) or self._disk.is_folder(path):
-                continue
-            size, expected = self._disk.size(path), self._geometry.file_bytes
-            if size != expected:
-                yield Finding(Rule.FILE_SIZE, path, size, f"{expected} bytes", f"{size} bytes")
-                continue
-            file = _IndexFile(self._disk, path, self._geometry)
-            self._files.append(file)
+        findings: list[Finding] = []
+        self._files = _files(self._disk, self._folder, self._geometry, findings)
+        if self._before is not None:
+            self._cursor = _Cursor(self._files, self._log.first, self._before.next)
+            return
+        yield from findings
+        for file in self._files:
             yield from file.check(with_slots=file.is_full or not self._log.is_open)
         self._cursor = _Cursor(self._files, self._log.first)
 

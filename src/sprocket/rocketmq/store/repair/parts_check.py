@@ -12,6 +12,11 @@ life. A part that met with such things, or did not begin where the one before it
 again with what is known then. So in the end the same is found as by a check of the whole; a sound
 log is read once.
 
+The key index is compared on the way, if it is asked for: each part looks for where its entries
+begin, and compares them with its records. Where these agree, and the entries of the parts follow
+each other, nothing is wrong. From the first part on where they do not, or where the log is damaged,
+one walk goes on to the end (`check_in_one_walk`).
+
 Invariants
 
 1. A part that is checked depends on the store and its `CheckedPart` alone.
@@ -22,22 +27,26 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sprocket.base.disk import Disk, Segment
 from sprocket.base.errors import DiskFailed, FileMissing, ForeignStore
 from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import ScanStop
-from sprocket.rocketmq.geometry import Geometry
+from sprocket.rocketmq.geometry import Geometry, IndexGeometry
 from sprocket.rocketmq.model.offsets import ANYWHERE
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store.agreement import (
     BatchCheck,
     Breaks,
+    EntryPlace,
     Finding,
     IndexCheck,
+    IndexRun,
+    IndexRunCheck,
     LogCheck,
     Moment,
     QueueCheck,
@@ -45,6 +54,8 @@ from sprocket.rocketmq.store.agreement import (
     UnitRun,
     Units,
     WalkedBefore,
+    check_index_file,
+    index_files,
     log_segments,
 )
 from sprocket.rocketmq.store.layout import StoreLayout
@@ -63,6 +74,7 @@ class CheckedPart(Struct, frozen=True):
     start: int
     until: int
     before: WalkedBefore | None = None
+    with_index: bool = False
 
 
 class QueueRuns(Struct, array_like=True):
@@ -94,6 +106,7 @@ class PartReport(Struct, kw_only=True):
         findings: What is wrong with log and units.
         left_out: Findings that were too many to be told.
         unread: A queue could not be read: no unit was looked at from there on.
+        index: The entries of its records, if they are as they should be.
     """
 
     start: int
@@ -112,6 +125,7 @@ class PartReport(Struct, kw_only=True):
     findings: list[Finding]
     left_out: int = 0
     unread: Finding | None = None
+    index: IndexRun | None = None
 
     @property
     def wrong_checksums(self) -> int:
@@ -145,7 +159,11 @@ def check_part(
         before=part.before,
     )
     with closing(log), closing(check.StoredQueues(disk, layout, settled.queue)) as stored:
-        walk = _PartWalk(log, part, disk, layout, stored)
+        index = None
+        if part.with_index:
+            log_start = segments[0].start if segments else 0
+            index = IndexRunCheck(disk, layout.index, settled.index, log_start, part.start)
+        walk = _PartWalk(log, part, disk, layout, stored, index)
         return walk.report()
 
 
@@ -159,8 +177,10 @@ class _PartWalk:
         disk: Disk,
         layout: StoreLayout,
         stored: check.StoredQueues,
+        index: IndexRunCheck | None,
     ) -> None:
         self._log = log
+        self._index = index
         self._part = part
         self._stored = stored
         self._batch_topics = frozenset(disk.list(layout.batch_queues))
@@ -186,6 +206,8 @@ class _PartWalk:
             records += len(found)
             size += int(found.size.sum())
             self._check_units(found)
+            if self._index is not None:
+                self._index.take(found)
         findings = log.findings + self._findings
         known = {} if self._part.before is None else self._part.before.next_offsets
         changed = {
@@ -211,6 +233,7 @@ class _PartWalk:
             findings=findings[:FINDINGS_MAX],
             left_out=max(len(findings) - FINDINGS_MAX, 0),
             unread=self._unread,
+            index=None if self._index is None else self._index.run(),
         )
 
     def _check_units(self, found: RecordBatch) -> None:
@@ -254,12 +277,20 @@ class PartsCheck:
         disk: Where the store lies.
         folder: Its folder.
         geometry: Sizes of its files; None takes those it was made with.
+        with_index: Compare the key index, too.
 
     Attributes:
         segments: The files of the log.
     """
 
-    def __init__(self, disk: Disk, folder: str, geometry: Geometry | None = None) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        folder: str,
+        geometry: Geometry | None = None,
+        *,
+        with_index: bool = False,
+    ) -> None:
         """Look at the files of the log.
 
         Raises:
@@ -268,6 +299,7 @@ class PartsCheck:
         """
         self._disk = disk
         self._folder = folder
+        self._with_index = with_index
         self._layout = StoreLayout(folder)
         if not disk.is_folder(self._layout.commitlog):
             missing = f"{self._layout.commitlog} is missing"
@@ -300,7 +332,9 @@ class PartsCheck:
         inside = {place for place in places if self._is_inside(place)}
         starts = sorted({*files, *inside})
         bounds = pairwise([*starts, ANYWHERE])
-        self._parts = [CheckedPart(start, until) for start, until in bounds]
+        self._parts = [
+            CheckedPart(start, until, with_index=self._with_index) for start, until in bounds
+        ]
 
     def _is_inside(self, place: int) -> bool:
         """Say whether a place lies in a file that is there."""
@@ -317,10 +351,10 @@ class PartsCheck:
                 continue  # the part before reaches over it
             told = self._told.get(number)
             if told is None:
-                wanted[number] = CheckedPart(at, part.until)
+                wanted[number] = replace(part, start=at)
                 at = part.until
                 continue
-            exact = CheckedPart(at, part.until, before)
+            exact = replace(part, start=at, before=before)
             if not _is_settled(self._asked[number], told, exact):
                 wanted[number] = exact
             if told.end < part.until:
@@ -344,6 +378,35 @@ class PartsCheck:
             if at < part.until:
                 break
         return reports
+
+    def index_files(self, findings: list[Finding]) -> list["CheckedIndexFile"]:
+        """Return the files of the index; `findings` gets what is wrong with their lengths."""
+        geometry, is_open = self._geometry.index, check.is_open(self._disk, self._folder)
+        paths = index_files(self._disk, self._layout.index, geometry, findings)
+        return [CheckedIndexFile(path, geometry, is_open) for path in paths]
+
+    def index_rest(self) -> "IndexRest | None":
+        """Return from where on one walk is to compare the index, None if there is no need.
+
+        Ask for it when no part is wanted.
+        """
+        files = self.index_files([])
+        note = check.clean_note(self._disk, self._layout)
+        if not files and note is not None and note.index_end < 0:
+            return None
+        before, agreed = WalkedBefore(), None
+        for report in self.reports():
+            run = report.index
+            joins = run is not None and (agreed is None or agreed.next == run.first)
+            if not joins or report.damage or report.misplaced:
+                return IndexRest(report.start, before, agreed)
+            assert run is not None
+            last = agreed if agreed is not None and run.last < 0 else run
+            agreed = IndexRun(run.first, run.next, last.last, last.last_hashes)
+            before = _after(before, report)
+        if agreed is not None and agreed.next.file < len(files):
+            return IndexRest(self.reports()[-1].end, before, agreed)
+        return None
 
     def findings(self) -> Iterator[Finding]:
         """Give all that is wrong with log, queues, checkpoint and tables.
@@ -464,8 +527,39 @@ class _JoinedLog:
         return self._breaks.is_broken(start, end)
 
 
+class CheckedIndexFile(Struct, frozen=True):
+    """A file of the index that is to be checked in itself; see `check_index_file`."""
+
+    path: str
+    geometry: IndexGeometry
+    is_open: bool
+
+    def check(self, disk: Disk) -> list[Finding]:
+        """Return what does not agree in it, or that it cannot be read."""
+        try:
+            found = check_index_file(disk, self.path, self.geometry, is_open=self.is_open)
+            return list(islice(found, FINDINGS_MAX))
+        except FileMissing:
+            raise
+        except DiskFailed as error:
+            return [check.unread(error.path, error)]
+
+
+class IndexRest(Struct, frozen=True):
+    """What one walk is to compare of the index: from where, and what is known before that."""
+
+    start: int
+    before: WalkedBefore
+    agreed: IndexRun | None
+
+
 def check_in_one_walk(
-    disk: Disk, folder: str, geometry: Geometry | None = None, *, index: bool = True
+    disk: Disk,
+    folder: str,
+    geometry: Geometry | None = None,
+    *,
+    has_batches: bool = True,
+    index: IndexRest | None = None,
 ) -> list[Finding]:
     """Check what can only be held against the log in its order: batch queues, and the index.
 
@@ -473,24 +567,34 @@ def check_in_one_walk(
         disk: Where the store lies.
         folder: Its folder.
         geometry: Sizes of its files; None takes those it was made with.
-        index: Whether to check the index.
+        has_batches: Whether to check batch queues.
+        index: What to check of the index; files in themselves are not.
 
     Raises:
         ForeignStore: The folder holds no store, or one whose geometry cannot be told.
         DiskFailed: A folder or a file of the log cannot be looked into.
-    Cost: the log is read once, with all checksums, and the index once.
+    Cost: what is asked for of the log is read once, with all checksums, and so is the index.
     """
     layout = StoreLayout(folder)
     settled = geometries.settle(disk, layout, geometry)
     segments, _wrong = log_segments(disk, layout.commitlog, settled.log.segment_bytes)
-    log = LogCheck(segments, is_open=check.is_open(disk, folder))
+    is_open = check.is_open(disk, folder)
+    if has_batches or index is None or index.agreed is None:
+        log = LogCheck(segments, is_open=is_open)
+    else:
+        log = LogCheck(segments, is_open=is_open, start=index.start, before=index.before)
     note = check.clean_note(disk, layout)
     is_off = note is not None and note.index_end < 0
-    parts: list[BatchCheck | IndexCheck] = [
-        BatchCheck(disk, layout.batch_queues, settled.queue, log)
-    ]
-    if index:
-        parts.append(IndexCheck(disk, layout.index, settled.index, log, is_off=is_off))
+    parts: list[BatchCheck | IndexCheck] = []
+    if has_batches:
+        parts.append(BatchCheck(disk, layout.batch_queues, settled.queue, log))
+    if index is not None:
+        agreed = IndexRun(EntryPlace(0, 1), EntryPlace(0, 1), -1, [])
+        if index.agreed is not None and not has_batches:
+            agreed = index.agreed
+        parts.append(
+            IndexCheck(disk, layout.index, settled.index, log, is_off=is_off, before=agreed)
+        )
     findings: list[Finding] = []
     failed: set[object] = set()
 

@@ -23,7 +23,7 @@ def in_parts(
     disk: Disk, root: str, places: Iterable[int], geometry: Geometry | None = None
 ) -> tuple[list[Finding], PartsCheck]:
     """Check a store whose log is cut at some places."""
-    parts = PartsCheck(disk, root, geometry)
+    parts = PartsCheck(disk, root, geometry, with_index=True)
     parts.cut(places)
     for _ in range(100):
         wanted = parts.wanted()
@@ -32,7 +32,15 @@ def in_parts(
         for number, part in wanted.items():
             parts.take(number, part, parts_check.check_part(disk, root, part, geometry))
     found = list(parts.findings())
-    return found + parts_check.check_in_one_walk(disk, root, geometry), parts
+    for file in parts.index_files(found):
+        found += file.check(disk)
+    rest = parts.index_rest()
+    if rest is not None or parts.has_batch_queues:
+        has_batches = parts.has_batch_queues
+        found += parts_check.check_in_one_walk(
+            disk, root, geometry, has_batches=has_batches, index=rest
+        )
+    return found, parts
 
 
 def told(findings: Iterable[Finding]) -> list[str]:
@@ -87,9 +95,10 @@ def test_damage_is_found_in_parts_as_in_the_whole(name: str) -> None:
     """More and more bytes are changed, here and there, and the log is cut at other places."""
     recorded, draw = Recorded(name), random.Random(5)
     disk = recorded.in_memory()
-    files = [path for path in disk.contents() if "/commitlog/" in path or "queue/" in path]
+    kinds = ("/commitlog/", "queue/", "/index/")
+    files = [path for path in disk.contents() if any(kind in path for kind in kinds)]
     places = [line["phys"] for line in recorded.records]
-    for _ in range(30):
+    for _ in range(12):
         file = disk.open(draw.choice(files), write=True)
         position = draw.randrange(file.data_end() or 1)
         (byte,) = file.read(position, 1)
@@ -97,6 +106,21 @@ def test_damage_is_found_in_parts_as_in_the_whole(name: str) -> None:
         cuts = draw.sample(places, 5) + [draw.randrange(places[-1]) for _ in range(2)]
         found, _parts = in_parts(disk, ROOT, cuts, recorded.geometry)
         assert told(check(disk, ROOT, recorded.geometry)) == told(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_a_sound_index_needs_no_further_walk(name: str) -> None:
+    """The entries of each part follow those of the one before, in whichever file they are."""
+    recorded, draw = Recorded(name), random.Random(name)
+    disk = recorded.in_memory()
+    if recorded.is_rocksdb or not disk.exists(StoreLayout(ROOT).commitlog):
+        pytest.skip("nothing in memory reads a RocksDB")
+    if list(check(disk, ROOT, recorded.geometry)) or disk.exists(StoreLayout(ROOT).abort):
+        pytest.skip("its end is not as a stop leaves it")
+    places = [line["phys"] for line in recorded.records]
+    _, parts = in_parts(disk, ROOT, draw.sample(places, 5), recorded.geometry)
+    assert parts.index_rest() is None
 
 
 def test_a_sound_log_is_read_once_and_counted() -> None:
