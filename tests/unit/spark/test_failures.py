@@ -21,6 +21,12 @@ Traceback (most recent call last):
             "store/0: at 120: broken",
         ),
         (
+            WORKER.format(last="sprocket.base.errors.SettingsError: unknown option 'x'")
+            + "During handling of the above exception, another exception occurred:\n"
+            + WORKER.format(last="UnboundLocalError: cannot access local variable 'reader'"),
+            "unknown option 'x'",
+        ),
+        (
             WORKER.format(last="ZeroDivisionError: division by zero"),
             "ZeroDivisionError: division by zero",
         ),

@@ -37,6 +37,19 @@ def test_any_slice_size_gives_the_same(tmp_path: Path, slice_bytes: int) -> None
     assert all(piece.stop is None for piece in pieces[:-1])
 
 
+def test_slices_are_bounded(tmp_path: Path) -> None:
+    """None has more bytes than are read at once, but for one record that is longer than that."""
+    body = bytes(10_000)
+    data = encoded(3, body=body) + encoded(1, base=3 * 10_116, body=bytes(50_000), first=3)
+    path = tmp_path / "log"
+    path.write_bytes(data + encoded(5, base=len(data), body=body, first=4))
+    file = RealDisk().open(str(path))
+    pieces = list(slices(file, 0, 0, file.size(), 25_000))
+    sizes = [(len(piece.records), piece.end - piece.start) for piece in pieces]
+    assert [count for count, _ in sizes] == [2, 1, 1, 2, 2, 1]
+    assert all(size <= 25_000 or count == 1 for count, size in sizes)
+
+
 @pytest.mark.parametrize(
     ("after", "stop", "why"),
     [
