@@ -589,6 +589,10 @@ def _arguments(members: Mapping[str, object]) -> FieldTable:
 
 def _operator_policy(vhost: str, name: str, value: Mapping[str, object]) -> Policy:
     try:
+        definition = value.get("definition")
+        if isinstance(definition, list):  # as `rabbitmqctl` writes it; the HTTP API does not
+            definition = dict(msgspec.convert(definition, list[tuple[str, object]]))
+            value = {**value, "definition": definition}
         shape = msgspec.convert({**value, "name": name}, PolicyDefinition)
     except msgspec.ValidationError as error:
         raise precondition_failed(f"operator policy '{name}': {error}") from error

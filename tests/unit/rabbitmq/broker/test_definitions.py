@@ -170,6 +170,21 @@ def test_internal_exchanges_are_not_lost() -> None:
     assert written(declarations)["exchanges"] == [exchange]
 
 
+def test_operator_policies_as_rabbitmqctl_writes_them() -> None:
+    """Their definitions are lists of pairs, while RabbitMQ's HTTP API writes objects."""
+    value = {
+        "apply-to": "queues",
+        "definition": [["expires", 9000], ["max-length", 7]],
+        "pattern": "^x",
+        "priority": 3,
+    }
+    one = {"component": "operator_policy", "name": "o", "vhost": "/"}
+    declarations = Declarations()
+    take(declarations, {"vhosts": [{"name": "/"}], "parameters": [{**one, "value": value}]})
+    (found,) = written(declarations)["parameters"]
+    assert found == {**one, "value": {**value, "definition": {"expires": 9000, "max-length": 7}}}
+
+
 def test_policies_reach_queues_that_are_there() -> None:
     """Before new queues are declared."""
     declarations = Declarations()
@@ -227,6 +242,15 @@ QUEUE_OF_V = {"vhost": "v", "name": "q", "durable": True, "auto_delete": False, 
                 ]
             },
             "operator policy 'q': Object missing required field `pattern`",
+        ),
+        (
+            {
+                "parameters": [
+                    {"vhost": "/", "component": "operator_policy", "name": "q"}
+                    | {"value": {"pattern": "", "definition": [["max-length"]]}}
+                ]
+            },
+            "operator policy 'q': Expected `array` of length 2, got 1 - at `$[0]`",
         ),
         (
             {
