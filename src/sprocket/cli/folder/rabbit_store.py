@@ -3,9 +3,10 @@
 Only `recover` changes the folder. What cannot be read is told at the end, the rest is shown.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,7 +18,13 @@ from sprocket.cli.folder.repair import AsJson
 from sprocket.cli.terminal import output, tables
 
 if TYPE_CHECKING:
-    from sprocket.rabbitmq.store.reading import FoundMessage, FoundQueue, VhostReader
+    from sprocket.rabbitmq.model.message import BasicMessage
+    from sprocket.rabbitmq.store.reading import (
+        FoundDelayed,
+        FoundMessage,
+        FoundQueue,
+        VhostReader,
+    )
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -29,6 +36,9 @@ FOLDER_HELP = "Folder of a virtual host, of all of them, or of the node's data."
 Folder = Annotated[str, typer.Argument(metavar="DIR", help=FOLDER_HELP)]
 Vhost = Annotated[str | None, typer.Option(help="Only this virtual host.")]
 Queue = Annotated[str | None, typer.Option(help="Only this queue.")]
+Exchange = Annotated[
+    str | None, typer.Option(help="Only what this x-delayed-message exchange keeps.")
+]
 
 FAULTS_SHOWN_MAX = 20
 
@@ -104,17 +114,69 @@ def tell_faults(readers: "Sequence[VhostReader]", unreadable: Sequence[str] = ()
 
 @app.command("ls")
 def list_queues(
-    folder: Folder, vhost: Vhost = None, queue: Queue = None, as_json: AsJson = False
+    folder: Folder,
+    vhost: Vhost = None,
+    queue: Queue = None,
+    exchange: Exchange = None,
+    as_json: AsJson = False,
 ) -> None:
-    """List the queues: how many messages, how many of them were delivered, how large they are."""
+    """List the queues: how many messages, how many of them were delivered, how large they are.
+
+    Below them the exchanges that keep messages until they are due.
+    """
     with opened(folder, vhost) as readers:
-        rows = (_queue_row(*found) for found in queues_named(readers, queue))
+        rows = []
+        if exchange is None:
+            rows = [_queue_row(*found) for found in queues_named(readers, queue)]
+        kept = _exchange_rows(readers, exchange) if queue is None else []
         if as_json:
-            for row in rows:
+            for row in (*rows, *kept):
                 output.write_json(row)
         else:
-            tables.write_table("", list(rows), spare=("embedded", "acknowledged", "transient"))
+            if rows or not kept:
+                tables.write_table("", rows, spare=("embedded", "acknowledged", "transient"))
+            if kept:
+                tables.write_table("delayed", kept)
         tell_faults(readers)
+
+
+def _exchange_rows(readers: "Sequence[VhostReader]", name: str | None) -> list[dict[str, Any]]:
+    """Return what each exchange keeps."""
+    from sprocket.cli.terminal import basic_message
+
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for reader, found in _delayed_named(readers, name):
+        row = rows.setdefault(
+            (reader.name, found.exchange),
+            {
+                "vhost": basic_message.text(reader.name),
+                "exchange": basic_message.text(found.exchange),
+                "delayed": 0,
+                "body_bytes": 0,
+                "next_due_at_us": found.due_at_us,
+            },
+        )
+        row["delayed"] += 1
+        row["body_bytes"] += found.message.body_size if found.message else 0
+    return [rows[key] for key in sorted(rows)]
+
+
+def _delayed_named(
+    readers: "Sequence[VhostReader]", name: str | None
+) -> "Iterator[tuple[VhostReader, FoundDelayed]]":
+    """Give what an exchange, or each, keeps, in the order in which it is due.
+
+    Raises:
+        QueueMissing: No exchange of that name keeps anything.
+    """
+    names = set()
+    for reader in readers:
+        for found in reader.delayed():
+            names.add(found.exchange)
+            if name in (None, found.exchange):
+                yield reader, found
+    if name is not None and name not in names:
+        raise QueueMissing(f"no exchange {name!r} keeps a message{hint(name, names)}")
 
 
 def _queue_row(reader: "VhostReader", queue: "FoundQueue") -> dict[str, Any]:
@@ -144,15 +206,33 @@ def get_message(
     priority: Annotated[
         int | None, typer.Option(min=0, max=255, help="Of a queue with priorities: which one.")
     ] = None,
+    exchange: Exchange = None,
+    number: Annotated[int | None, typer.Option(min=1, help="Its number in the exchange.")] = None,
     vhost: Vhost = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show one message, by queue and number; also one that has left the queue."""
-    from sprocket.cli.terminal import basic_message
+    """Show one message, by queue and number; also one that has left the queue.
 
+    One that an exchange keeps until it is due is named by --exchange and --number.
+    """
     with opened(folder, vhost) as readers:
+        if exchange is not None and number is not None:
+            kept = [
+                (reader, one)
+                for reader, one in _delayed_named(readers, exchange)
+                if one.number == number
+            ]
+            if not kept:
+                raise QueueMissing(f"exchange {exchange!r} has no message {number}")
+            if len(kept) > 1:
+                raise SettingsError(f"{number} is a message of several virtual hosts: say --vhost")
+            _show(delayed_json(*kept[0]), kept[0][1].message, as_json=as_json)
+            tell_faults(readers, _unreadable_delayed(kept))
+            return
         if queue is None or seq_id is None:
-            raise SettingsError("say which message: --queue and --seq-id")
+            raise SettingsError(
+                "say which message: --queue and --seq-id, or --exchange and --number"
+            )
         found = [
             message
             for reader, one in queues_named(readers, queue)
@@ -164,21 +244,27 @@ def get_message(
         if len(found) > 1:
             which = ", ".join(_place(message) for message in found)
             raise SettingsError(f"{seq_id} is a message of {which}: say --vhost and --priority")
-        if as_json:
-            output.write_json(message_json(found[0]))
-        else:
-            shown = {
-                name: value if isinstance(value, bool | list) else str(value)
-                for name, value in message_json(found[0]).items()
-                if value is not None and name not in ("body_hex", "properties")
-            }
-            message = found[0].message
-            if message is not None:
-                for name, value in basic_message.as_json(message).get("properties", {}).items():
-                    shown[f"property {name}"] = str(value)
-                shown["body"] = basic_message.body_text(message)
-            tables.write_fields("", shown)
+        _show(message_json(found[0]), found[0].message, as_json=as_json)
         tell_faults(readers, _unreadable(found))
+
+
+def _show(told: dict[str, Any], message: "BasicMessage | None", *, as_json: bool) -> None:
+    """Write one message."""
+    from sprocket.cli.terminal import basic_message
+
+    if as_json:
+        output.write_json(told)
+        return
+    shown = {
+        name: value if isinstance(value, bool | list) else str(value)
+        for name, value in told.items()
+        if value is not None and name not in ("body_hex", "properties")
+    }
+    if message is not None:
+        for name, value in basic_message.as_json(message).get("properties", {}).items():
+            shown[f"property {name}"] = str(value)
+        shown["body"] = basic_message.body_text(message)
+    tables.write_fields("", shown)
 
 
 @app.command("dump")
@@ -190,18 +276,22 @@ def dump(
         bool,
         typer.Option("--all", help="Also acknowledged and transient messages, as far as left."),
     ] = False,
+    exchange: Exchange = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Most messages to show.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the messages of each queue, in the order in which they will be delivered."""
+    """Write the messages of each queue, in the order in which they will be delivered.
+
+    Then those that exchanges keep, in the order in which they are due.
+    """
     from sprocket.cli.terminal import basic_message
 
     with opened(folder, vhost) as readers:
         unreadable: list[str] = []
         written = 0
-        if not as_json:
+        if not as_json and exchange is None:
             output.write_line("\t".join(_HEADS))
-        for reader, one in queues_named(readers, queue):
+        for reader, one in queues_named(readers, queue) if exchange is None else ():
             for found in reader.messages(one, with_gone=with_gone):
                 unreadable += _unreadable([found])
                 if as_json:
@@ -222,7 +312,63 @@ def dump(
                     break
             if written == limit:
                 break
+        if queue is None and written != limit:
+            left = None if limit is None else limit - written
+            kept = islice(_delayed_named(readers, exchange), left)
+            unreadable += _dump_delayed(kept, as_json=as_json)
         tell_faults(readers, unreadable)
+
+
+def _dump_delayed(
+    kept: "Iterable[tuple[VhostReader, FoundDelayed]]", *, as_json: bool
+) -> list[str]:
+    """Write messages that exchanges keep; return a sentence for each that cannot be read."""
+    from sprocket.cli.terminal import basic_message
+
+    unreadable: list[str] = []
+    has_head = as_json
+    for reader, one in kept:
+        unreadable += _unreadable_delayed([(reader, one)])
+        told = delayed_json(reader, one)
+        if as_json:
+            output.write_json(told)
+            continue
+        if not has_head:
+            output.write_line("\t".join(_DELAYED_HEADS))
+            has_head = True
+        body = "" if one.message is None else basic_message.body_text(one.message)
+        cells = [told.get(name, "") for name in _DELAYED_NAMES]
+        output.write_line("\t".join([*map(str, cells), body]))
+    return unreadable
+
+
+_DELAYED_NAMES = ("vhost", "delayed_by", "number", "due_at_us", "body_len", "routing_key")
+_DELAYED_HEADS = ("vhost", "delayed by", "number", "due at us", "body bytes", "routing key", "body")
+
+
+def delayed_json(reader: "VhostReader", found: "FoundDelayed") -> dict[str, Any]:
+    """Return a message that an exchange keeps, as `dump --json` writes it."""
+    from sprocket.cli.terminal import basic_message
+
+    told: dict[str, Any] = {
+        "vhost": basic_message.text(reader.name),
+        "delayed_by": basic_message.text(found.exchange),
+        "number": found.number,
+        "due_at_us": found.due_at_us,
+        "state": "delayed",
+    }
+    if found.message is None:
+        return {**told, "error": found.fault}
+    return {**told, **basic_message.as_json(found.message)}
+
+
+def _unreadable_delayed(kept: "Sequence[tuple[VhostReader, FoundDelayed]]") -> list[str]:
+    return [
+        f"{reader.layout.delayed.root}: message {one.number} of exchange {one.exchange!r}: "
+        f"{one.fault}"
+        for reader, one in kept
+        if one.message is None
+    ]
 
 
 _HEADS = ("vhost", "queue", "priority", "seq id", "state", "body bytes", "routing key", "body")

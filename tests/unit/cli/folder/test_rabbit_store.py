@@ -6,12 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.rabbit_vhosts import message as vhost_message
 from tests.recorded_rabbitmq import CASES, RecordedVhosts
 from typer.testing import CliRunner, Result
 
-from sprocket.base.disk import RealDisk
+from sprocket.base.disk import RealDisk, steps
 from sprocket.cli.main import app
 from sprocket.cli.terminal import output
+from sprocket.rabbitmq.settings import VhostGeometry, VhostStoreSettings
+from sprocket.rabbitmq.store.layout import vhost_folder
+from sprocket.rabbitmq.store.vhost import VhostPlace, VhostStore
 
 ORDERS = "628WB79CIFDYO9LJI6DKMI09L/queues/F0LI8Q2L5NQQX8KRJAO1AHU7J"
 
@@ -295,3 +299,83 @@ def test_recover_is_refused_while_somebody_has_the_folder_open(tmp_path: Path) -
         assert run("recover", folder, "--dry-run").exit_code == 0
     finally:
         lock.release()
+
+
+def delaying(folder: Path) -> None:
+    """Leave a folder in which two exchanges keep messages, in a file and in the log."""
+    place = VhostPlace(RealDisk(), str(folder / vhost_folder("/")), "/")
+    store = VhostStore.open(place, VhostStoreSettings(), VhostGeometry())
+    kept = store.delayed
+    kept.note_clock(1000, 1)
+    for number in (5, 1, 3):
+        kept.add("x", vhost_message(number), number * 1_000_000, 1)
+    kept.add("gone", vhost_message(9), 2_000_000, 1)
+    steps.run(kept.flush_steps())
+    kept.drop("gone", 1)
+    assert len(steps.run(kept.take_steps(1_000_000, 10))) == 1
+    kept.done(1_000_000)
+    kept.add("y", vhost_message(4), 4_000_000, 2_000_000)
+    store.log.commit()
+    store.close()
+
+
+DUE = [("x", 3_000_000 - 1000, 3), ("y", 4_000_000 - 1000, 4), ("x", 5_000_000 - 1000, 5)]
+"""Exchange, due time by the wall clock, and what is in the body."""
+
+
+def due(folder: Path, *options: str) -> list[tuple[str, int, int]]:
+    """Return what `dump` writes of what exchanges keep."""
+    return [
+        (row["delayed_by"], row["due_at_us"], int(bytes.fromhex(row["body_hex"]).split()[1]))
+        for row in lines(run("dump", folder, "--json", *options))
+        if row["state"] == "delayed"
+    ]
+
+
+def test_what_exchanges_keep_is_listed_dumped_and_shown(tmp_path: Path) -> None:
+    """In the order in which it is due; not what was routed, or went with its exchange."""
+    delaying(tmp_path)
+    assert due(tmp_path) == DUE
+    assert due(tmp_path, "--exchange", "y") == DUE[1:2]
+    assert due(tmp_path, "--limit", "2") == DUE[:2]
+    rows = lines(run("ls", tmp_path, "--json"))
+    assert [(row["exchange"], row["delayed"], row["next_due_at_us"]) for row in rows] == [
+        ("x", 2, 2_999_000),
+        ("y", 1, 3_999_000),
+    ]
+    (number,) = (row["number"] for row in lines(run("dump", tmp_path, "--exchange", "y", "--json")))
+    (shown,) = lines(run("get", tmp_path, "--exchange", "y", "--number", str(number), "--json"))
+    assert (shown["delayed_by"], shown["routing_key"], shown["due_at_us"]) == ("y", "q", 3_999_000)
+    assert "body 4" in run("get", tmp_path, "--exchange", "y", "--number", str(number)).stdout
+    assert "body 4" in run("dump", tmp_path).stdout
+    assert "no exchange 'z' keeps a message" in refused("dump", tmp_path, "--exchange", "z")
+    assert "has no message 99" in refused("get", tmp_path, "--exchange", "y", "--number", "99")
+
+
+def test_what_exchanges_keep_is_salvaged(tmp_path: Path) -> None:
+    """And is due at the same time in the new folder, which breaks no rule."""
+    delaying(tmp_path / "old")
+    (done,) = lines(run("salvage", tmp_path / "old", tmp_path / "new", "--json"))
+    assert done["delayed"] == len(DUE)
+    assert due(tmp_path / "new") == DUE
+    assert run("check", tmp_path / "new").exit_code == 0
+    place = VhostPlace(RealDisk(), str(tmp_path / "new" / vhost_folder("/")), "/")
+    store = VhostStore.open(place, VhostStoreSettings(), VhostGeometry())
+    assert (store.delayed.counts, store.report.damage) == ({"x": 2, "y": 1}, [])
+    assert len(steps.run(store.delayed.take_steps(6_000_000, 10))) == len(DUE)
+    store.close()
+
+
+def test_what_exchanges_keep_and_cannot_be_read_is_told(tmp_path: Path) -> None:
+    """The rest is shown, and salvaged."""
+    delaying(tmp_path / "old")
+    (path,) = (tmp_path / "old").rglob("*.run")
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1
+    path.write_bytes(data)
+    result = run("dump", tmp_path / "old", "--json")
+    assert result.exit_code == 1
+    assert "messages cannot be read" in result.stderr
+    assert len(result.stdout.splitlines()) == 1
+    result = run("salvage", tmp_path / "old", tmp_path / "new")
+    assert "messages cannot be read" in result.stdout

@@ -2,6 +2,7 @@
 
 `DelayedStore` is it while we run, `recover` brings what a crash left in the log into files,
 `open_clean` takes what a clean stop left, `look` changes nothing. Runs are sorted files.
+`WaitingMessages` shows what is in a folder that nobody has open.
 """
 
 from sprocket.rabbitmq.store.delayed.delayed_store import DelayedMessage, DelayedStore
@@ -13,11 +14,13 @@ from sprocket.rabbitmq.store.delayed.opening import (
     recover,
 )
 from sprocket.rabbitmq.store.delayed.runs import check_run
+from sprocket.rabbitmq.store.delayed.waiting import WaitingMessages
 
 __all__ = [
     "DelayedContents",
     "DelayedMessage",
     "DelayedStore",
+    "WaitingMessages",
     "check",
     "check_run",
     "look",

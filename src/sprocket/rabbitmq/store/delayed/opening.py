@@ -58,7 +58,7 @@ class DelayedContents:
 
 
 @dataclass(slots=True)
-class _Replay:
+class Replay:
     """What the manifest and the log say together."""
 
     manifest: DelayedManifest
@@ -191,8 +191,15 @@ def check(disk: Disk, layout: DelayedLayout) -> list[str]:
     return faults
 
 
-def _replayed(found: DelayedContents, records: Iterable[bytes]) -> tuple[_Replay, list[str]]:
-    replay, damage = _Replay(found.manifest, found.basis, {}), [*found.damage]
+def replayed(
+    disk: Disk, layout: DelayedLayout, records: Iterable[bytes]
+) -> tuple[Replay, list[str]]:
+    """Return what manifest and log say together, and what is wrong; nothing is changed."""
+    return _replayed(_read(disk, layout)[0], records)
+
+
+def _replayed(found: DelayedContents, records: Iterable[bytes]) -> tuple[Replay, list[str]]:
+    replay, damage = Replay(found.manifest, found.basis, {}), [*found.damage]
     try:
         replay.take(records)
     except CorruptRecord as error:

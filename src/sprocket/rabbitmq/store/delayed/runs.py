@@ -365,17 +365,28 @@ def _entries(file: File, known: RunFile, faults: list[str]) -> Iterator[DelayedE
         found = loaded.following
 
 
-def entries_of(disk: Disk, path: str, faults: list[str]) -> Iterable[DelayedEntry]:
-    """Give what can be read of a run of which only the file is known.
+def entries_of_run(
+    disk: Disk, path: str, known: RunFile, faults: list[str]
+) -> Iterator[DelayedEntry]:
+    """Give what can be read of a run, from the first block that is of use on.
 
     Raises:
         DiskFailed: It cannot be opened.
     """
     file = disk.open(path)
     try:
-        yield from _entries(file, RunFile(0, file.size(), 0), faults)
+        yield from _entries(file, known, faults)
     finally:
         file.close()
+
+
+def entries_of(disk: Disk, path: str, faults: list[str]) -> Iterable[DelayedEntry]:
+    """Give what can be read of a run of which only the file is known.
+
+    Raises:
+        DiskFailed: It cannot be opened.
+    """
+    yield from entries_of_run(disk, path, RunFile(0, disk.size(path), 0), faults)
 
 
 def check_run(disk: Disk, path: str) -> list[str]:

@@ -7,6 +7,7 @@ from sprocket.rabbitmq.store.reading.faults import FaultyReads, FileTooLarge
 from sprocket.rabbitmq.store.reading.index_rows import EMBEDDED, IndexRows, RowSource
 from sprocket.rabbitmq.store.reading.shared_messages import MessageMissing, SharedMessages
 from sprocket.rabbitmq.store.reading.vhost import (
+    FoundDelayed,
     FoundMessage,
     FoundQueue,
     MessageState,
@@ -20,6 +21,7 @@ __all__ = [
     "EMBEDDED",
     "FaultyReads",
     "FileTooLarge",
+    "FoundDelayed",
     "FoundMessage",
     "FoundQueue",
     "IndexRows",

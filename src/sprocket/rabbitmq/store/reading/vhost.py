@@ -21,6 +21,7 @@ from sprocket.rabbitmq.model.message import ID_BYTES, BasicMessage
 from sprocket.rabbitmq.model.names import QueueName, name_text
 from sprocket.rabbitmq.store import layout
 from sprocket.rabbitmq.store.damage import FileDamage
+from sprocket.rabbitmq.store.delayed import WaitingMessages
 from sprocket.rabbitmq.store.layout import VhostLayout, write_ahead_file
 from sprocket.rabbitmq.store.queue_index import stored_term
 from sprocket.rabbitmq.store.reading.faults import FaultyReads
@@ -87,6 +88,25 @@ class FoundMessage:
     def is_expired(self, now_us: int) -> bool:
         """Say whether a server drops it at that time, once it is the first of its queue."""
         return 0 < self.expiry_us <= now_us
+
+
+@dataclass(frozen=True, slots=True)
+class FoundDelayed:
+    """A message that an exchange keeps until it is due.
+
+    Attributes:
+        exchange: Which one.
+        number: What it is called there.
+        due_at_us: When it is due by the wall clock, microseconds since 1970.
+        message: The message itself; None if it cannot be read.
+        fault: Why it cannot be read; empty if it can.
+    """
+
+    exchange: str
+    number: int
+    due_at_us: int
+    message: BasicMessage | None
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +362,25 @@ class VhostReader:
                 message,
                 fault,
             )
+
+    def waiting(self) -> WaitingMessages:
+        """Return what exchanges keep until it is due, as it is stored."""
+        records = self._log.tail(layout.DELAYED_ORIGIN).records
+        return WaitingMessages(self.disk, self.layout.delayed, records)
+
+    def delayed(self) -> Iterator[FoundDelayed]:
+        """Give the messages that exchanges keep, in the order in which they are due."""
+        waiting = self.waiting()
+        for one in waiting:
+            message, fault = None, ""
+            try:
+                message = message_term.decode(one.term)
+            except StoreError as error:
+                fault = str(error)
+            due_at_us = waiting.due_at_us(one)
+            yield FoundDelayed(one.exchange, one.number, due_at_us, message, fault)
+        for text in waiting.faults:
+            self._reads.tell(self.layout.delayed.root, 0, text)
 
     def places(self, message_id: bytes) -> list[tuple[str, int]]:
         """Return where each copy of a persistent message is in the store: file and position."""

@@ -6,7 +6,7 @@ queues' own files, large ones once in the message store, as RabbitMQ places them
 
 The new folder is that of a clean stop if all of the old queues left their terms: then what was not
 delivered before is not marked as redelivered. Else it is like one after a crash, which RabbitMQ
-reads whole. The old folder is only read.
+reads whole. The old folder is only read. What exchanges keep until it is due is copied, too.
 """
 
 from collections import Counter
@@ -62,6 +62,7 @@ class VhostSalvageReport(Struct, frozen=True, kw_only=True):
         messages: How many were copied; one in several queues counts in each.
         stored: How many of them are in the message store, once each.
         body_bytes: Of the bodies copied.
+        delayed: Messages copied that exchanges keep until they are due.
         clean_stop: Whether the new folder says which messages were delivered.
         lost: Messages that are left, but cannot be read.
         nameless: Folders whose queue cannot be known: left behind, as nobody would find them.
@@ -73,6 +74,7 @@ class VhostSalvageReport(Struct, frozen=True, kw_only=True):
     messages: int
     stored: int
     body_bytes: int
+    delayed: int
     clean_stop: bool
     lost: list[LostMessage]
     nameless: list[str]
@@ -140,6 +142,8 @@ class _Copy:
                     parts += 1
                     self._copy_part(queue, part)
         self._store.close()
+        waiting = reader.waiting()
+        delayed = waiting.copy(new.delayed) if waiting.manifest.counts else 0
         is_clean = self._leave_terms(queues)
         self._disk.sync_folder(new.root)
         return VhostSalvageReport(
@@ -148,10 +152,11 @@ class _Copy:
             messages=self._messages,
             stored=self._store.count,
             body_bytes=self._body_bytes,
+            delayed=delayed,
             clean_stop=is_clean,
             lost=self._lost,
             nameless=self._nameless,
-            damage=[str(fault) for fault in reader.faults],
+            damage=[*(str(fault) for fault in reader.faults), *waiting.faults],
         )
 
     def _copy_part(self, queue: FoundQueue, part: QueuePart) -> None:
