@@ -12,6 +12,7 @@ from sprocket.rabbitmq.codec.clean_vhost import CleanQueue, CleanSegment, CleanV
 PAGE = Path(__file__).parents[3] / "docs" / "formats" / "rabbitmq-clean-stop.md"
 EXAMPLE = CleanVhost(
     terms_crc=0x01020304,
+    store_crc=2596996162,
     queues={
         "Q": CleanQueue(
             next_seq_id=3,

@@ -85,3 +85,13 @@ def test_the_segment_of_version_2_on_its_page() -> None:
     assert segment.message_ids[1].tobytes() == bytes(range(16))
     assert segment.body_sizes.tolist() == [11, 9000]
     assert segment.findings == ()
+
+
+def test_the_checksums_of_a_segment_on_their_page() -> None:
+    """They are those of the two records, and know them."""
+    head = "c002 64630799 5ed3dc32 5ac6e404 2355a7ed 0000000000000000 0000000d 00000001"
+    data = bytes.fromhex(f"{head} 83 4002")
+    file = example("rabbitmq-index-sums.md")
+    assert index.index_sum(data, 0, is_segment=True).encode() == file
+    (one,) = index.decode_sums(file)
+    assert (one.position, one.end, one.skeleton[:34]) == (0, 37, bytes.fromhex(head))

@@ -29,6 +29,8 @@ _MESSAGE, _RESOURCE, _EXCHANGE, _CONTENT, _P_BASIC = map(
     Atom, ("basic_message", "resource", "exchange", "content", "P_basic")
 )
 _U32 = struct.Struct(">I")
+DAMAGED = b"\0"
+"""What stands in the place of a term's first byte when it is known not to be what was stored."""
 
 PLAIN_START = b"\x83h\x06d\0\x0dbasic_messageh\x04d\0\x08resourcem"
 PLAIN_EXCHANGE = b"d\0\x08exchangem"
@@ -55,6 +57,8 @@ def decode(data: Buffer) -> BasicMessage:
         found = _decode_plain(stored)
     except struct.error:
         found = None
+    if found is None and stored.startswith(DAMAGED):
+        raise CorruptRecord("the message has another checksum")
     return _message(terms.decode(stored)) if found is None else found
 
 

@@ -14,7 +14,7 @@ SEGMENT = ".idx"
 SEGMENT_V2 = ".qi"
 STORE_V2 = ".qs"
 STORE_FILE = ".rdq"
-STORE_SUMS = ".sums"
+SUMS = ".sums"
 COMPACTED_FILE = ".rdt"
 """What a compaction that is under way, or that was cut short, has written so far."""
 
@@ -74,6 +74,11 @@ class QueueLayout:
         """Return the path of a segment of version 1."""
         return f"{self.root}/{number}{SEGMENT}"
 
+    @staticmethod
+    def sums(path: str) -> str:
+        """Return the path of the checksums, ours, of a segment or a journal."""
+        return f"{path.rpartition('.')[0]}{SUMS}"
+
     def segment_v2(self, number: int) -> str:
         """Return the path of a segment of version 2."""
         return f"{self.root}/{number}{SEGMENT_V2}"
@@ -104,7 +109,7 @@ class MessageStoreLayout:
 
     def sums(self, number: int) -> str:
         """Return the path of the checksums, ours, of a file's messages."""
-        return f"{self.root}/{number}{STORE_SUMS}"
+        return f"{self.root}/{number}{SUMS}"
 
     def file(self, number: int) -> str:
         """Return the path of a file of messages."""

@@ -389,7 +389,8 @@ class VhostStore:
                 journal_bytes=len(journal),
                 journal_crc=crc32(journal),
             )
-        replace_file(disk, layout.clean, recovery.clean_file(terms, said))
+        store_crc = message_store.clean_crc(disk, layout.persistent)
+        replace_file(disk, layout.clean, recovery.clean_file(terms, store_crc, said))
         replace_file(disk, layout.recovery_terms, terms)
 
     def close(self) -> None:

@@ -170,7 +170,7 @@ class StoredTerms:
         """The checksums of messages in the store: those that are ours have some."""
         store, reads = self._paths.persistent, FaultyReads(self._disk)
         found: dict[bytes, TermSum] = {}
-        for number in layout.numbers(self._disk.list(store.root), layout.STORE_SUMS):
+        for number in layout.numbers(self._disk.list(store.root), layout.SUMS):
             found |= checksums.decode(reads.read(store.sums(number)) or b"")
         try:
             log = read_log(self._disk, self._paths.root)

@@ -2,7 +2,8 @@
 
 `records` has the layout and makes the bytes, one record at a time. `reading` takes whole files
 apart, as columns: it finds the places of the records, says why it stopped, and adds up what they
-say of each message. `version_2` reads the files of version 2. Needs numpy.
+say of each message. `version_2` reads the files of version 2, `sums` has the
+checksums of ours beside those of version 1. Needs numpy.
 """
 
 from sprocket.rabbitmq.codec.index.reading import (
@@ -29,6 +30,13 @@ from sprocket.rabbitmq.codec.index.records import (
     segment_mark,
     segment_publish,
 )
+from sprocket.rabbitmq.codec.index.sums import (
+    CheckedIndex,
+    IndexSum,
+    check_index,
+    decode_sums,
+    index_sum,
+)
 from sprocket.rabbitmq.codec.index.version_2 import (
     HEADER_BYTES,
     STORED_HEAD,
@@ -44,9 +52,11 @@ __all__ = [
     "HEADER_BYTES",
     "STORED_HEAD",
     "BoundsV2",
+    "CheckedIndex",
     "IndexFinding",
     "IndexRecords",
     "IndexStop",
+    "IndexSum",
     "IndexedMessages",
     "MessagePlace",
     "MessageStates",
@@ -56,9 +66,12 @@ __all__ = [
     "ack",
     "acks",
     "bounds_v2",
+    "check_index",
     "decode_publish",
+    "decode_sums",
     "deliver",
     "delivers",
+    "index_sum",
     "messages",
     "publish",
     "publishes",

@@ -13,6 +13,7 @@ from sprocket.rabbitmq.store.message_store.message_store import (
 )
 from sprocket.rabbitmq.store.message_store.opening import (
     RecoveredStore,
+    clean_crc,
     close_steps,
     look,
     look_clean,
@@ -26,6 +27,7 @@ __all__ = [
     "RecoveredStore",
     "StoreContents",
     "StoreFile",
+    "clean_crc",
     "close_steps",
     "collect_steps",
     "look",

@@ -165,6 +165,19 @@ def _read_clean(
     return StoreContents(messages, files)
 
 
+def clean_crc(disk: Disk, layout: MessageStoreLayout) -> int:
+    """Return the CRC-32 of what a clean stop has left, all of it together.
+
+    Raises:
+        FileMissing: There was none.
+        DiskFailed: It cannot be read.
+    """
+    found = 0
+    for path in (layout.summary, layout.index, layout.clean):
+        found = crc32(read_file(disk, path), found)
+    return found
+
+
 def _forget_clean(disk: Disk, layout: MessageStoreLayout) -> None:
     for path in (layout.clean, layout.summary, layout.index):
         remove_if_there(disk, path)

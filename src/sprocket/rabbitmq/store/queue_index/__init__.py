@@ -4,6 +4,7 @@
 segment files, `close_steps` is a clean stop, `IndexRecovery` what follows after any other end.
 """
 
+from sprocket.rabbitmq.store.queue_index import sums
 from sprocket.rabbitmq.store.queue_index.closing import close_steps
 from sprocket.rabbitmq.store.queue_index.joined import JoinedStates, joined, part
 from sprocket.rabbitmq.store.queue_index.loading import (
@@ -43,4 +44,5 @@ __all__ = [
     "part",
     "remove_steps",
     "stored_term",
+    "sums",
 ]

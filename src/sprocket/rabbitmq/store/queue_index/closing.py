@@ -7,8 +7,10 @@ says that they count (CLOSED); its files are removed, the oldest first.
 from collections.abc import Sequence
 
 from sprocket.base.disk import Steps, sync_file
+from sprocket.rabbitmq.codec import index
 from sprocket.rabbitmq.codec.write_ahead import EntryKind
 from sprocket.rabbitmq.store.layout import VhostLayout
+from sprocket.rabbitmq.store.queue_index import sums
 from sprocket.rabbitmq.store.queue_index.queue_index import SYNC_EACH_MAX, QueueIndex, flush_steps
 from sprocket.rabbitmq.store.write_ahead import QueueTail, WriteAheadLog, read_log
 
@@ -49,10 +51,13 @@ def _write_journals(log: WriteAheadLog, layout: VhostLayout, tails: dict[str, Qu
             file.write(tail.records, tail.journal_bytes)
         finally:
             file.close()
+        told = index.index_sum(b"".join(tail.records), tail.journal_bytes, is_segment=False)
+        sums.append(disk, paths.journal, [told])
     if len(tails) > SYNC_EACH_MAX:
         disk.sync_tree(log.folder)
         return
     for folder in tails:
         paths = layout.queue(folder)
         sync_file(disk, paths.journal)
+        sync_file(disk, paths.sums(paths.journal))
         disk.sync_folder(paths.root)

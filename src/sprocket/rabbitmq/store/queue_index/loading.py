@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from sprocket.base.disk import Buffer, Disk, read_file
-from sprocket.rabbitmq.codec import index
+from sprocket.rabbitmq.codec import index, message_term
 from sprocket.rabbitmq.codec.index import (
+    CheckedIndex,
     IndexedMessages,
     IndexFinding,
     IndexRecords,
@@ -24,6 +25,7 @@ from sprocket.rabbitmq.codec.index import (
 )
 from sprocket.rabbitmq.store.damage import FileDamage
 from sprocket.rabbitmq.store.layout import SEGMENT, QueueLayout, numbers
+from sprocket.rabbitmq.store.queue_index import sums
 from sprocket.rabbitmq.store.queue_index.joined import JoinedStates, Mask, Places, joined, part
 from sprocket.rabbitmq.store.queue_index.version_2 import FilesV2, files_v2
 from sprocket.rabbitmq.store.write_ahead import QueueTail
@@ -59,7 +61,10 @@ class LoadedSegment:
         has_file: It has a file.
         file_bytes: Length of that; 0 if there is none.
         whole_bytes: Up to where that is good; what is behind is to be cut.
-        is_sound: There is nothing in it that RabbitMQ would not start with.
+        covered_bytes: Up to where its checksums tell.
+        is_sound: There is nothing in it that RabbitMQ would not start with, or that the checksums
+            know better.
+        has_damage: There are messages in it that are not what was stored.
         journal: Records of the journal.
         records: Records of its file.
         states: What both say of each message.
@@ -71,7 +76,9 @@ class LoadedSegment:
     has_file: bool
     file_bytes: int
     whole_bytes: int
+    covered_bytes: int
     is_sound: bool
+    has_damage: bool
     journal: IndexRecords
     records: IndexRecords
     states: JoinedStates
@@ -196,10 +203,11 @@ def _live(
 
 
 def _say_true(data: Buffer, messages: IndexedMessages) -> Mask:
-    """Say of which messages the term ends as that of a persistent message does."""
+    """Say of which messages the term ends as that of a persistent message does, or is damaged."""
     ends = messages.term_starts + messages.term_sizes
     view = np.frombuffer(data, np.uint8)
-    say = np.zeros(len(ends), np.bool_)
+    first = view[np.minimum(messages.term_starts, len(view) - 1)]
+    say: Mask = (messages.term_sizes > 0) & (first == message_term.DAMAGED[0])  # nobody knows
     for ending in _TRUE_ENDINGS:
         there = np.flatnonzero(~say & (messages.term_sizes >= len(ending)))
         if len(there):
@@ -239,6 +247,7 @@ class LoadedIndex:
         journal_file_bytes: Length of its journal.jif.
         journal_counts: So many bytes of that count.
         has_name: There is a .queue_name.
+        are_sums_void: What checksums there are say nothing.
         version_2: Its files of version 2; None if it has none.
         damage: What should not be there, as far as it was read.
     """
@@ -253,6 +262,7 @@ class LoadedIndex:
     states: MessageStates
     in_files: frozenset[int]
     has_name: bool
+    are_sums_void: bool
     version_2: FilesV2 | None = None
     damage: list[FileDamage] = field(default_factory=list)
 
@@ -284,7 +294,8 @@ class LoadedIndex:
         path = self.layout.segment(number)
         data = read_file(self.disk, path) if number in self.in_files else b""
         whole = self.tail.whole_bytes(number, data)
-        records = index.read_segment(data if whole == len(data) else data[:whole])
+        checked = self._checked(path, data if whole == len(data) else data[:whole])
+        records = index.read_segment(checked.data)
         said = index.states(records, self.entry_count)
         self.damage += [*_early_end(path, records), *(_damage(path, one) for one in said.findings)]
         journal, above = self.journal, part(self.states, number, self.entry_count)
@@ -301,7 +312,9 @@ class LoadedIndex:
             has_file=number in self.in_files,
             file_bytes=len(data),
             whole_bytes=records.stopped_at,
-            is_sound=not said.findings,
+            covered_bytes=checked.covered,
+            is_sound=not said.findings and checked.mended is None,
+            has_damage=bool(checked.damaged),
             journal=journal,
             records=records,
             states=states,
@@ -309,8 +322,28 @@ class LoadedIndex:
             lost_count=int(np.count_nonzero(~np.isin(lost, states.ids[states.is_live]))),
         )
 
+    def _checked(self, path: str, data: bytes) -> CheckedIndex:
+        """Compare what counts of a segment with its checksums, if they count."""
+        if not data or self.are_sums_void:
+            return CheckedIndex(data)
+        known = sums.read(self.disk, path)
+        end = known[-1].end if known else 0
+        if end > len(data) and not self.tail.appends:
+            what = f"expected {end} bytes, as the checksums say, found {len(data)}"
+            self.damage.append(FileDamage(path, len(data), what))
+        checked = index.check_index(data, known, is_segment=True)
+        self.damage += _compared(path, checked)
+        return checked
 
-def load(disk: Disk, layout: QueueLayout, entry_count: int, tail: QueueTail) -> LoadedIndex:
+
+def load(
+    disk: Disk,
+    layout: QueueLayout,
+    entry_count: int,
+    tail: QueueTail,
+    *,
+    are_sums_void: bool = False,
+) -> LoadedIndex:
     """Read the files of a queue, and what the log has of it.
 
     Args:
@@ -318,6 +351,7 @@ def load(disk: Disk, layout: QueueLayout, entry_count: int, tail: QueueTail) -> 
         layout: Their paths.
         entry_count: Entries of a segment.
         tail: What the log has of the queue, as `WriteAheadContents.tail` says.
+        are_sums_void: Checksums say nothing; see `sums.are_void`.
 
     Raises:
         DiskFailed: A file cannot be read.
@@ -327,9 +361,15 @@ def load(disk: Disk, layout: QueueLayout, entry_count: int, tail: QueueTail) -> 
     length = names.get(_base(layout.journal), 0)
     counts = min(length, tail.journal_bytes)
     written = read_file(disk, layout.journal) if counts else b""
+    damage: list[FileDamage] = []
+    if written and not are_sums_void:
+        known = sums.read(disk, layout.journal)
+        checked = index.check_index(written[:counts], known, is_segment=False)
+        written = checked.data
+        damage += _compared(layout.journal, checked)
     records = index.read_journal(tail.journal(written))
     states = index.states(records)
-    damage = _early_end(layout.journal, records)
+    damage += _early_end(layout.journal, records)
     fault = None if tail.is_gone else tail.journal_fault(written)
     if fault is not None:
         damage.append(FileDamage(layout.journal, *fault))
@@ -345,6 +385,7 @@ def load(disk: Disk, layout: QueueLayout, entry_count: int, tail: QueueTail) -> 
         states=states,
         in_files=frozenset(numbers(names, SEGMENT)),
         has_name=_base(layout.name) in names,
+        are_sums_void=are_sums_void,
         version_2=version_2,
         damage=damage,
     )
@@ -376,6 +417,15 @@ def _early_end(path: str, records: IndexRecords) -> list[FileDamage]:
     left = len(records.data) - records.stopped_at
     what = f"{records.stop.value}: {left} bytes do not count"
     return [FileDamage(path, records.stopped_at, what)]
+
+
+def _compared(path: str, checked: CheckedIndex) -> list[FileDamage]:
+    """Return what the checksums of a file have shown."""
+    what = "a message has another checksum: it stays in its queue, and nobody gets it"
+    return [
+        *(_damage(path, one) for one in checked.findings),
+        *(FileDamage(path, position, what) for position in checked.damaged),
+    ]
 
 
 def _damage(path: str, finding: IndexFinding) -> FileDamage:

@@ -54,6 +54,7 @@ from sprocket.rabbitmq.codec import index
 from sprocket.rabbitmq.codec.index import IndexStop, MessageStates, PublishRecord, RecordKind
 from sprocket.rabbitmq.codec.write_ahead import SegmentAppend
 from sprocket.rabbitmq.store.layout import QueueLayout
+from sprocket.rabbitmq.store.queue_index import sums
 from sprocket.rabbitmq.store.queue_index.slots import Slot, SlotEvent, after
 from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog
 
@@ -491,8 +492,8 @@ class QueueIndex:
         file = _NO_FILE
         if state.file_bytes:
             path = self._layout.segment(state.number)
-            data = yield partial(_read_segment_file, self._disk, path)
-            file = _parsed(data[: state.file_bytes], self._entry_count)
+            checked = yield partial(sums.read_checked, self._disk, path)
+            file = _parsed(checked.data[: state.file_bytes], self._entry_count)
         return _messages(file, state.overlays, state.number * self._entry_count)
 
     def published_steps(self, seq_ids: Sequence[int]) -> StepsTo[dict[int, PublishRecord]]:
@@ -603,7 +604,10 @@ class QueueIndex:
             if self._name and not self._is_named:
                 _write(self._disk, self._layout.name, self._name, 0)
         for one in flush.appends:
-            _write(self._disk, self._layout.segment(one.segment), one.data, one.position)
+            path = self._layout.segment(one.segment)
+            _write(self._disk, path, one.data, one.position)
+            told = index.index_sum(one.data, one.position, is_segment=True)
+            sums.append(self._disk, path, [told])
 
     def note_written(self) -> None:
         """Note that `write_flush` is done."""
@@ -620,7 +624,9 @@ class QueueIndex:
         """
         assert self._flush is not None
         for one in self._flush.appends:
-            sync_file(self._disk, self._layout.segment(one.segment))
+            path = self._layout.segment(one.segment)
+            sync_file(self._disk, path)
+            sync_file(self._disk, self._layout.sums(path))
         if self._flush.appends:
             if self._name and not self._is_named:
                 sync_file(self._disk, self._layout.name)
@@ -641,7 +647,9 @@ class QueueIndex:
         """
         assert self._flush is not None
         for number in self._flush.removed:
-            remove_if_there(self._disk, self._layout.segment(number))
+            path = self._layout.segment(number)
+            remove_if_there(self._disk, self._layout.sums(path))
+            remove_if_there(self._disk, path)
         if self.origin.journal_bytes:
             if self._flush.removed:
                 self._disk.sync_folder(self._layout.root)
@@ -707,7 +715,7 @@ class _SegmentFile:
 
 
 def _read_segment(disk: Disk, path: str, entry_count: int) -> _SegmentFile:
-    return _parsed(_read_segment_file(disk, path), entry_count)
+    return _parsed(sums.read_checked(disk, path).data, entry_count)
 
 
 def _parsed(data: bytes, entry_count: int) -> _SegmentFile:
@@ -715,13 +723,6 @@ def _parsed(data: bytes, entry_count: int) -> _SegmentFile:
 
 
 _NO_FILE = _parsed(b"", 1)
-
-
-def _read_segment_file(disk: Disk, path: str) -> bytes:
-    try:
-        return read_file(disk, path)
-    except FileMissing:
-        return b""
 
 
 def _messages(file: _SegmentFile, overlays: Sequence[SegmentSlots], first: int) -> SegmentMessages:

@@ -30,10 +30,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sprocket.base.checksum import crc32
-from sprocket.base.disk import Disk, read_file, remove_if_there, replace_file, steps
+from sprocket.base.disk import Disk, read_file, remove_if_there, replace_file, steps, sync_file
 from sprocket.base.errors import CorruptRecord, FileMissing
 from sprocket.base.progress import Step, unwatched
 from sprocket.base.units import KIB, MIB
+from sprocket.rabbitmq.codec import index
+from sprocket.rabbitmq.codec.index import IndexSum
 from sprocket.rabbitmq.codec.write_ahead import EntryKind, SegmentAppend
 from sprocket.rabbitmq.store.damage import FileDamage
 from sprocket.rabbitmq.store.layout import (
@@ -42,6 +44,7 @@ from sprocket.rabbitmq.store.layout import (
     decode_queue_name,
     encode_queue_name,
 )
+from sprocket.rabbitmq.store.queue_index import sums
 from sprocket.rabbitmq.store.queue_index.loading import (
     LoadedIndex,
     LoadedSegment,
@@ -99,6 +102,7 @@ class _Append:
     file_bytes: int
     whole_bytes: int
     data: bytes
+    sums: list[IndexSum]
 
 
 @dataclass(slots=True)
@@ -128,6 +132,7 @@ class IndexRecovery:
         folders: Names of the queues' folders, all of them; one need not exist.
         step: Is told how far it is.
         carried_bytes_max: So much may be carried, if it is little for each queue.
+        are_sums_void: Checksums that are there say nothing; see `sums.are_void`.
 
     Attributes:
         log: After `run`, the log that has what is carried, to go on with; None if nothing is.
@@ -142,7 +147,10 @@ class IndexRecovery:
         folders: Sequence[str],
         step: Step = unwatched,
         carried_bytes_max: int = 0,
+        *,
+        are_sums_void: bool = False,
     ) -> None:
+        self._are_sums_void = are_sums_void
         self.log: WriteAheadLog | None = None
         self._carried_bytes_left = carried_bytes_max
         self._disk = disk
@@ -201,6 +209,7 @@ class IndexRecovery:
             self._layout.queue(folder),
             self._entry_count,
             self._contents.tail(folder),
+            are_sums_void=self._are_sums_void,
         )
 
     def _is_named(self, plan: _Plan) -> bool:
@@ -287,7 +296,7 @@ class IndexRecovery:
         count = segment.message_count
         if not count:
             if segment.has_file:
-                self._dead.append(path)
+                self._dead += [plan.layout.sums(path), path]
             return 0
         result.cut_bytes += segment.file_bytes - segment.whole_bytes
         if not segment.is_sound:
@@ -300,8 +309,10 @@ class IndexRecovery:
             return 0
         data = segment.missing()
         result.segments[segment.number] = KnownSegment(count, whole + len(data))
+        told = _sums(segment, data)
+        if told:
+            plan.appends.append(_Append(path, segment.file_bytes, whole, data, told))
         if data or whole < segment.file_bytes:
-            plan.appends.append(_Append(path, segment.file_bytes, whole, data))
             plan.told.append(SegmentAppend(segment.number, whole, len(data), crc32(data)))
         return len(data)
 
@@ -311,6 +322,8 @@ class IndexRecovery:
             return False
         if segment.has_file and not 0 < segment.whole_bytes == segment.file_bytes:
             return False
+        if segment.covered_bytes < segment.whole_bytes and not segment.has_damage:
+            return False  # it is to get checksums
         records = segment.missing_records(segment.number * self._entry_count)
         if not 0 < len(records) <= min(CARRIED_EACH_BYTES_MAX, self._carried_bytes_left):
             return False
@@ -338,6 +351,7 @@ class IndexRecovery:
                     file.write([one.data], one.whole_bytes)
                 finally:
                     file.close()
+                sums.append(self._disk, one.path, one.sums)
             plan.appends, plan.told = [], []
         del plans[:-1]  # the last one may go on
 
@@ -365,9 +379,29 @@ class IndexRecovery:
         else:
             log.remove_all()
         for path, segments, number in self._unsound:
-            data = sound(read_file(disk, path), self._entry_count)
+            size = self._make_sound(path)
+            segments[number] = KnownSegment(segments[number].unacked, size)
+
+    def _make_sound(self, path: str) -> int:
+        """Replace a segment by one that is right; return its size."""
+        disk = self._disk
+        checked = sums.read_checked(disk, path)
+        data = checked.data if checked.mended is None else checked.mended
+        if checked.mended is not None:
             replace_file(disk, path, data)
-            segments[number] = KnownSegment(segments[number].unacked, len(data))
+        if (
+            checked.damaged
+            or not index.states(index.read_segment(data), self._entry_count).findings
+        ):
+            return len(data)
+        data = sound(data, self._entry_count)
+        remove_if_there(disk, QueueLayout.sums(path))  # they are about what is replaced
+        disk.sync_folder(path.rpartition("/")[0])
+        replace_file(disk, path, data)
+        sums.append(disk, path, [index.index_sum(data, 0, is_segment=True)])
+        sync_file(disk, QueueLayout.sums(path))
+        disk.sync_folder(path.rpartition("/")[0])
+        return len(data)
 
     def _remove_version_2(self) -> None:
         """Take away files of version 2, whose messages are elsewhere by now, durably."""
@@ -381,6 +415,18 @@ class IndexRecovery:
         for one in self._version_2:
             one.remove_messages()
         disk.sync_tree(root)
+
+
+def _sums(segment: LoadedSegment, data: bytes) -> list[IndexSum]:
+    """Return what is to be told of a segment to which some data is appended."""
+    whole, covered = segment.whole_bytes, segment.covered_bytes
+    found: list[IndexSum] = []
+    if covered < whole and not segment.has_damage and segment.is_sound:
+        old = bytes(segment.records.data[covered:whole])
+        found.append(index.index_sum(old, covered, is_segment=True))
+    if data or whole < segment.file_bytes:  # an entry of no bytes says where it was cut
+        found.append(index.index_sum(data, whole, is_segment=True))
+    return found
 
 
 def _rename_as_version_1(disk: Disk, layout: QueueLayout) -> None:

@@ -79,7 +79,12 @@ def has_v2(names: list[str]) -> bool:
 
 
 def read_rows(
-    reads: FaultyReads, queue: QueueLayout, entry_count: int, tail: QueueTail
+    reads: FaultyReads,
+    queue: QueueLayout,
+    entry_count: int,
+    tail: QueueTail,
+    *,
+    are_sums_void: bool = False,
 ) -> Iterator[IndexRows]:
     """Give what an index says, a segment at a time, in the order of the queue.
 
@@ -88,6 +93,7 @@ def read_rows(
         queue: Whose index it is.
         entry_count: Entries of each segment of version 1.
         tail: What our write-ahead log has of the queue, whose own files it completes.
+        are_sums_void: Checksums that are there say nothing.
     """
     names = [] if tail.is_gone else reads.disk.list(queue.root)
     newer = [
@@ -95,7 +101,14 @@ def read_rows(
         for number in layout.numbers(names, layout.SEGMENT_V2)
         if (rows := _v2(reads, queue.segment_v2(number), queue.store_v2(number))) is not None
     ]
-    older = _v1(reads, queue, layout.numbers(names, layout.SEGMENT), entry_count, tail)
+    older = _v1(
+        reads,
+        queue,
+        layout.numbers(names, layout.SEGMENT),
+        entry_count,
+        tail,
+        are_sums_void=are_sums_void,
+    )
     if not newer:
         yield from older
         return
@@ -173,10 +186,14 @@ def _v1(
     numbers: list[int],
     entry_count: int,
     tail: QueueTail,
+    *,
+    are_sums_void: bool,
 ) -> Iterator[IndexRows]:
-    written = b"" if tail.is_gone else reads.read(queue.journal)
-    data = tail.journal(written or b"")
-    fault = None if tail.is_gone else tail.journal_fault(written or b"")
+    written = (b"" if tail.is_gone else reads.read(queue.journal)) or b""
+    if not are_sums_void:
+        written = _checked(reads, queue.journal, written[: tail.journal_bytes], is_segment=False)
+    data = tail.journal(written)
+    fault = None if tail.is_gone else tail.journal_fault(written)
     if fault is not None:
         reads.tell(queue.journal, *fault)
     journal = _half(reads, queue.journal, data, entry_count)
@@ -185,11 +202,24 @@ def _v1(
         path = queue.segment(number)
         data = (reads.read(path) if number in numbers else None) or b""
         data = data[: tail.whole_bytes(number, data)]
+        if not are_sums_void:
+            data = _checked(reads, path, data, is_segment=True)
         segment = _half(reads, path, data, entry_count, is_segment=True)
         above = _Half(journal.path, journal.records, part(journal.states, number, entry_count))
         rows = _joined(reads, segment, above, number * entry_count)
         if len(rows):
             yield rows
+
+
+def _checked(reads: FaultyReads, path: str, data: bytes, *, is_segment: bool) -> bytes:
+    """Return what a file should hold, by its checksums; messages that are damaged say so."""
+    known = index.decode_sums(reads.read(QueueLayout.sums(path)) or b"") if data else []
+    found = index.check_index(data, known, is_segment=is_segment)
+    for finding in found.findings:
+        reads.tell(path, finding.position, finding.what)
+    for position in found.damaged:
+        reads.tell(path, position, "a message has another checksum")
+    return found.data
 
 
 def _half(

@@ -111,7 +111,7 @@ class SharedMessages:
         if self._locations is None:
             self._locations = {}
             names = self._reads.disk.list(self._store.root)
-            for number in layout.numbers(names, layout.STORE_SUMS):
+            for number in layout.numbers(names, layout.SUMS):
                 data = self._reads.read(self._store.sums(number))
                 self._sums |= checksums.decode(data or b"")
             self._sums |= checksums.decode(self._log_sums())

@@ -23,7 +23,7 @@ from sprocket.rabbitmq.store import layout
 from sprocket.rabbitmq.store.damage import FileDamage
 from sprocket.rabbitmq.store.delayed import WaitingMessages
 from sprocket.rabbitmq.store.layout import VhostLayout, write_ahead_file
-from sprocket.rabbitmq.store.queue_index import stored_term
+from sprocket.rabbitmq.store.queue_index import stored_term, sums
 from sprocket.rabbitmq.store.reading.faults import FaultyReads
 from sprocket.rabbitmq.store.reading.index_rows import (
     EMBEDDED,
@@ -234,6 +234,15 @@ class VhostReader:
             self._reads.tell(self.layout.root, 0, finding)
         return found
 
+    @cached_property
+    def _are_sums_void(self) -> bool:
+        """Whether a RabbitMQ has run since the checksums of the index were written."""
+        try:
+            return sums.are_void(self.disk, self.layout)
+        except DiskFailed as error:
+            self._reads.tell(error.path or self.layout.root, 0, str(error))
+            return False
+
     def _log_sums(self) -> bytes:
         """Return the checksums of stored messages that our log has."""
         return b"".join(self._log.tail(layout.STORE_ORIGIN).records)
@@ -302,6 +311,7 @@ class VhostReader:
             self.layout.queue(part.folder),
             self.segment_entry_count,
             self._log.tail(part.folder),
+            are_sums_void=self._are_sums_void,
         )
 
     def messages(

@@ -1,8 +1,9 @@
 """The start after a clean stop of ours: believed in every point that can be seen, or not at all.
 
-`sprocket.clean` must be whole and of the same stop as recovery.dets; there must be no log, and the
-folders must have the files that it says, of the sizes that it says; each journal.jif must have its
-checksum. If not, `recovery` looks at everything.
+`sprocket.clean` must be whole and of the same stop as recovery.dets and as what the message store
+has left, by their checksums; there must be no log, and the folders must have the files that it
+says, of the sizes that it says; each journal.jif must have its checksum. If not, `recovery` looks
+at everything.
 """
 
 from sprocket.base.checksum import crc32
@@ -89,8 +90,8 @@ def forget(disk: Disk, layout: VhostLayout) -> None:
 
     It must be gone before the log has its first file: see `write_ahead.reading`.
     """
+    remove_if_there(disk, layout.recovery_terms)  # alone it would say that a RabbitMQ has run
     remove_if_there(disk, layout.clean)
-    remove_if_there(disk, layout.recovery_terms)
     disk.sync_folder(layout.root)
 
 
@@ -99,9 +100,10 @@ def _read(disk: Disk, layout: VhostLayout, step: Step) -> dict[str, RecoveredQue
     try:
         said = clean_vhost.decode(read_file(disk, layout.clean))
         terms_crc = crc32(read_file(disk, layout.recovery_terms))
+        store_crc = message_store.clean_crc(disk, layout.persistent)
     except (CorruptRecord, FileMissing):
         return None
-    if terms_crc != said.terms_crc:
+    if terms_crc != said.terms_crc or store_crc != said.store_crc:
         return None
     if write_ahead_files(disk.list(layout.root)):
         return None
@@ -148,6 +150,14 @@ def _queue(
     )
 
 
-def clean_file(terms: bytes, queues: dict[str, CleanQueue]) -> bytes:
-    """Return the content of `sprocket.clean` for the recovery.dets that is written with it."""
-    return clean_vhost.encode(CleanVhost(terms_crc=crc32(terms), queues=queues))
+def clean_file(terms: bytes, store_crc: int, queues: dict[str, CleanQueue]) -> bytes:
+    """Return the content of `sprocket.clean`.
+
+    Args:
+        terms: The recovery.dets that is written with it.
+        store_crc: Of what the message store has left, as `message_store.clean_crc` says.
+        queues: All of them.
+    """
+    return clean_vhost.encode(
+        CleanVhost(terms_crc=crc32(terms), store_crc=store_crc, queues=queues)
+    )

@@ -27,7 +27,7 @@ from sprocket.rabbitmq.store import delayed, message_store
 from sprocket.rabbitmq.store.delayed import DelayedContents
 from sprocket.rabbitmq.store.layout import DELAYED_ORIGIN, STORE_ORIGIN, VhostLayout
 from sprocket.rabbitmq.store.message_store import RecoveredStore
-from sprocket.rabbitmq.store.queue_index import IndexRecovery, RecoveredIndex
+from sprocket.rabbitmq.store.queue_index import IndexRecovery, RecoveredIndex, sums
 from sprocket.rabbitmq.store.recovery import clean
 from sprocket.rabbitmq.store.recovery.report import RecoveredQueue, RecoveredVhost, VhostReport
 from sprocket.rabbitmq.store.write_ahead import WriteAheadContents, read_log, set_aside
@@ -78,6 +78,10 @@ def recover(
     Durability: on return all is durable.
     """
     read = _read(disk, layout)
+    if sums.are_void(disk, layout):
+        for folder in read.folders:
+            sums.remove_all(disk, layout.queue(folder))
+        disk.sync_tree(layout.root)  # before that is forgotten
     indexes = IndexRecovery(
         disk, layout, entry_count, read.contents, read.folders, step, carried_bytes_max
     )
@@ -102,7 +106,15 @@ def look(disk: Disk, layout: VhostLayout, entry_count: int, step: Step = unwatch
     void = []
     if read.contents.is_void:
         void = [f"{layout.root}: {len(read.contents.numbers)} files that would be set aside"]
-    indexes = IndexRecovery(disk, layout, entry_count, read.contents, read.folders, step)
+    indexes = IndexRecovery(
+        disk,
+        layout,
+        entry_count,
+        read.contents,
+        read.folders,
+        step,
+        are_sums_void=sums.are_void(disk, layout),
+    )
     wanted = Counter(indexes.stored_ids())
     store = message_store.look(disk, layout.persistent, wanted, read.log_sums)
     found = indexes.look(lambda one: one in wanted and one not in store.lost)

@@ -140,7 +140,7 @@ def test_a_segment_without_messages_goes() -> None:
     life.index.ack([4, 5, 6, 7])
     life.flush()
     assert sorted(life.index.unacked) == [0, 2]
-    assert life.disk.list(Q.root) == ["0.idx", "2.idx"]
+    assert life.disk.list(Q.root) == ["0.idx", "0.sums", "2.idx", "2.sums"]
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
@@ -167,7 +167,7 @@ def test_whatever_call_fails_a_flush_loses_nothing(code: int) -> None:
             break
         if life.log.failure is None:
             assert life.read() == [4, 8]
-            assert disk.list(Q.root) == ["1.idx", "2.idx"]
+            assert disk.list(Q.root) == ["1.idx", "1.sums", "2.idx", "2.sums"]
         found = IndexRecovery(
             disk, PATHS, LIMITS.entry_count, read_log(disk, PATHS.root), ["Q"]
         ).run(lambda _: False)["Q"]
