@@ -28,8 +28,11 @@ from bench.spark_resent import ResentSource
 
 from bench import spark_samples
 from sprocket.base.errors import StoreError
+from sprocket.rocketmq.client import Message
+from sprocket.rocketmq.client.blocking import Admin, Producer
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.spark.jobs import archive, fsck, rebuild_index, rebuild_queues
+from sprocket.testing.local_broker import LocalBroker
 
 ROUNDS = 5
 RESULTS = Path("build/bench-spark.json")
@@ -37,6 +40,9 @@ PLANNED = 3
 """Times, each in a process of its own."""
 PLAN_SECONDS_MAX = 3.0
 PLAN_MIB_MAX = 300.0
+PLANNED_QUEUES = 10_000
+QUEUES_OF_TOPIC = 8
+QUEUES_SECONDS_MAX = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +181,7 @@ def main() -> int:
         goals = _jobs(folder, arguments.rounds, arguments.row)
         if not arguments.row:
             goals += _planning(folder / "large")
+            goals += _planning_queues()
     except (BenchError, StoreError, OSError, subprocess.SubprocessError) as error:
         print(f"bench could not run: {error}", file=sys.stderr)
         return 2
@@ -272,20 +279,49 @@ def _planning(folder: Path) -> list[Goal]:
     """
     store = spark_samples.large_store(folder)
     os.sync()
-    command = [sys.executable, "-m", "bench.spark_plan", store.folder]
-    runs = []
-    for _ in range(PLANNED):
-        answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        runs.append(json.loads(answer))
-        if runs[-1]["records_end"] != store.size:
-            end = runs[-1]["records_end"]
-            raise BenchError(f"the log was planned to {end}, not to {store.size}")
-    found = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+    found = _planned(path=store.folder)
+    if found["records_end"] != store.size:
+        raise BenchError(f"the log was planned to {found['records_end']}, not to {store.size}")
     print(f"{store.size / 2**30:.0f} GiB are {found['tasks']:.0f} tasks")
     return [
         at_most("64 GiB planned, s", found["seconds"], PLAN_SECONDS_MAX),
         at_most("64 GiB planned, MiB of memory", found["mib"], PLAN_MIB_MAX),
     ]
+
+
+def _planning_queues() -> list[Goal]:
+    """Plan 10,000 queues with a message in each: of a live cluster, and of its folder."""
+    topics = [f"topic{number}" for number in range(PLANNED_QUEUES // QUEUES_OF_TOPIC)]
+    with LocalBroker() as broker:
+        with Admin(broker.nameserver) as admin:
+            for topic in topics:
+                admin.topic.create(topic, queues=QUEUES_OF_TOPIC)
+        with Producer(broker.nameserver, group="bench") as producer:
+            for topic in topics:
+                for queue in producer.queues(topic):
+                    producer.send(Message(topic, b"one"), queue=queue)
+        broker.settle()
+        pattern = {"subscribePattern": "topic[0-9]+"}
+        live = _planned(nameServer=broker.nameserver, **pattern)
+        offset = json.dumps({topics[0]: {"": {"0": 0}}})
+        folder = _planned(path=broker.folder, startingOffsets=offset, **pattern)
+    if live["tasks"] != PLANNED_QUEUES:
+        raise BenchError(f"{live['tasks']} tasks, there are {PLANNED_QUEUES} queues")
+    return [
+        at_most("10,000 queues of a cluster planned, s", live["seconds"], QUEUES_SECONDS_MAX),
+        at_most("10,000 queues of a folder planned, s", folder["seconds"], QUEUES_SECONDS_MAX),
+    ]
+
+
+def _planned(**options: str) -> dict[str, float]:
+    """Plan a query some times, each in a process of its own; return the medians."""
+    words = [f"{name}={value}" for name, value in options.items()]
+    command = [sys.executable, "-m", "bench.spark_plan", *words]
+    runs = []
+    for _ in range(PLANNED):
+        answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        runs.append(json.loads(answer))
+    return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
 
 
 if __name__ == "__main__":

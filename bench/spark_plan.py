@@ -1,23 +1,31 @@
-"""Plans a store's folder once and says what that took: `python -m bench.spark_plan FOLDER`."""
+"""Plans a query once and says what that took: `python -m bench.spark_plan NAME=VALUE…`.
+
+The words are options of the format `rocketmq`. What is timed is what Spark's planner process does:
+from the reader to the list of tasks.
+"""
 
 import json
 import resource
 import sys
 import time
 
-from sprocket.base.disk import RealDisk
 from sprocket.base.units import KIB
-from sprocket.spark.rocketmq.folder.plan import plan
+from sprocket.spark.rocketmq.options import is_live, read_directory, read_live_batch
+from sprocket.spark.rocketmq.rows.batches import schema_of
+from sprocket.spark.rocketmq.source import RocketMQSource
 
 
 def main() -> int:
-    """Plan, and print seconds, memory, tasks and where the last one ends as JSON."""
+    """Plan, and print seconds, memory, tasks and, of a folder, where the last one ends as JSON."""
+    options = dict(word.split("=", 1) for word in sys.argv[1:])
+    read = read_live_batch if is_live(options) else read_directory
+    reader = RocketMQSource(options).reader(schema_of(read(options)))
     began = time.perf_counter()
-    groups = plan(RealDisk(), sys.argv[1])
+    parts = reader.partitions()
     took = time.perf_counter() - began
     mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / KIB
-    end = groups[-1][-1].end
-    print(json.dumps({"seconds": took, "mib": mib, "tasks": len(groups), "records_end": end}))
+    end = 0 if is_live(options) else parts[-1].value[-1].end
+    print(json.dumps({"seconds": took, "mib": mib, "tasks": len(parts), "records_end": end}))
     return 0
 
 

@@ -24,6 +24,8 @@ PATIENCE_SECONDS = 1.0
 """Work that takes longer shows a progress bar."""
 TELL_SECONDS = 0.1
 """How often a bar moves; work may tell how far it is a million times."""
+LINE_SECONDS = 30.0
+"""How often a line is written where there is no terminal for a bar."""
 PROGRESS_EVERY = 256
 """Items between two looks at the clock."""
 
@@ -177,19 +179,23 @@ def with_progress(
 def progress(clock: Clock | None = None) -> Iterator[Step]:
     """Give what is to be told how far some work is.
 
-    Past one second it shows a bar with the time that is left, on stderr, if that is a terminal.
-    The clock is for tests.
+    Past one second it shows a bar with the time that is left, on stderr. Where that is no terminal,
+    it writes a line there each half minute. The clock is for tests.
     """
     clock = clock or SystemClock()
-    told_at = clock.monotonic() + PATIENCE_SECONDS
     bar = progress_bar()
+    is_bar = bar.console.is_terminal
+    told_at = clock.monotonic() + (PATIENCE_SECONDS if is_bar else LINE_SECONDS)
     task = bar.add_task("", total=None)
 
     def step(what: str, done: int, total: int = 0) -> None:
         nonlocal told_at
         if clock.monotonic() < told_at:
             return
-        told_at = clock.monotonic() + TELL_SECONDS
+        told_at = clock.monotonic() + (TELL_SECONDS if is_bar else LINE_SECONDS)
+        if not is_bar:
+            say(f"{what}: {done:,} of {total:,}" if total else f"{what}: {done:,}")
+            return
         bar.start()
         bar.update(task, description=what, completed=done, total=total or None)
 

@@ -8,6 +8,7 @@ sorted by topic. Within a topic rows keep the order of the log.
 import io
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sprocket.base.errors import StoreError
 from sprocket.base.units import MIB
 from sprocket.spark.archive.archive_folder import DATA, SUFFIX, ArchivedFile
 from sprocket.spark.files import WritableFile, WritableFiles
@@ -86,9 +88,14 @@ class TopicFiles:
         return [file.close() for _, file in sorted(self._files.items())]
 
     def abandon(self) -> None:
-        """Give up: close the files as they are. No manifest will name them."""
+        """Give up: close the files as they are, and remove them. No manifest will name them.
+
+        The disk may be full, and others may write to it.
+        """
         for file in self._files.values():
             file.abandon()
+            with suppress(StoreError):  # the next run removes it
+                self._system.remove(f"{self._folder}/{file.path}")
 
     def _write_rest(self) -> None:
         for topic in [topic for topic in self._waiting if topic in self._files]:
@@ -137,7 +144,7 @@ class _ParquetFile:
     """A file that is being written, and what its manifest will say of it."""
 
     def __init__(self, path: str, file: WritableFile) -> None:
-        self._path = path
+        self.path = path
         self._sink = _Sink(file)
         self._file = file
         self._writer: Any = None
@@ -175,7 +182,7 @@ class _ParquetFile:
         self._writer.close()
         size = self._file.close()
         return ArchivedFile(
-            path=self._path,
+            path=self.path,
             bytes=size,
             messages=self._messages,
             topics=self._topics,

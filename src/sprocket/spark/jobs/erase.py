@@ -53,6 +53,8 @@ OFFSETS_MAX = 1_000_000
 """Messages that a filter may choose: every task is sent their places, 8 bytes each."""
 COPY_BYTES = 4 * MIB
 _COPY_TASKS = 64
+_COPIED_MIN = 16
+"""Files that are worth a task, which costs 25 ms of CPU before it has copied any."""
 
 
 class EraseReport(JobReport, frozen=True, kw_only=True):
@@ -322,11 +324,12 @@ def _copy_rest(
     paths = [path for path in _files(disk, old.config) if path not in notes]
     paths += [old.checkpoint] if disk.exists(old.checkpoint) else []
     paths += _files(disk, old.consumequeue)
-    groups = [tuple(paths[number::_COPY_TASKS]) for number in range(_COPY_TASKS)]
+    tasks = min(_COPY_TASKS, -(-len(paths) // _COPIED_MIN))
+    groups = [tuple(paths[number::tasks]) for number in range(tasks)]
     work = partial(_copy_files, source, made)
     collected(
         spark,
-        spread(spark, [group for group in groups if group], work, "files int"),
+        spread(spark, groups, work, "files int"),
         progress,
         "copying queues",
     )

@@ -13,7 +13,8 @@ from typing import Any, TypeAlias, get_args
 
 import msgspec
 
-from sprocket.base.errors import SprocketError
+from sprocket.base.errors import SettingsError, SprocketError
+from sprocket.base.nearest import hint
 
 GIVEN = ("spark", "progress")
 """Parameters that are not options: who runs a job gives them."""
@@ -28,6 +29,27 @@ class JobReport(msgspec.Struct, frozen=True, kw_only=True):
     def complaint(self) -> str:
         """Return why a command that ran the job must fail, though it did its work; or nothing."""
         return ""
+
+    def frame(self, spark: Any, name: str) -> Any:
+        """Return one of the lists of rows as a DataFrame, for SQL and for joins.
+
+        Args:
+            spark: The SparkSession.
+            name: The member, such as `counts`.
+
+        Raises:
+            SettingsError: There is no such list, or it has no rows, and so no columns.
+        """
+        import pyarrow as pa
+
+        members = msgspec.structs.asdict(self)
+        lists = [one for one, value in members.items() if isinstance(value, list)]
+        if name not in lists:
+            meant = hint(name, lists) or f"; there are {', '.join(lists)}"
+            raise SettingsError(f"the report has no rows {name!r}{meant}")
+        if not members[name]:
+            raise SettingsError(f"{name!r} has no rows")
+        return spark.createDataFrame(pa.Table.from_pylist(msgspec.to_builtins(members[name])))
 
 
 class JobComplaint(SprocketError):

@@ -102,6 +102,19 @@ def test_progress_is_shown_after_a_second(monkeypatch: pytest.MonkeyPatch) -> No
     assert "50%" in err.getvalue()
 
 
+def test_progress_is_a_line_now_and_then_without_a_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As in a log of a scheduler; work that is done soon says nothing."""
+    with output.progress(Ticks()) as tell:
+        for done in range(70):
+            tell("archiving", done, 1000)
+    assert capsys.readouterr().err.splitlines() == [
+        "sprocket: archiving: 29 of 1,000",
+        "sprocket: archiving: 58 of 1,000",
+    ]
+
+
 def test_progress_ends_with_its_reader() -> None:
     """A reader that stops early leaves no bar behind."""
     through = output.with_progress(range(1000), "work", 1000, int, Ticks())

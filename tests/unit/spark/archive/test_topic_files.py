@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sprocket.base.disk import RealDisk
-from sprocket.base.errors import DiskFailed
+from sprocket.base.errors import DiskFailed, DiskFull
 from sprocket.spark.archive import FileName, TopicFiles
 from sprocket.spark.files import LocalFiles
+from sprocket.testing.disk import SimulatedDisk
 
 NAME = FileName.of(7, "0123abcd", 3, 4)
 SCHEMA = pa.schema(
@@ -119,3 +120,19 @@ def test_a_full_disk_is_our_error(tmp_path: Path) -> None:
     with pytest.raises(DiskFailed):
         files.close()
     files.abandon()
+
+
+@pytest.mark.parametrize("written", [0, 1, 3])
+def test_a_full_disk_is_one_error_and_nothing_is_left(written: int) -> None:
+    """What was written before takes no space any more."""
+    disk = SimulatedDisk()
+    disk.make_folder("/archive")
+    files = TopicFiles(LocalFiles(disk), "/archive", NAME, row_group_bytes=200)
+    for number in range(written):
+        files.add(batch([f"topic-{number}"], size=1000))
+    disk.is_full = True
+    files.add(batch(["one-more"], size=0))
+    with pytest.raises(DiskFull):
+        files.close()
+    files.abandon()
+    assert [path for path in disk.contents() if path.endswith(".parquet")] == []

@@ -91,6 +91,10 @@ def test_what_is_damaged_is_counted(spark: Any, tmp_path: Path) -> None:
     report = stats(spark, store=str(tmp_path), skip_damaged=True, by=["hour", "queue", "tag"])
     assert (report.messages, report.bytes) == (10, 1200)
     assert (report.damaged, report.damaged_bytes) == (3, 360)
+    report.frame(spark, "counts").createOrReplaceTempView("counted")
+    assert spark.sql("select sum(messages) from counted").first()[0] == 10
+    with pytest.raises(SettingsError, match="no rows 'count'; did you mean counts"):
+        report.frame(spark, "count")
     assert sum(row["messages"] for row in report.counts) == 10
 
 
