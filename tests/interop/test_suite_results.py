@@ -3,6 +3,7 @@
 import contextlib
 import json
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,6 +81,19 @@ def test_a_runner_that_takes_too_long_reports_what_it_has(tmp_path: Path) -> Non
     run.execute([sys.executable, "-c", INTERRUPTED, report], {}, 2.0)
     assert report.read_text() == "what it has"
     assert "begun\n\nended after 2 s" in (tmp_path / "output.txt").read_text()
+
+
+def test_a_run_that_is_broken_off_ends_what_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A runner that would go on for a minute ends at once, and no other is started."""
+    stopped = threading.Event()
+    monkeypatch.setattr(catalog, "STOPPED", stopped)
+    run = Run(tmp_path, tmp_path, servers.Address(1, 2))
+    threading.Timer(0.1, stopped.set).start()
+    run.execute([sys.executable, "-c", "import signal; signal.pause()"], {}, 60.0)
+    with pytest.raises(InterruptedError, match="no more"):
+        run.execute([sys.executable, "-c", ""], {}, 60.0)
 
 
 def test_a_suite_that_breaks_leaves_the_others_their_results(
