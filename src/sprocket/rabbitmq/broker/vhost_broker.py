@@ -257,17 +257,17 @@ class VhostBroker:
     def delete_of(self, connection: int) -> Iterator[None]:
         """Delete the queues that end with a connection; it yields when others have their turn."""
         limit = self.turns.share()
-        for queue in self.topology.queues_of(connection):
+        # Those that are there now: a name may be somebody else's by the time it has its turn.
+        names = [one.name for one in self.topology.queues_of(connection)]
+        for queue in [self._queues[name] for name in names if name in self._queues]:
             if self.turns.work_left < limit:
                 yield
                 limit = self.turns.share()
             self.turns.work_left -= REMOVAL_WORK
-            found = self._queues.get(queue.name)
-            if found is not None:  # nobody has deleted it meanwhile
-                self._remove(found)
+            self.unused(queue)
 
     def unused(self, queue: BrokerQueue, /) -> None:
-        """Delete a queue whose last consumer is gone, or that nobody has used for too long."""
+        """Delete a queue whose last consumer or owner is gone, or that nobody has used for long."""
         if queue.is_deleted:
             return
         try:

@@ -12,7 +12,9 @@ from tests.amqp import handshake, header, heard, method, publish
 
 from sprocket.node.rabbitmq import AmqpNode
 from sprocket.rabbitmq.broker.queues import SHARE_WORK, TURN_WORK, Turns
+from sprocket.rabbitmq.broker.topology import Requester
 from sprocket.rabbitmq.codec.amqp import frames, methods, properties
+from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.fields import NO_FIELDS
 from sprocket.rabbitmq.model.properties import BasicProperties
 from sprocket.rabbitmq.server.connection import WireLimits
@@ -235,3 +237,30 @@ def test_a_server_that_stops_under_a_flood_takes_leave(watch: Watch) -> None:
 
     asyncio.run(with_node(do))
     assert watch.most_work < 3 * TURN_WORK + PUBLISHERS * SHARE_WORK
+
+
+def test_who_leaves_takes_no_queue_with_it_that_is_anothers_by_then() -> None:
+    """One of its queues may be gone before it has its turn, and somebody else have the name."""
+
+    async def do(node: AmqpNode) -> None:
+        vhost = node.broker.vhosts["/"]
+        access = node.broker.users.access("guest", "/")
+
+        def declare(name: str, connection: int) -> None:
+            wanted = DeclaredQueue(vhost="/", name=name, is_durable=False, owner=connection)
+            vhost.declare(wanted, Requester(access, connection))
+
+        for name in ("first", "second", "third"):
+            declare(name, 1001)
+        vhost.turns.work_left = 0
+        work = vhost.delete_of(1001)
+        next(work)
+        second = vhost.find("second")
+        assert second is not None
+        vhost.unused(second)  # it has expired
+        declare("second", 1002)
+        for _ in work:
+            pass
+        assert [one.label for one in vhost.queues] == ["second"]
+
+    asyncio.run(with_node(do))
