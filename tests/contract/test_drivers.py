@@ -621,6 +621,70 @@ def test_nobody_is_told_that_a_closed_connection_is_ready(carry: Carry) -> None:
     carry(body)
 
 
+@pytest.mark.parametrize("is_held_by", ["a handler", "turns"])
+def test_who_was_held_waits_under_pressure_as_well(carry: Carry, is_held_by: str) -> None:
+    """Whoever handles it says that it goes on; it is not read before the pressure is over."""
+
+    async def body(network: Any) -> None:
+        pressure = Pressure(1000, 100_000)
+        work = Work()
+        taken: list[bytes] = []
+
+        def on_line(peer: Peer, line: bytes) -> None:
+            peer.reads_on_when_slow = True
+            taken.append(line)
+            if is_held_by == "turns":
+                peer.turns = work
+                work.work_left -= 101
+            elif not len(taken) % 100:
+                peer.stop_reading()
+                asyncio.get_running_loop().call_soon(peer.start_reading)
+
+        server = await network.serve(Lines, on_line, HOST, 0, pressure=pressure)
+        quick = await network.connect(Lines, Side(), HOST, server.port)
+        quick.send([b"hello\n"])
+        await until(lambda: bool(taken))
+        pressure.weigh(500)
+        total = 30_000
+        quick.send([(b"x" * 99 + b"\n") * (total - 1)])
+        before = 0
+        while len(taken) > before:
+            before = len(taken)
+            for _ in range(200):
+                await asyncio.sleep(0)
+        (peer,) = server.peers
+        assert (peer.is_held, peer.backlog) == (True, [])
+        assert len(taken) < total
+        pressure.weigh(499)
+        await until(lambda: len(taken) == total)
+        await server.close()
+
+    carry(body)
+
+
+class Work:
+    """Lets those go on who were cut short in the next turn of the loop."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.work_left = 0
+
+    @property
+    def is_over(self) -> bool:
+        """See `WorkTurns`."""
+        return self.work_left <= 0
+
+    def later(self, go_on: Callable[[], None]) -> None:
+        """See `WorkTurns`."""
+
+        def turn() -> None:
+            self.number += 1
+            self.work_left = 10_000
+            go_on()
+
+        asyncio.get_running_loop().call_soon(turn)
+
+
 def test_who_brings_most_waits_under_pressure(carry: Carry) -> None:
     """Nothing is lost; others are read meanwhile, and so is it when the pressure is over."""
 

@@ -463,9 +463,12 @@ class Peer(asyncio.Protocol):
     def _bear(self, pressure: Pressure, read_bytes: int) -> None:
         """Do not read on if this peer brought much for which it has no answer yet."""
         self._unanswered_bytes += read_bytes
-        if self._unanswered_bytes > pressure.connection_bytes_max and self.is_open:
+        if self.is_open and self._brings_too_much(pressure):
             self._hold()
             pressure.keep(self.read_on)
+
+    def _brings_too_much(self, pressure: Pressure) -> bool:
+        return pressure.is_high and self._unanswered_bytes > pressure.connection_bytes_max
 
     def _count_slow(self) -> None:
         """Tell the carrier what waits for a peer that does not read; it may cut one off."""
@@ -492,8 +495,12 @@ class Peer(asyncio.Protocol):
         backlog, self.backlog = self.backlog, []
         self._handle(backlog)
         if not self.is_held:  # nor closed
+            pressure = self._pressure
             if self.connection.broken is not None:
                 self._break(self.connection.broken)
+            elif pressure is not None and self._brings_too_much(pressure):
+                self._hold()
+                pressure.keep(self.read_on)
             else:
                 self.transport.resume_reading()
 
