@@ -249,20 +249,18 @@ class BrokerChannel:
                 self._keep(publication, self._transaction)
             return
         confirms, turns = self._confirms, self._turns
-        first = 0 if confirms is None else confirms.next_number
+        numbering = None if confirms is None else confirms.number()
         # A little is done in any case, so that who has little has not to wait.
         limit = min(turns.share(), turns.work_left)
         for publication in publications:
             for part in _parts(publication):
                 if turns.work_left < limit:
+                    if numbering is not None:
+                        numbering.pause()
                     yield
                     limit = turns.share()
                 self.published_counts.published += len(part.messages)
-                numbers: Sequence[int] = ()
-                if confirms is not None:
-                    numbers = [first + position for position in part.positions]
-                    confirms.next_number += len(numbers)
-                self._put(part, numbers)
+                self._put(part, () if numbering is None else numbering.take(part.positions))
 
     def _keep(self, publication: Publication, transaction: _Transaction) -> None:
         size = sum([one.body_size for one in publication.messages])

@@ -3,9 +3,12 @@
 Numbers rise by one with each message, and each is answered once: it is taken, or refused. Answers
 of one turn go out together, as few as possible: an answer with `multiple` stands for everything up
 to it that was not answered before.
+
+What came together is put into queues in an order of its own, and perhaps in several turns. An
+answer that is given in between stands for nothing that was not put anywhere.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from sprocket.base.errors import StoreError
@@ -41,7 +44,7 @@ class PublishConfirms:
         self._commits = commits
         self._tell = tell
         self.next_number = 1
-        """The number of what is published next; who publishes counts."""
+        """The lowest number of what is in no queue yet; see `number`."""
         self._taken: list[int] = []
         self._refused: list[int] = []
         self._storing: list[int] = []
@@ -55,6 +58,10 @@ class PublishConfirms:
         """How many are not answered."""
         waiting = sum([len(numbers) for numbers in self._groups.values()])
         return waiting + len(self._storing) + len(self._taken) + len(self._refused)
+
+    def number(self) -> "Numbering":
+        """Begin to count messages that were published together."""
+        return Numbering(self)
 
     def take(self, numbers: Iterable[int]) -> None:
         """Answer at the end of this turn that messages were taken."""
@@ -100,15 +107,55 @@ class PublishConfirms:
         answers = [Confirmation(number, False, False) for number in sorted(refused)]
         if taken:
             taken.sort()
-            open_numbers = list(self._groups)
+            open_numbers = [self.next_number, *self._groups]
             if self._storing:
                 open_numbers.append(min(self._storing))
-            first_open = min(open_numbers, default=self.next_number)
+            first_open = min(open_numbers)
             up_to = [number for number in taken if number < first_open]
             if up_to:
                 answers.append(Confirmation(up_to[-1], len(up_to) > 1, True))
             answers += [Confirmation(number, False, True) for number in taken[len(up_to) :]]
         self._tell(answers)
+
+
+class Numbering:
+    """Gives numbers to messages that were published together, in the order in which they are put.
+
+    Args:
+        confirms: Of their channel.
+    """
+
+    __slots__ = ("_confirms", "_count", "_first", "_gap", "_put")
+
+    def __init__(self, confirms: PublishConfirms) -> None:
+        self._confirms = confirms
+        self._first = confirms.next_number
+        self._count = 0
+        self._put: list[int] = []
+        """Positions that were put since the last pause, and those beyond the first gap."""
+        self._gap = 0
+        """The lowest position that was not put, at the last pause."""
+
+    def take(self, positions: Sequence[int]) -> list[int]:
+        """Return the numbers of messages that are put now.
+
+        Args:
+            positions: Where they stand among all; in the end each position was given once, from
+                0 on.
+        """
+        self._put += positions
+        self._count += len(positions)
+        self._confirms.next_number = self._first + self._count
+        return [self._first + position for position in positions]
+
+    def pause(self) -> None:
+        """Note that others have their turn before the rest is put."""
+        put = set(self._put)
+        while self._gap in put:
+            put.remove(self._gap)
+            self._gap += 1
+        self._put = list(put)
+        self._confirms.next_number = self._first + self._gap
 
 
 class _Group:

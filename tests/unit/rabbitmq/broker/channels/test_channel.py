@@ -1,7 +1,7 @@
 """A channel: tags, prefetch, acknowledgements, confirms, transactions, replies, its end."""
 
 import pytest
-from tests.rabbit_channels import Pier, leave, put
+from tests.rabbit_channels import Pier, Told, leave, put
 from tests.rabbit_queues import TINY, SlowStorage, message
 
 from sprocket.base.errors import DiskFailed, RequestRefused, StoreFailed
@@ -12,6 +12,7 @@ from sprocket.rabbitmq.broker.channels import (
     Got,
     Publication,
 )
+from sprocket.rabbitmq.broker.queues import SHARE_WORK
 from sprocket.rabbitmq.model.queue_options import Overflow, QueueOptions
 
 
@@ -338,6 +339,44 @@ def test_a_message_that_cannot_be_stored_is_refused() -> None:
     pier.settle()
     assert client.said() == ["nack 1"]
     assert pier.queues["q"].ready_count == 0
+
+
+@pytest.mark.parametrize("is_persistent", [False, True])
+def test_a_confirm_stands_for_nothing_that_is_in_no_queue_yet(*, is_persistent: bool) -> None:
+    """However messages for several queues alternate of which some are put in a later turn."""
+    pier = Pier()
+    queues = [pier.queue(name, storages=[SlowStorage()]) for name in ("one", "two")]
+    channel, client = pier.channel()
+    channel.confirm_select()
+    count = 2 * SHARE_WORK + 2
+    sent = [message(number, is_persistent=is_persistent) for number in range(count)]
+    alike = [
+        Publication(sent[at::2], range(at, count, 2), [queue]) for at, queue in enumerate(queues)
+    ]
+    confirmed: set[int] = set()
+    for _ in channel.publish(alike):
+        pier.settle()
+        confirmed |= answered(client, confirmed)
+        put_in_both = 2 * queues[1].ready_count
+        assert confirmed == {
+            *range(1, put_in_both + 1),
+            *range(put_in_both + 1, 2 * queues[0].ready_count, 2),
+        }
+    pier.settle()
+    assert confirmed | answered(client, confirmed) == set(range(1, count + 1))
+
+
+def answered(client: Told, before: set[int]) -> set[int]:
+    """Return what a client was told of since this was asked; nothing may be told twice."""
+    found: set[int] = set()
+    for line in client.said():
+        word, *_, number = line.split()
+        assert word == "ack"
+        up_to = int(number)
+        assert up_to not in before | found
+        first = 1 if "up to" in line else up_to
+        found |= set(range(first, up_to + 1)) - before
+    return found
 
 
 def test_what_no_queue_gets_is_returned_before_its_confirm() -> None:
