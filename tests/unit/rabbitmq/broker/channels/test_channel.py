@@ -299,7 +299,8 @@ def test_a_confirm_waits_for_transient_messages_that_are_kept() -> None:
     pier.commits.is_holding = True
     channel, client = pier.channel()
     channel.confirm_select()
-    channel.publish([Publication([message(1, is_persistent=False)], (0,), [pier.queues["q"]])])
+    kept = [pier.queues["q"]]
+    put(channel, [Publication([message(1, is_persistent=False)], queues=kept)])
     pier.settle()
     assert client.said() == []
     pier.commits.commit()
