@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.interop import peers
 from tests.interop.suites import __main__ as runner
 from tests.interop.suites import catalog, results, servers, table
 from tests.interop.suites.catalog import Run, Suite
@@ -17,11 +18,11 @@ from tests.interop.suites.table import Row
 PASSED, FAILED, SKIPPED = Outcome.PASSED, Outcome.FAILED, Outcome.SKIPPED
 
 
-def test_pytest_and_java_report_by_junit(tmp_path: Path) -> None:
+def test_java_reports_by_junit(tmp_path: Path) -> None:
     """A test that fails while it is torn down has failed, though it is reported as passed, too."""
     report = tmp_path / "junit.xml"
     report.write_text(
-        "<testsuites><testsuite name='pytest'>"
+        "<testsuites><testsuite name='java'>"
         "<testcase classname='a' name='one'/>"
         "<testcase classname='a' name='two'><failure/></testcase>"
         "<testcase classname='a' name='three'><skipped/></testcase>"
@@ -62,25 +63,49 @@ def test_a_java_class_without_a_report_has_failed(tmp_path: Path) -> None:
     assert results.from_java("a.B", tmp_path) == {"B::c": PASSED}
 
 
-INTERRUPTED = """
-import pathlib, signal, sys
-def report(*_):
-    pathlib.Path(sys.argv[1]).write_text("what it has")
-    sys.exit(1)
-signal.signal(signal.SIGINT, report)
-print("begun", flush=True)
-signal.pause()
-"""
-
-
 @pytest.mark.slow
-def test_a_runner_that_takes_too_long_reports_what_it_has(tmp_path: Path) -> None:
-    """It is interrupted before it is killed."""
+def test_a_runner_that_takes_too_long_has_what_it_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each test is told of as it ends; the one that never ends has failed."""
+    (tmp_path / "test_them.py").write_text(
+        "import os, pytest\n"
+        "def test_passes(): pass\n"
+        "def test_fails(): assert False\n"
+        "@pytest.fixture\ndef broken():\n    yield\n    assert False\n"
+        "def test_fails_at_the_end(broken): pass\n"
+        "def test_is_skipped(): pytest.skip('for no reason')\n"
+        "@pytest.mark.xfail\ndef test_may_fail(): assert False\n"
+        "def test_hangs(): os.mkfifo('told'); open('told')\n"
+        "def test_is_not_reached(): pass\n"
+    )
+    report = tmp_path / "report.jsonl"
+    around = {"PYTHONPATH": str(catalog.ADAPTERS), "SUITE_REPORT": str(report)}
+    command = [sys.executable, "-m", "pytest", "-p", "suite_report", "-p", "no:cacheprovider"]
+    stopped = threading.Event()
+    monkeypatch.setattr(catalog, "STOPPED", stopped)
     run = Run(tmp_path, tmp_path, servers.Address(1, 2))
-    report = tmp_path / "report"
-    run.execute([sys.executable, "-c", INTERRUPTED, report], {}, 2.0)
-    assert report.read_text() == "what it has"
-    assert "begun\n\nended after 2 s" in (tmp_path / "output.txt").read_text()
+
+    def end_when_it_hangs() -> None:
+        peers.wait_until((tmp_path / "told").exists, "the test that hangs", every=0.01)
+        stopped.set()
+
+    watching = threading.Thread(target=end_when_it_hangs)
+    watching.start()
+    run.execute([*command, "-q", tmp_path], around, 60.0)
+    watching.join()
+    outcomes = [PASSED, FAILED, FAILED, SKIPPED, SKIPPED, FAILED]
+    assert list(results.from_pytest(report).values()) == outcomes
+
+
+def test_a_test_of_pytest_that_is_tried_again(tmp_path: Path) -> None:
+    """It counts as what it was at last."""
+    events = [("", "began"), ("setup", "passed"), ("call", "rerun"), ("setup", "passed")]
+    events += [("call", "passed"), ("teardown", "passed")]
+    lines = [json.dumps({"test": "a", "part": part, "outcome": how}) for part, how in events]
+    report = tmp_path / "report.jsonl"
+    report.write_text("\n".join(lines))
+    assert results.from_pytest(report) == {"a": PASSED}
 
 
 def test_a_run_that_is_broken_off_ends_what_it_started(

@@ -28,8 +28,6 @@ PREPARE = "make peers-amqp"
 ADAPTERS = Path(__file__).parent / "adapters"
 STOPPED = Event()
 """Is set when whoever started the run ended it: what runs is ended, and nothing more begun."""
-REPORT_SECONDS_MAX = 30.0
-"""For a runner that was interrupted since its time is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +73,6 @@ class Run:
                         return
                 if child.poll() is None:
                     output.write(f"\nended after {seconds:.0f} s\n".encode())
-                    os.killpg(child.pid, signal.SIGINT)  # a runner reports what it has until now
-                    with contextlib.suppress(subprocess.TimeoutExpired):
-                        child.wait(REPORT_SECONDS_MAX)
             finally:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
@@ -116,13 +111,17 @@ class Suite:
 def _pytest(
     run: Run, *arguments: str, environment: Mapping[str, str] | None = None, seconds: float = 600
 ) -> Results:
-    report = run.folder / "junit.xml"
+    report = run.folder / "report.jsonl"
     command: list[str | Path] = [FOLDER / "python" / "bin" / "python", "-m", "pytest"]
-    command += ["-p", "no:cacheprovider", "-p", "suite_address", "-o", "log_cli=false"]
-    command += ["--timeout=120", f"--junitxml={report}", *arguments]
-    around = {"PYTHONPATH": str(ADAPTERS), "SUITE_ADDRESS": str(run.address.port)}
+    command += ["-p", "no:cacheprovider", "-p", "suite_address", "-p", "suite_report"]
+    command += ["-o", "log_cli=false", "--timeout=120", *arguments]
+    around = {
+        "PYTHONPATH": str(ADAPTERS),
+        "SUITE_ADDRESS": str(run.address.port),
+        "SUITE_REPORT": str(report),
+    }
     run.execute(command, {**around, **(environment or {})}, seconds)
-    return results.from_junit([report]) if report.exists() else {}
+    return results.from_pytest(report) if report.exists() else {}
 
 
 def _pika(run: Run) -> Results:

@@ -21,9 +21,9 @@ class Outcome(StrEnum):
 
 
 def from_junit(paths: Iterable[Path]) -> Results:
-    """Read JUnit's XML: of pytest, of node's runner, of the Java platform.
+    """Read JUnit's XML of the Java platform.
 
-    A test that is named twice (a retry, an error while it was torn down) has failed if one did.
+    A test that is named twice has failed if one did.
     """
     found: Results = {}
     for path in paths:
@@ -36,6 +36,26 @@ def from_junit(paths: Iterable[Path]) -> Results:
                 found.setdefault(name, Outcome.SKIPPED)
             else:
                 found.setdefault(name, Outcome.PASSED)
+    return found
+
+
+def from_pytest(path: Path) -> Results:
+    """Read what `adapters/suite_report.py` wrote; a test that never ended has failed.
+
+    A test has three parts. Has one failed, so has the test, unless it is tried again.
+    """
+    found: Results = {}
+    outcomes: set[str] = set()
+    for line in path.read_text().splitlines():
+        event = json.loads(line)
+        if event["outcome"] in {"began", "rerun"}:
+            outcomes = set()
+            found[event["test"]] = Outcome.FAILED
+            continue
+        outcomes.add(event["outcome"])
+        if event["part"] == "teardown" and "failed" not in outcomes:
+            is_skipped = "skipped" in outcomes
+            found[event["test"]] = Outcome.SKIPPED if is_skipped else Outcome.PASSED
     return found
 
 
