@@ -50,12 +50,14 @@ from sprocket.rabbitmq.broker.topology import (
 )
 from sprocket.rabbitmq.broker.vhost_log import NothingFollows, VhostLog
 from sprocket.rabbitmq.codec.amqp import properties
+from sprocket.rabbitmq.model.binding import Destination
 from sprocket.rabbitmq.model.counts import DeliveryCounts, PublishCounts, QueueChurn
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.exchange import DELAYED, Exchange
 from sprocket.rabbitmq.model.fields import NO_FIELDS, FieldTable
 from sprocket.rabbitmq.model.message import BasicMessage
 from sprocket.rabbitmq.model.names import QueueName
+from sprocket.rabbitmq.model.resource import ResourceKind
 from sprocket.rabbitmq.store.vhost import VhostStore
 from sprocket.runtime.group_commit import FlushMode, GroupCommit, Machine
 from sprocket.runtime.offload import DiskThread
@@ -145,8 +147,8 @@ class VhostBroker:
         )
         """What exchanges keep until it is due."""
         self._queues: dict[str, BrokerQueue] = {}
-        self._going: dict[str, list[Callable[[], None]]] = {}
-        """Who waits for the end of deletions, by the names of queues whose files still go."""
+        self._going: dict[Destination, list[Callable[[], None]]] = {}
+        """Who waits for the end of deletions, by what still goes."""
         self._write_timer: Timer | None = None
         self._is_in_upkeep = self._is_stopped = False
         for queue in topology.queues():
@@ -186,13 +188,17 @@ class VhostBroker:
         """Return a queue; None if there is none of that name."""
         return self._queues.get(name)
 
-    def is_going(self, name: str) -> bool:
-        """Whether files of a deleted queue of that name are still being taken away."""
-        return name in self._going
+    def is_going(self, what: Destination) -> bool:
+        """Whether a deleted queue or exchange of that name still goes.
 
-    def when_gone(self, name: str, then: Callable[[], None]) -> None:
-        """Call `then` when they are."""
-        self._going[name].append(then)
+        Files of a queue are being taken away; what an exchange has kept until it is due would come
+        back with its name after a loss of power.
+        """
+        return what in self._going
+
+    def when_gone(self, what: Destination, then: Callable[[], None]) -> None:
+        """Call `then` when it has."""
+        self._going[what].append(then)
 
     def declare(self, wanted: DeclaredQueue, requester: Requester) -> QueueDeclared:
         """Add a queue, or find that it is there and the same; its name is not `is_going`.
@@ -249,8 +255,9 @@ class VhostBroker:
         def gone() -> None:
             self.declarations.when_durable(durable)
 
-        if self.is_going(found.name):
-            self.when_gone(found.name, gone)
+        going = Destination(ResourceKind.QUEUE, found.name)
+        if self.is_going(going):
+            self.when_gone(going, gone)
         else:
             gone()
 
@@ -391,15 +398,15 @@ class VhostBroker:
         del self._queues[name]
         count = queue.delete()
         if queue.is_durable:
-            self._going[name] = []
+            going = Destination(ResourceKind.QUEUE, name)
+            self._going[going] = []
 
             def gone(error: BaseException | None) -> None:
                 if isinstance(error, StoreError):
                     _log.error("files of a deleted queue stay", queue=name, why=str(error))
                 elif error is not None:
                     raise error
-                for then in self._going.pop(name):
-                    then()
+                self._has_gone(going)
 
             self._thread.drive(queue.remove_steps(), gone)
         return count
@@ -424,9 +431,17 @@ class VhostBroker:
         ]
 
     def _exchange_gone(self, exchange: Exchange) -> None:
-        if exchange.type == DELAYED:
-            self.delays.drop(exchange.name)
-            self.commits.wait(_Nobody())  # before another one has its name
+        if exchange.type != DELAYED or exchange.name not in self.delays.counts():
+            return
+        self.delays.drop(exchange.name)
+        going = Destination(ResourceKind.EXCHANGE, exchange.name)
+        if going not in self._going:
+            self._going[going] = []
+            self.commits.wait(_Dropped(partial(self._has_gone, going)))
+
+    def _has_gone(self, what: Destination) -> None:
+        for then in self._going.pop(what):
+            then()
 
     def _write(self) -> None:
         self._write_timer = None
@@ -455,6 +470,22 @@ class _Settling:
         """Let them go on."""
         if not self.due.done():
             self.due.set_result(None)
+
+
+class _Dropped:
+    """Waits until what an exchange has kept cannot come back."""
+
+    records = 0
+    waiting_count = 1
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self._then = then
+
+    def committed(self, error: StoreError | None) -> None:
+        """Let those who wait go on."""
+        if error is not None:
+            _log.error("what a deleted exchange has kept may come back", why=str(error))
+        self._then()
 
 
 class _Nobody:

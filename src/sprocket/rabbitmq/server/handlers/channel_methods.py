@@ -254,6 +254,8 @@ class ChannelMethods:
     def _declare_exchange(self, method: methods.ExchangeDeclare) -> None:
         if method.passive:
             self._topology.check_exchange(method.exchange)
+        elif self._is_put_off(method, Destination(ResourceKind.EXCHANGE, method.exchange)):
+            return
         else:
             wanted = Exchange(
                 vhost=self._vhost.name,
@@ -282,8 +284,7 @@ class ChannelMethods:
         if method.passive:
             self._look_at_queue(method)
             return
-        if self._vhost.is_going(method.queue):
-            self._later(method)
+        if self._is_put_off(method, Destination(ResourceKind.QUEUE, method.queue)):
             return
         wanted = DeclaredQueue(
             vhost=self._vhost.name,
@@ -301,8 +302,12 @@ class ChannelMethods:
             answer = methods.QueueDeclareOk(name, depth.ready, depth.consumers)
         self._when_durable(method, answer)
 
-    def _later(self, method: methods.QueueDeclare) -> None:
-        """Declare a queue whose predecessor of the same name still goes."""
+    def _is_put_off(
+        self, method: methods.QueueDeclare | methods.ExchangeDeclare, what: Destination
+    ) -> bool:
+        """Declare something later, if its predecessor of the same name still goes."""
+        if not self._vhost.is_going(what):
+            return False
         self._replies.hold()
 
         def go_on() -> None:
@@ -313,7 +318,8 @@ class ChannelMethods:
                 self._replies.fail(_about(error, method))
             self._replies.release()
 
-        self._vhost.when_gone(method.queue, go_on)
+        self._vhost.when_gone(what, go_on)
+        return True
 
     def _look_at_queue(self, method: methods.QueueDeclare) -> None:
         """Say how much is in a queue; or whether somebody waits for replies."""

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from sprocket.base.errors import RequestRefused, WireError
 from sprocket.rabbitmq.broker.publishing import Publisher
@@ -111,6 +112,7 @@ class ExchangeRoutes:
             is_internal=boolean(body, "internal"),
             arguments=table(members(body, "arguments")),
         )
+        await wait_until_gone(vhost, Destination(ResourceKind.EXCHANGE, wanted.name))
         try:
             is_new = vhost.topology.declare_exchange(wanted, self._requester(call, vhost))
         except RequestRefused as refusal:
@@ -347,3 +349,16 @@ def _properties(given: Mapping[str, object]) -> BasicProperties:
         app_id=texts.get("app_id"),
         cluster_id=texts.get("cluster_id"),
     )
+
+
+async def wait_until_gone(vhost: VhostBroker, what: Destination) -> None:
+    """Wait for the end of a deletion, before something of that name is declared."""
+    while vhost.is_going(what):
+        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        vhost.when_gone(what, partial(_finish, gone))
+        await gone
+
+
+def _finish(waiting: "asyncio.Future[None]") -> None:
+    if not waiting.done():
+        waiting.set_result(None)

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TypeVar
 
 from sprocket.base.errors import RequestRefused, StoreError
@@ -15,6 +14,7 @@ from sprocket.rabbitmq.broker.topology import Requester
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.codec.amqp import SentMessage, methods, properties
 from sprocket.rabbitmq.codec.definitions import arguments_to_json
+from sprocket.rabbitmq.model.binding import Destination
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.message import BasicMessage
 from sprocket.rabbitmq.model.resource import ResourceKind, queue_resource
@@ -23,7 +23,7 @@ from sprocket.rabbitmq.server.management.answers import Json
 from sprocket.rabbitmq.server.management.callers import Level
 from sprocket.rabbitmq.server.management.calls import Call, boolean, members, text
 from sprocket.rabbitmq.server.management.connections import channels_by_identity
-from sprocket.rabbitmq.server.management.exchanges import table
+from sprocket.rabbitmq.server.management.exchanges import table, wait_until_gone
 from sprocket.rabbitmq.server.management.pages import Listed, chosen, listed, query_columns
 from sprocket.rabbitmq.server.management.routes import ApiRoute, route
 from sprocket.rabbitmq.server.management.served import Served
@@ -223,10 +223,7 @@ class QueueRoutes:
         return answers.json_response({"status": "ok"})
 
     async def _declare(self, call: Call, vhost: VhostBroker, wanted: DeclaredQueue) -> bool:
-        while vhost.is_going(wanted.name):
-            gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            vhost.when_gone(wanted.name, partial(_finish, gone))
-            await gone
+        await wait_until_gone(vhost, Destination(ResourceKind.QUEUE, wanted.name))
         try:
             declared = vhost.declare(wanted, self._requester(call, vhost))
         except RequestRefused as refusal:
@@ -317,8 +314,3 @@ async def _ended(begin: Begin[T]) -> T:
 
     begin(done, failed)
     return await ended
-
-
-def _finish(waiting: "asyncio.Future[None]") -> None:
-    if not waiting.done():
-        waiting.set_result(None)
