@@ -206,13 +206,15 @@ def _say_true(data: Buffer, messages: IndexedMessages) -> Mask:
     """Say of which messages the term ends as that of a persistent message does, or is damaged."""
     ends = messages.term_starts + messages.term_sizes
     view = np.frombuffer(data, np.uint8)
-    first = view[np.minimum(messages.term_starts, len(view) - 1)]
-    say: Mask = (messages.term_sizes > 0) & (first == message_term.DAMAGED[0])  # nobody knows
+    say = np.zeros(len(ends), np.bool_)
     for ending in _TRUE_ENDINGS:
         there = np.flatnonzero(~say & (messages.term_sizes >= len(ending)))
         if len(there):
             rows = view[(ends[there] - len(ending))[:, None] + np.arange(len(ending))]
             say[there] |= (rows == np.frombuffer(ending, np.uint8)).all(axis=1)
+    if not say.all():
+        rest = np.flatnonzero(~say & (messages.term_sizes > 0))
+        say[rest] = view[messages.term_starts[rest]] == message_term.DAMAGED[0]  # nobody knows
     return say
 
 
@@ -319,7 +321,9 @@ class LoadedIndex:
             records=records,
             states=states,
             live=_live(states, records, journal),
-            lost_count=int(np.count_nonzero(~np.isin(lost, states.ids[states.is_live]))),
+            lost_count=len(set(lost).difference(states.ids[states.is_live].tolist()))
+            if lost
+            else 0,
         )
 
     def _checked(self, path: str, data: bytes) -> CheckedIndex:
