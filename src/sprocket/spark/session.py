@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sprocket.base.disk import RealDisk, replace_file
-from sprocket.spark import java
+from sprocket.spark import java, spark_home
 from sprocket.spark.package import package_zip
 
 _QUIET = """\
@@ -90,7 +90,11 @@ def session(
         builder = builder.remote(master) if is_served else builder.master(master)
     for key, value in chosen.items():
         builder = builder.config(key, value)
-    with _stderr_in(folder) if quiet else contextlib.nullcontext():
+    with contextlib.ExitStack() as starting:
+        if quiet:
+            starting.enter_context(_stderr_in(folder))
+        if master.startswith(("local", "connect")):
+            starting.enter_context(spark_home.without_archives(os.environ, folder))
         spark = builder.getOrCreate()
     if quiet:
         from pyspark.logger import PySparkLogger
