@@ -1,7 +1,8 @@
 """The format `rocketmq` of Spark: a store directory as a table, a live topic as a stream.
 
 Spark runs `schema` and `reader` in short planner processes and `read` in workers, so what passes
-between them is pickled: plain values only.
+between them is pickled: plain values only. Each new stream starts a process that imports this, so
+what a query does not need is not imported.
 """
 
 from typing import Any
@@ -10,7 +11,6 @@ from pyspark.sql.datasource import DataSource
 
 from sprocket.spark.catalog_table import kept, options_of_table, with_kept
 from sprocket.spark.rocketmq import options as option_table
-from sprocket.spark.rocketmq.folder.reader import DirectoryReader
 from sprocket.spark.rocketmq.rows.batches import schema_of, spark_schema
 
 
@@ -36,6 +36,8 @@ class RocketMQSource(DataSource):  # type: ignore[misc]
             from sprocket.spark.rocketmq.live.reader import TopicReader
 
             return TopicReader(schema, option_table.read_live_batch(given))
+        from sprocket.spark.rocketmq.folder.reader import DirectoryReader
+
         return DirectoryReader(schema, option_table.read_directory(given))
 
     def streamReader(self, schema: Any) -> Any:  # noqa: N802

@@ -41,7 +41,6 @@ class RecordSelection:
     def __init__(self, options: Options, broker_name: str = "") -> None:
         self._options = options
         self._is_folder = not options.name_server
-        self._tags = pa.array(options.tags, pa.string())
         self._first: ByQueue = {}
         self._last: ByQueue = {}
         self._from_ms = _by_queue(options.first_times, broker_name)
@@ -72,7 +71,7 @@ class RecordSelection:
                 values = _NUMBERS[number](records)
                 limit = _limits(records, bounds, _LEAST if is_start else _MOST)
                 records = records.keep(values >= limit if is_start else values < limit)
-        if len(self._tags):
+        if options.tags:
             records = self._tagged(records)
         return records
 
@@ -115,7 +114,7 @@ class RecordSelection:
         """Return the records that have one of the tags wanted."""
         stored = cut(records.data, records.properties_start, records.end)
         tags = Properties(stored).value(properties.TAGS)
-        wanted: Mask = np.asarray(pc.is_in(tags, self._tags))
+        wanted: Mask = np.asarray(pc.is_in(tags, pa.array(self._options.tags, pa.string())))
         return records.keep(wanted)
 
 
