@@ -30,8 +30,9 @@ T = TypeVar("T")
 GROUP = "sprocket-spark"
 """Under which name brokers see the pulls, if no other is given; no group is joined."""
 _CONNECT_MS_MAX = 3_000
-DECODED_BYTES = 2 * MIB
-"""Answers are gathered up to this size before they are decoded together."""
+DECODED_BYTES = 4 * MIB
+"""Answers are gathered up to this size before they are decoded together: what is done once for all
+of them costs as much as some hundred records."""
 
 _PASSING = frozenset(
     {
