@@ -19,7 +19,7 @@ def main() -> int:
     """Plan, and print seconds, memory, tasks and, of a folder, where the last one ends as JSON."""
     options = dict(word.split("=", 1) for word in sys.argv[1:])
     read = read_live_batch if is_live(options) else read_directory
-    reader = RocketMQSource(options).reader(schema_of(read(options)))
+    reader = RocketMQSource(options).reader(schema_of(read(options), {}))
     began = time.perf_counter()
     parts = reader.partitions()
     took = time.perf_counter() - began

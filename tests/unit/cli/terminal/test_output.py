@@ -111,7 +111,7 @@ def test_progress_is_a_line_now_and_then_without_a_terminal(
             tell("archiving", done, 1000)
     assert capsys.readouterr().err.splitlines() == [
         "sprocket: archiving: 29 of 1,000",
-        "sprocket: archiving: 58 of 1,000",
+        "sprocket: archiving: 59 of 1,000",
     ]
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.spark.samples import STORED_AT_MS, encoded, expected, unpack
 
-from sprocket.base.disk import RealDisk
+from sprocket.base.disk import File, RealDisk
 from sprocket.base.errors import CorruptRecord, ForeignStore
 from sprocket.rocketmq.codec.columns import Stop
 from sprocket.rocketmq.codec.record import record
@@ -203,31 +203,32 @@ def test_what_came_since_the_last_start_may_lack_its_unit(tmp_path: Path) -> Non
 def test_what_is_written_meanwhile_is_no_damage(tmp_path: Path) -> None:
     """A broker may write two records between two looks: the next query has them."""
     write_log(tmp_path, [8])
-    path = tmp_path / "commitlog" / f"{0:020d}"
-    whole = path.read_bytes()
-    path.write_bytes(whole[:240].ljust(FILE_BYTES, b"\0"))
+    log = tmp_path / "commitlog" / f"{0:020d}"
+    whole = log.read_bytes()
+    log.write_bytes(whole[:240].ljust(FILE_BYTES, b"\0"))
     (tmp_path / "abort").write_text("1")
+    later = (whole[:240] + bytes(120) + whole[360:]).ljust(FILE_BYTES, b"\0")
 
     class Writing(RealDisk):
-        """Writes behind the first record of the two when the scan of what lies behind begins."""
+        """Somebody writes to it while it is looked at."""
 
         looks = 0
 
         def list(self, folder: str) -> list[str]:
+            """Have another record and all behind, before what lies behind is looked at."""
             if folder.endswith("consumequeue"):
-                path.write_bytes((whole[:240] + bytes(120) + whole[360:]).ljust(FILE_BYTES, b"\0"))
+                log.write_bytes(later)
             return super().list(folder)
 
-        def open(self, path_: str, **more: Any) -> Any:
-            self.looks += path_ == str(path)
-            if path.read_bytes()[360:364] == whole[360:364]:
-                self.seen = getattr(self, "seen", 0) + 1
-                if self.seen == 3:  # data's end, the scan, and then again
-                    path.write_bytes(whole)
-            return super().open(path_, **more)
+        def open(self, path: str, **how: Any) -> File:
+            """Have the record between as well, when that has been looked at once."""
+            self.looks += log.read_bytes() == later
+            if self.looks == 3:  # its length, what is in it, and again
+                log.write_bytes(whole)
+            return super().open(path, **how)
 
     assert offsets(plan(Writing(), str(tmp_path))) == [0, 120]
-    assert path.read_bytes() == whole
+    assert log.read_bytes() == whole
 
 
 def test_files_made_ahead_and_an_empty_log(tmp_path: Path) -> None:
