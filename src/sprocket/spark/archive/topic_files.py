@@ -194,6 +194,8 @@ class _ParquetFile:
 
     def abandon(self) -> None:
         """Close it as it is."""
+        if self._writer is not None:
+            self._writer.is_open = False  # or its end would write a footer to a closed file
         self._file.abandon()
 
 

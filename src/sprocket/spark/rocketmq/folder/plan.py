@@ -35,7 +35,6 @@ from sprocket.rocketmq.codec.columns import Records
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, MAGIC_AT
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.recovery import checkpoint
 from sprocket.spark.files import Files, ReadableFile, read_on
 from sprocket.spark.rocketmq.folder.beyond_end import (
     IsTaken,
@@ -179,6 +178,8 @@ def _behind(
 
 def _durable_at_ms(disk: Files, layout: StoreLayout) -> int | None:
     """Return the store time of the last message that a broker made durable, None if unknown."""
+    from sprocket.rocketmq.store.recovery import checkpoint  # most plans do without
+
     if not disk.exists(layout.checkpoint):
         return None
     with closing(disk.open(layout.checkpoint)) as opened:
