@@ -109,6 +109,7 @@ def sql(
     with output.failing_in_one_line():
         if parquet and not statement:
             raise SettingsError("--parquet needs a statement")
+        parquet = _local(parquet)
         views = found(sources, cluster)
         with where.session() as spark:
             desk = SqlDesk(spark, views, limit=limit, as_json=as_json)
@@ -118,6 +119,18 @@ def sql(
                 desk.answer(statement)
             else:
                 converse(desk, sys.stdin.isatty())
+
+
+def _local(path: str) -> str:
+    from sprocket.spark.files import local_path
+
+    try:
+        local = local_path(path)
+    except ValueError as error:
+        raise SettingsError(f"--parquet {error}") from error
+    if local is None:
+        raise SettingsError(f"--parquet writes a file of this machine, not {path}")
+    return local
 
 
 def found(sources: Sources, cluster: AskedCluster) -> dict[str, View]:
@@ -242,9 +255,12 @@ class SqlDesk:
         with in_one_line():
             frame = self._frame(statement)
             asked = frame.limit(self._limit + 1) if self._limit else frame
-            rows = asked.toArrow().to_pylist()
+            result = asked.toArrow()
+        rows = result.to_pylist()
         shown = rows[: self._limit] if self._limit else rows
         self._show([{name: plain(value) for name, value in row.items()} for row in shown])
+        if result.num_columns and not rows and not self._as_json:
+            output.say("no rows")
         if len(shown) < len(rows):
             output.say(f"these are the first {len(shown):,} rows; --limit 0 shows all")
 
@@ -352,19 +368,24 @@ def statements(lines: Iterable[str | None]) -> Iterator[str]:
     """
     text = ""
     for line in lines:
-        if line is None:
-            text = ""
-            continue
-        text += line if line.endswith("\n") else f"{line}\n"
-        while (match := _STATEMENT.match(text)) is not None:
-            text = text[match.end() :].lstrip()
-            if not _ONLY_COMMENTS.fullmatch(match[1]):
-                yield match[1].strip()
+        found, text = ([], "") if line is None else _parted(f"{text}{line}")
+        yield from found
         if text.strip().lower() in ("exit", "quit"):
             yield text.strip()
             return
-    if not _ONLY_COMMENTS.fullmatch(text):
+    if text:
         yield text.strip()
+
+
+def _parted(text: str) -> tuple[list[str], str]:
+    """Return the statements of a text, and what has begun of the next one, with its line's end."""
+    found = []
+    text = text if text.endswith("\n") else f"{text}\n"
+    while (match := _STATEMENT.match(text)) is not None:
+        text = text[match.end() :].lstrip()
+        if not _ONLY_COMMENTS.fullmatch(match[1]):
+            found.append(match[1].strip())
+    return found, "" if _ONLY_COMMENTS.fullmatch(text) else text
 
 
 def _typed() -> Iterator[str | None]:
@@ -377,21 +398,21 @@ def _typed() -> Iterator[str | None]:
     history = os.path.join(home, _HISTORY)
     if readline is not None:
         _remembered(readline, history)
-    is_first = True
+    begun = ""
     try:
         while True:
             try:
-                line = input(PROMPT if is_first else MORE)
+                line = input(MORE if begun else PROMPT)
             except EOFError:
                 sys.stdout.write("\n")
                 return
             except KeyboardInterrupt:
                 sys.stdout.write("\n")
                 yield None
-                is_first = True
+                begun = ""
                 continue
             yield line
-            is_first = not line.strip() or line.rstrip().endswith(";")
+            begun = _parted(f"{begun}{line}")[1]
     finally:
         if readline is not None:
             _remember(readline, history)

@@ -26,6 +26,7 @@ def in_one_line() -> Iterator[None]:
 
     Raises:
         QueryFailed: The block ended with an error of Spark, or with one that a worker met.
+        KeyboardInterrupt: So did Ctrl-C end it, after which a call of py4j's may fail as well.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -33,6 +34,8 @@ def in_one_line() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
+        if _is_interrupted(error):
+            raise KeyboardInterrupt from error
         raise QueryFailed(said(error)) from error
 
 
@@ -51,6 +54,13 @@ def said(error: BaseException) -> str:
             return f"{found[-1][0]}: {found[-1][1]}"
     first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
     return _OF_SPARK.sub("", first.strip())
+
+
+def _is_interrupted(error: BaseException | None) -> bool:
+    """Tell whether an error came while Ctrl-C was being handled."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def _text(error: Any) -> str:

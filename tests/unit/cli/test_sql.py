@@ -33,7 +33,7 @@ from sprocket.testing.local_broker import LocalBroker
         (["exit", "select 1"], ["exit"]),
         (
             ["-- it's; one", "select 1 -- a; b", "- /* ; ' */ 2;"],
-            ["-- it's; one\nselect 1 -- a; b\n- /* ; ' */ 2"],
+            ["select 1 -- a; b\n- /* ; ' */ 2"],
         ),
         (["select 1; -- it's all"], ["select 1"]),
         (["-- nothing; at all", "/* no", "thing; */;"], []),
@@ -154,9 +154,11 @@ def test_ctrl_c_ends_a_statement_and_no_talk(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One that runs, and one that is typed: of that nothing is asked."""
-    typed = iter(["long;", "delete from", KeyboardInterrupt, "select 'a", KeyboardInterrupt])
+    typed = iter(["long; -- it's", "delete;", "from", KeyboardInterrupt, "'a", KeyboardInterrupt])
+    prompts = []
 
-    def type_in(_prompt: str) -> str:
+    def type_in(prompt: str) -> str:
+        prompts.append(prompt)
         line = next(typed, EOFError)
         if isinstance(line, str):
             return line
@@ -166,7 +168,16 @@ def test_ctrl_c_ends_a_statement_and_no_talk(
     monkeypatch.setattr("builtins.input", type_in)
     desk: Any = FakeDesk()
     sql.converse(desk, True)
-    assert desk.asked == ["long"]
+    assert desk.asked == ["long", "delete"]
+    assert prompts == [
+        sql.PROMPT,
+        sql.PROMPT,
+        sql.PROMPT,
+        sql.MORE,
+        sql.PROMPT,
+        sql.MORE,
+        sql.PROMPT,
+    ]
     assert capsys.readouterr().err == "sprocket: interrupted\n"
 
 
@@ -174,3 +185,10 @@ def test_parquet_needs_a_statement() -> None:
     """Before anything is started."""
     ended = CliRunner().invoke(app(), ["sql", "--parquet", "x"])
     assert (ended.exit_code, ended.stderr) == (1, "sprocket: --parquet needs a statement\n")
+
+
+def test_parquet_is_a_file_of_this_machine() -> None:
+    """An address is refused before anything is started; it was taken for a folder `s3:`."""
+    ended = CliRunner().invoke(app(), ["sql", "select 1", "--parquet", "s3://b/x.parquet"])
+    said = "sprocket: --parquet writes a file of this machine, not s3://b/x.parquet\n"
+    assert (ended.exit_code, ended.stderr) == (1, said)

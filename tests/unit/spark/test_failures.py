@@ -1,6 +1,7 @@
 """Errors of queries in one line."""
 
 import pytest
+from py4j.protocol import Py4JError
 
 from sprocket.spark import failures
 
@@ -39,6 +40,19 @@ Traceback (most recent call last):
 def test_the_last_line_of_a_worker_counts(text: str, said: str) -> None:
     """Ours without its name, another with it; what Spark itself says without its code."""
     assert failures.said(Exception(text)) == said
+
+
+def test_ctrl_c_stays_what_it_is() -> None:
+    """Collecting rows, pyspark calls the JVM once more when it is interrupted, and that fails."""
+
+    def interrupted() -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise Py4JError("An error occurred while calling o87.getResult")
+
+    with pytest.raises(KeyboardInterrupt), failures.in_one_line():
+        interrupted()
 
 
 def test_an_error_without_text_has_its_name() -> None:

@@ -79,6 +79,17 @@ def test_what_is_not_shown_is_told(store: str) -> None:
     assert ended.stderr == "sprocket: these are the first 3 rows; --limit 0 shows all\n"
 
 
+def test_an_empty_result_is_told(store: str) -> None:
+    """On stderr: of a table nothing would be seen; of a statement that makes no rows nothing is."""
+    asked = ["select tags from Load0 where false", "--store", store]
+    ended = ask(*asked)
+    assert (ended.stdout, ended.stderr) == ("", "sprocket: no rows\n")
+    ended = ask(*asked, "--json")
+    assert (ended.stdout, ended.stderr) == ("", "")
+    ended = ask("create temporary view nothing as select 1", "--store", store)
+    assert (ended.stdout, ended.stderr) == ("", "")
+
+
 def test_statements_come_from_stdin(store: str) -> None:
     """One after the other; a wrong one ends a script with one line and code 1."""
     ended = ask("--store", store, stdin="show tables; select count(*) n from Load1;")

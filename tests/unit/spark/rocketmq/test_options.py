@@ -250,9 +250,9 @@ def test_names_of_the_old_connector() -> None:
 
 def test_names_that_no_group_may_have() -> None:
     """They are refused before anything is asked for under them."""
-    with pytest.raises(SettingsError, match="'consumerGroup' is 'a b': .* letters, digits or"):
+    with pytest.raises(SettingsError, match=r"'consumerGroup' is 'a b': .* letters, digits or"):
         read_live(LIVE | {"consumergroup": "a b"})
-    with pytest.raises(SettingsError, match="'producerGroup' is '': .* 1 to 255 letters"):
+    with pytest.raises(SettingsError, match=r"'producerGroup' is '': .* 1 to 255 letters"):
         read_sink({"nameserver": "n:1", "producergroup": ""})
 
 

@@ -96,13 +96,21 @@ def test_a_store_in_an_object_store(spark: Any, tmp_path: Path, object_store: An
     assert near.num_rows > 10
 
 
-def test_a_frame_is_filtered_again_and_again(spark: Any, tmp_path: Path) -> None:
-    """What one use of it leaves out is there for the others: Spark filters, the source does not."""
+@pytest.mark.parametrize("may_push", ["false", "true"])
+def test_a_frame_is_filtered_again_and_again(spark: Any, tmp_path: Path, may_push: str) -> None:
+    """What one use of it leaves out is there for the others: Spark filters, the source does not.
+
+    Whether Spark may tell Python sources of filters, or not.
+    """
     store = numbered(tmp_path, [("a", 0, 20), ("b", 0, 20)])
-    frame = spark.read.format("rocketmq").load(store)
-    one, two = frame.where("topic = 'a'"), frame.where("topic = 'b' AND queueOffset >= 5")
-    assert (one.count(), two.count(), frame.count()) == (20, 15, 40)
-    assert one.union(two).count() == 35
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", may_push)
+    try:
+        frame = spark.read.format("rocketmq").load(store)
+        one, two = frame.where("topic = 'a'"), frame.where("topic = 'b' AND queueOffset >= 5")
+        assert (one.count(), two.count(), frame.count()) == (20, 15, 40)
+        assert one.union(two).count() == 35
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
 @pytest.mark.parametrize(
