@@ -245,9 +245,12 @@ class SqlDesk:
             QueryFailed: It is wrong, or failed.
         """
         if statement.strip().lower() in ("show tables", "show views"):
-            from sprocket.rocketmq.model.internal import is_internal_topic
+            from sprocket.rocketmq.model.internal import clusters_among, is_internal_topic
 
-            shown = (one for one in self._views.values() if not is_internal_topic(one.topic))
+            clusters = clusters_among(one.topic for one in self._views.values())
+            shown = (
+                one for one in self._views.values() if not is_internal_topic(one.topic, clusters)
+            )
             self._show([{"table": one.name, "source": one.source} for one in shown])
             return
         from sprocket.spark import in_one_line

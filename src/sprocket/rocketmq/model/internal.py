@@ -4,7 +4,7 @@ Source: RocketMQ `TopicValidator`, `MixAll.isSysConsumerGroup`, `TopicConfigMana
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 """What names of topics and groups are made of."""
@@ -67,6 +67,20 @@ def is_internal_topic(name: str, owners: Collection[str] = ()) -> bool:
         or name.startswith((RETRY_PREFIX, SYSTEM_PREFIX))
         or (name.endswith(_REPLY_SUFFIX) and name.removesuffix(_REPLY_SUFFIX) in owners)
     )
+
+
+def may_hold_replies(name: str) -> bool:
+    """Tell whether a topic has a name as those in which a cluster keeps the answers to requests."""
+    return name.endswith(_REPLY_SUFFIX)
+
+
+def clusters_among(topics: Iterable[str]) -> set[str]:
+    """Return the names of clusters that those of all topics tell.
+
+    A broker gives its cluster a topic of the cluster's own name, and one for replies.
+    """
+    names = set(topics)
+    return {found for name in names if (found := name.removesuffix(_REPLY_SUFFIX)) != name} & names
 
 
 def is_internal_group(name: str) -> bool:

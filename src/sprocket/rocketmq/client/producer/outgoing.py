@@ -25,8 +25,6 @@ from sprocket.rocketmq.model.internal import (
 from sprocket.rocketmq.model.message import Message, compression_flag
 from sprocket.rocketmq.model.route import MessageQueue
 
-REPLY = "reply"
-"""The value of property MSG_TYPE of a message that answers a request."""
 GROUP_BYTES_MAX = 255
 
 BATCH_MESSAGES_MAX = 1024
@@ -212,7 +210,7 @@ def prepare(
         False,
         is_delayed or sys_flag != 0 or message.topic.startswith(RETRY_PREFIX),
     )
-    if message.properties and message.properties.get(properties.MSG_TYPE) == REPLY:
+    if message.properties and message.properties.get(properties.MSG_TYPE) == properties.REPLY:
         one.is_reply = one.is_alone = True
     return one
 

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from sprocket.base.clock import Clock
 from sprocket.base.errors import InvalidMessage, RequestRefused
-from sprocket.rocketmq.client.producer.outgoing import REPLY
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
@@ -61,7 +60,7 @@ def reply_to(
             f"message {request.message_id} of topic {request.topic} cannot be replied to: it has no"
             f" property {', '.join(missing)}; was it sent with `request`?"
         )
-    pairs = {**(own_properties or {}), properties.MSG_TYPE: REPLY}
+    pairs = {**(own_properties or {}), properties.MSG_TYPE: properties.REPLY}
     pairs |= {name: told[name] for name in _OWN}
     return Message(_REPLY_TOPIC.format(told[properties.CLUSTER]), body, tag, properties=pairs)
 

@@ -10,7 +10,7 @@ from functools import partial
 from sprocket.base import log
 from sprocket.base.errors import DataLost, SettingsError
 from sprocket.rocketmq.client.blocking import Puller
-from sprocket.rocketmq.model.internal import is_internal_topic
+from sprocket.rocketmq.model.internal import clusters_among, is_internal_topic
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.spark.rocketmq.live import offsets
 from sprocket.spark.rocketmq.live.cluster import Live
@@ -53,7 +53,9 @@ def require_pattern(live: Live, options: Options) -> None:
 
 def _listed(live: Live) -> list[str]:
     """Return the topics of users that the cluster has."""
-    return [name for name in live.ask(lambda one: one.topics()) if not is_internal_topic(name)]
+    names = live.ask(lambda one: one.topics())
+    clusters = clusters_among(names)
+    return [name for name in names if not is_internal_topic(name, clusters)]
 
 
 def queues(cluster: Puller, topic: str, options: Options) -> set[MessageQueue]:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from sprocket.rocketmq.codec.columns import Ints, Mask, Records
 from sprocket.rocketmq.codec.record import properties
-from sprocket.rocketmq.model.internal import is_internal_topic
+from sprocket.rocketmq.model.internal import is_internal_topic, may_hold_replies
 from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED
 from sprocket.spark.arrow import cut
 from sprocket.spark.rocketmq.options import EARLIEST, LATEST, OffsetsWanted, Options
@@ -78,7 +78,8 @@ class RecordSelection:
     def _of_topics(self, records: Records) -> Records:
         """Return the records of the topics and queues wanted that have a place in a queue.
 
-        Prepared and rolled back ones have none; nor has what recovery put where damage was.
+        Prepared and rolled back ones have none; nor has what recovery put where damage was. Replies
+        to requests are no user's, unless their topic is named.
         """
         options = self._options
         wanted = np.array([self._wants(name) for name in records.topic_names], np.bool_)
@@ -87,6 +88,8 @@ class RecordSelection:
         hidden = records.number("sys_flag") & TRANSACTION_PREPARED != 0  # a bit of both kinds
         if not wanted.all() or hidden.any():
             records = records.keep(wanted[records.topic_number] & ~hidden)
+        if not self._names_topics:
+            records = _without_replies(records)
         return records if options.assigned is None else self._of_queues(records, options.assigned)
 
     @property
@@ -116,6 +119,23 @@ class RecordSelection:
         tags = Properties(stored).value(properties.TAGS)
         wanted: Mask = np.asarray(pc.is_in(tags, pa.array(self._options.tags, pa.string())))
         return records.keep(wanted)
+
+
+def _without_replies(records: Records) -> Records:
+    """Return the records but those in which a cluster keeps the answers to requests.
+
+    A folder does not say what its cluster is called, so the messages themselves have to.
+    """
+    may_reply = np.array([may_hold_replies(name) for name in records.topic_names], np.bool_)
+    if not may_reply.any():
+        return records
+    looked_at = np.flatnonzero(may_reply[records.topic_number])
+    of_them = records.keep(may_reply[records.topic_number])
+    kinds = Properties(cut(of_them.data, of_them.properties_start, of_them.end))
+    is_reply = pc.equal(kinds.value(properties.MSG_TYPE), properties.REPLY)
+    kept = np.ones(len(records), np.bool_)
+    kept[looked_at[np.asarray(pc.fill_null(is_reply, False))]] = False
+    return records.keep(kept)
 
 
 def _without_erased(records: Records) -> Records:

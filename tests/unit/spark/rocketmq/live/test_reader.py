@@ -90,6 +90,9 @@ def test_topics_by_pattern_and_queues_by_name(monkeypatch: pytest.MonkeyPatch) -
     assert planned(reader(monkeypatch, fake, subscribepattern="ref.*")) == [(OTHER, 0, 4)]
     with pytest.raises(SettingsError, match=r"no topic fits subscribePattern 'ref'; there are 2"):
         planned(reader(monkeypatch, fake, subscribepattern="ref"))
+    for topic in ("c", "c_REPLY_TOPIC"):
+        fake.records[MessageQueue(topic, "broker-a", 0)] = [encoded(1, topic=topic)]
+    assert planned(reader(monkeypatch, fake, subscribepattern=".*")) == everything
     chosen = {"orders": {"broker-a": [1]}}
     assert planned(reader(monkeypatch, fake, assign=chosen)) == [(TWO, 0, 3)]
     with pytest.raises(SettingsError, match="assign names queue 9 of topic 'orders'"):

@@ -72,6 +72,23 @@ def test_topics_are_chosen() -> None:
     assert topics(subscribe="nobody") == []
 
 
+def test_replies_to_requests_are_hidden() -> None:
+    """By what they are: a user's topic may have such a name, too. Named, or all, they are there."""
+    data = encoded(1)
+    for topic, kind in (("c_REPLY_TOPIC", "reply"), ("my_REPLY_TOPIC", "other"), ("a", "reply")):
+        data += encoded(1, base=len(data), topic=topic, pairs={"MSG_TYPE": kind})
+    data += encoded(1, base=len(data), topic="c_REPLY_TOPIC", pairs={"A": "b"})
+    names = ["orders", "c_REPLY_TOPIC", "my_REPLY_TOPIC", "a", "c_REPLY_TOPIC"]
+
+    def topics(**given: str) -> list[str]:
+        return [row["topic"] for row in rows(data, columns="topic", **given)]
+
+    assert topics() == [names[0], *names[2:]]
+    assert topics(subscribePattern=".*") == topics()
+    assert topics(includeInternalTopics="true") == names
+    assert topics(subscribe="c_REPLY_TOPIC") == [names[1], names[4]]
+
+
 def test_what_is_in_no_queue_is_left_out() -> None:
     """Prepared and rolled back records, and the padding that recovery puts where damage was."""
     data = b""
