@@ -113,6 +113,13 @@ class WorkTurns(Protocol):
         """Call somebody once who was cut short, when others had their turn."""
 
 
+class Door:
+    """Whether those may come in whom a server has accepted."""
+
+    def __init__(self) -> None:
+        self.is_shut = False
+
+
 class Peer(asyncio.Protocol):
     """One connection to somebody; made by `listen` and `connect` only.
 
@@ -128,6 +135,7 @@ class Peer(asyncio.Protocol):
         pressure: Pressure | None = None,
         *,
         is_server: bool,
+        door: Door | None = None,
     ) -> None:
         self.connection: Carried[object] = connection
         """The connection object without I/O, as its factory made it."""
@@ -159,6 +167,7 @@ class Peer(asyncio.Protocol):
         """Bytes and calls since the connection was made."""
         self._limits = settings.limits
         self._peers = peers
+        self._door = door
         self.transport = cast("asyncio.Transport", None)
         """What carries it; there is none before it is made."""
         self._carrier = carrier()
@@ -313,7 +322,9 @@ class Peer(asyncio.Protocol):
         self.local_address, _ = address_of(self.transport.get_extra_info("sockname"))
         self._carrier.add(self)
         self._peers.add(self)
-        if len(self._peers) > self._limits.connections_max:
+        if self._door is not None and self._door.is_shut:
+            self.abort("it came while the server closed")  # accepted before, begun after
+        elif len(self._peers) > self._limits.connections_max:
             self.abort(f"there are {self._limits.connections_max} connections already")
         else:
             self.is_open = True
@@ -722,14 +733,16 @@ async def listen(
     """
     peers: set[Peer] = set()
     limits = settings or ConnectionSettings()
+    door = Door()
 
     def accept() -> Peer:
-        return Peer(factory(), on_event, limits, peers, pressure, is_server=True)
+        return Peer(factory(), on_event, limits, peers, pressure, is_server=True, door=door)
 
     loop = asyncio.get_running_loop()
     servers: list[asyncio.Server] = []
 
     def close() -> None:
+        door.is_shut = True
         for server in servers:
             server.close()
 

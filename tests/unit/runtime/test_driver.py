@@ -128,6 +128,30 @@ def test_all_connections_of_a_loop_can_be_cut_off() -> None:
     assert asyncio.run(main()) == (0, False)
 
 
+def test_who_was_accepted_when_the_server_closed_does_not_come_in() -> None:
+    """A loop accepts a connection in one turn and begins it in another; between them it closes."""
+
+    async def main() -> None:
+        closing: list[asyncio.Task[None]] = []
+
+        def factory() -> Connection:
+            closing.append(asyncio.ensure_future(server.close()))
+            return Connection()
+
+        bound = await driver.bind("127.0.0.1", 0)
+        server = await driver.listen(bound, factory, lambda *_: None)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        while not closing:
+            await asyncio.sleep(0)
+        await closing[0]
+        with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
+            await asyncio.wait_for(reader.readexactly(1), 10)
+        assert server.peers == set()
+        writer.close()
+
+    driver.run(main())
+
+
 def test_run_gives_what_main_returns_in_a_quick_loop() -> None:
     """With uvloop where it is installed."""
 
