@@ -28,7 +28,7 @@ from sprocket.rabbitmq.settings import (
 )
 from sprocket.rabbitmq.store.recovery import VhostReport
 from sprocket.testing.clock import FakeClock
-from sprocket.testing.local_process import free_port
+from sprocket.testing.local_process import free_port, running
 from sprocket.testing.local_server import LocalServer
 from sprocket.testing.quiet import NotQuiet
 from sprocket.testing.twin_disk import TwinDisk
@@ -78,7 +78,7 @@ class LocalAmqp(LocalServer[AmqpNode, Mapping[str, VhostReport]]):
     @property
     def url(self) -> str:
         """The address for clients, with the default user, in the default virtual host."""
-        return f"amqp://guest:guest@{self.host}:{self.port}/%2F"
+        return f"amqp://guest:guest@{self.host}:{running(self.port or None)}/%2F"
 
     @property
     def http_url(self) -> str:
@@ -96,7 +96,7 @@ class LocalAmqp(LocalServer[AmqpNode, Mapping[str, VhostReport]]):
         """Return how many messages of a queue are ready.
 
         Raises:
-            KeyError: There is no such queue.
+            KeyError: There is no such queue, or virtual host.
         """
         return self._process.call(_message_count, self._process.node, queue, vhost)
 
@@ -106,7 +106,12 @@ class LocalAmqp(LocalServer[AmqpNode, Mapping[str, VhostReport]]):
 
 
 async def _message_count(node: AmqpNode, queue: str, vhost: str) -> int:
+    if vhost not in node.broker.vhosts:
+        raise KeyError(f"there is no virtual host {vhost!r}")
     found = {one.label: one for one in node.broker.vhosts[vhost].queues}
+    if queue not in found:
+        there = ", ".join(sorted(found)) or "no queue"
+        raise KeyError(f"there is no queue {queue!r} in {vhost!r}, but {there}")
     return found[queue].depth().ready
 
 

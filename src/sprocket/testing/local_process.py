@@ -67,7 +67,8 @@ class LocalProcess(Generic[N]):
 
     def start(self) -> N:
         """Start the server and return it."""
-        assert self._node is None, "it runs already"
+        if self._node is not None:
+            raise RuntimeError("the broker runs already; `with` has started it")
         if not self.folder:
             self.folder = tempfile.mkdtemp(prefix="sprocket-")
         if self._disk is None:
@@ -85,8 +86,7 @@ class LocalProcess(Generic[N]):
 
     def kill(self) -> None:
         """End it as `kill -9` does: what it had written is there, synced or not."""
-        assert self._disk is not None, "it has not been started"
-        successor = self._disk.kill()
+        successor = running(self._disk).kill()
         self._fall()
         self._disk = successor
 
@@ -97,35 +97,33 @@ class LocalProcess(Generic[N]):
             seed: By default nothing that was not synced is found; a number draws which of the
                 blocks of 512 bytes and which names are found after all, the same each time.
         """
-        assert self._disk is not None, "it has not been started"
+        disk = running(self._disk)
         choose = _nothing if seed is None else random.Random(seed).randrange  # noqa: S311
-        self._disk.kill()
+        disk.kill()
         self._fall()
-        self._disk = self._disk.cut(choose)
+        self._disk = disk.cut(choose)
 
     def advance(self, ms: int) -> None:
         """Move its clock and let all happen that is due by then."""
-        assert self._portal is not None, "it has not been started"
-        self._portal.call(self._advance, ms)
+        if ms < 0:
+            raise ValueError(f"time cannot go on by {ms} ms; clock.step_wall sets the clock back")
+        self.portal.call(self._advance, ms)
 
     def call(
         self, what: Callable[P, Coroutine[object, None, T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Run a coroutine in its thread and return what that returns."""
-        assert self._portal is not None, "it has not been started"
-        return self._portal.call(what, *args, **kwargs)
+        return self.portal.call(what, *args, **kwargs)
 
     @property
     def node(self) -> N:
         """What runs."""
-        assert self._node is not None, "it does not run"
-        return self._node
+        return running(self._node)
 
     @property
     def portal(self) -> Portal:
         """The way into its thread."""
-        assert self._portal is not None, "it has not been started"
-        return self._portal
+        return running(self._portal)
 
     def close(self) -> None:
         """Stop it permanently; a temporary folder is removed. May be called again."""
@@ -157,6 +155,13 @@ class LocalProcess(Generic[N]):
         node, self._node = self._node, None
         if node is not None and self._portal is not None:
             self._portal.call(_kill, node)
+
+
+def running(part: T | None) -> T:
+    """Return what there is of a broker once it runs; raise RuntimeError if it does not."""
+    if part is None:
+        raise RuntimeError("the broker does not run: use it under `with`, or start() it")
+    return part
 
 
 async def _turns() -> None:

@@ -95,3 +95,40 @@ def test_a_stopped_broker_tells_its_clients() -> None:
         assert (320, text) == caught.value.args
         broker.start()
         connect(broker).close()
+
+
+def test_a_broker_that_does_not_run_says_so() -> None:
+    """Before `with`, after it and while it is stopped."""
+    broker = LocalAmqp()
+    uses: list[Callable[[], object]] = [
+        lambda: broker.message_count("q"),
+        broker.settle,
+        lambda: broker.http_url,
+    ]
+    for use in [*uses, lambda: broker.url, broker.crash, broker.power_cut, broker.advance]:
+        with pytest.raises(RuntimeError, match="the broker does not run: use it under `with`"):
+            use()
+    with broker:
+        with pytest.raises(RuntimeError, match="runs already"):
+            broker.start()
+        broker.stop()
+        for use in uses:
+            with pytest.raises(RuntimeError, match="does not run"):
+                use()
+    for use in uses:
+        with pytest.raises(RuntimeError, match="does not run"):
+            use()
+
+
+def test_a_wrong_question_is_answered_by_what_is_there() -> None:
+    """A queue and a virtual host that are missing, and a step back in time."""
+    with LocalAmqp() as broker:
+        with pytest.raises(KeyError, match="there is no queue 'kpet' in '/', but no queue"):
+            broker.message_count("kpet")
+        fill(broker)
+        with pytest.raises(KeyError, match="there is no queue 'kpet' in '/', but gone, kept"):
+            broker.message_count("kpet")
+        with pytest.raises(KeyError, match="there is no virtual host 'v'"):
+            broker.message_count("kept", "v")
+        with pytest.raises(ValueError, match="cannot go on by -5000 ms; clock"):
+            broker.advance(seconds=-5)

@@ -49,11 +49,14 @@ def test_the_guides_tests_pass(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_fixtures_are_listed(tmp_path: Path) -> None:
-    """`pytest --fixtures` shows both, with what they do."""
+    """`pytest --fixtures` shows them, with what they do."""
     said = run_pytest(tmp_path, "--fixtures", "-q")
     assert "sprocket_broker" in said
     assert "sprocket_settings" in said
     assert "Run a broker of the test's own" in said
+    assert "sprocket_amqp" in said
+    assert "sprocket_amqp_settings" in said
+    assert "that RabbitMQ's clients take for RabbitMQ" in said
 
 
 def test_nothing_is_imported_before_it_is_used() -> None:
