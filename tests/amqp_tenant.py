@@ -42,6 +42,8 @@ class Door:
         self.secrets: list[bytes | None] = []
         self.replies: list[Replies] = []
         """Of each channel that was opened."""
+        self.desk: type[Desk] = Desk
+        """What serves each channel."""
 
     def log_in(self, given: Credentials, session: Session) -> None:  # noqa: ARG002
         """See `Entrance`."""
@@ -67,7 +69,7 @@ class Flat:
     def open_channel(self, replies: Replies) -> ChannelService:
         """See `Tenancy`."""
         self._door.replies.append(replies)
-        return Desk(self._door, replies)
+        return self._door.desk(self._door, replies)
 
     def leave(self) -> Iterator[None]:
         """See `Tenancy`."""

@@ -323,11 +323,14 @@ class Session:
 
     def close(self, error: AmqpError) -> None:
         """Close the connection and wait for the client to know; a second call does nothing."""
+        self._close(error, lambda told: self._tell_end(told, "it does not answer the close"))
+
+    def _close(self, error: AmqpError, tell: Callable[[bytes], None]) -> None:
         if self._is_over:
             return
         _log.warning("connection closed", peer=self.peer.address, error=error.text)
         told = self._connection.close(error)
-        self.end(lambda: self._tell_end(told, "it does not answer the close"))
+        self.end(lambda: tell(told))
 
     def fail_channel(self, channel: WireChannel, error: AmqpError) -> None:
         """Close a channel or, if the error's code says so, the connection."""
@@ -371,7 +374,7 @@ class Session:
             yield from work
         tenancy, self._tenancy = self._tenancy, None
         if tenancy is not None:
-            yield from tenancy.leave()
+            yield from self._whole(tenancy.leave())
 
     def _tell_ended(self) -> None:
         self._is_ended = True
@@ -385,15 +388,25 @@ class Session:
         if self.peer.is_open:
             self._wait_for_end(otherwise)
 
+    def _tell_unreadable(self, frame: bytes) -> None:
+        """Tell the client that it is over: nothing that it answers could be read."""
+        self.send([frame])
+        if self.peer.is_open:
+            self._drop_later(REFUSAL_SECONDS, "what it sends cannot be read")
+
     def _drive(self, work: Iterator[None], then: Callable[[], None]) -> None:
-        """Do work whose steps let others have their turn; then call `then`, whatever came of it."""
+        """Do work whose steps let others have their turn; then call `then`."""
+        for _ in work:
+            self._turns.later(lambda: self._drive(work, then))
+            return
+        then()
+
+    def _whole(self, work: Iterator[None]) -> Iterator[None]:
+        """Do work in steps; if it fails, what comes after it is done all the same."""
         try:
-            for _ in work:
-                self._turns.later(lambda: self._drive(work, then))
-                return
+            yield from work
         except Exception:
             _log.exception("something could not be given back", peer=self.peer.address)
-        then()
 
     def unblock(self) -> None:
         """Read the client again, which was blocked."""
@@ -484,26 +497,25 @@ class Session:
         channel.is_over = True
         service = self._services.pop(channel, None)
         if service is not None:
-            self._closing.append(service.close())
+            self._closing.append(self._whole(service.close()))
 
     def _end_channel(self, channel: WireChannel, told: bytes) -> None:
         """End a channel, and tell the client once all is given back; it is held until then."""
+        self._held_count += 1  # first: a channel that ends waits for nothing any more
         self._begin_end(channel)
-        work = chain.from_iterable(self._closing)
-        is_told = is_held = False
+        is_told = False
 
         def ended() -> None:
             nonlocal is_told
             is_told = True
             self._closing.clear()
-            self.send([told])
-            if is_held:
-                self.release()
+            if not self._is_over:
+                self.send([told])
+            self.release()
 
-        self._drive(work, ended)
+        self._drive(chain.from_iterable(self._closing), ended)
         if not is_told:
-            is_held = True
-            self.hold()
+            self.peer.stop_reading()
 
     # The handshake.
 
@@ -567,10 +579,10 @@ class Session:
     def _fail(self, failed: Failed) -> None:
         if failed.is_handshake:
             self._refuse(failed.error)
+        elif failed.is_out_of_step:
+            self._close(failed.error, self._tell_unreadable)
         else:
             self.close(failed.error)
-            if failed.is_out_of_step:
-                self._drop_later(REFUSAL_SECONDS, "what it sends cannot be read")
 
     def _refuse(self, error: AmqpError) -> None:
         """Keep a client waiting that is not in, then tell it why and end the connection."""

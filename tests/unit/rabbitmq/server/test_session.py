@@ -1,18 +1,18 @@
 """One client from its login to its end, over a network in memory, in a time that passes at once."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 from tests import virtual_time
 from tests.amqp import LOGIN, frame, handshake, heard, message, method
-from tests.amqp_tenant import Door
+from tests.amqp_tenant import Desk, Door
 from tests.pipe import PipeNetwork
 from tests.virtual_time import LoopClock
 
 from sprocket.base.errors import WireError
 from sprocket.rabbitmq.broker.queues import Turns
-from sprocket.rabbitmq.codec.amqp import frames, methods
+from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode, frames, methods
 from sprocket.rabbitmq.codec.amqp.methods import AmqpMethod
 from sprocket.rabbitmq.model.fields import NO_FIELDS, Field, FieldKind, FieldTable
 from sprocket.rabbitmq.server.amqp_server import AmqpServer
@@ -148,6 +148,103 @@ def test_a_client_comes_in_and_leaves() -> None:
         assert at.door.inside == []
         caller.peer.close()
         await at.settle()
+        assert at.server.sessions == {}
+
+    play(scene)
+
+
+def slow_desk(turns: Turns) -> type[Desk]:
+    """Return what serves a channel that gives back in as many turns as `STEPS` what it holds.
+
+    `basic.recover` has to wait until the channel is closed.
+    """
+
+    class SlowDesk(Desk):
+        is_waiting = False
+
+        def called(self, method: AmqpMethod) -> None:
+            if isinstance(method, methods.BasicRecover):
+                self.is_waiting = True
+                self._replies.hold()
+            else:
+                super().called(method)
+
+        def close(self) -> Iterator[None]:
+            super().close()
+            if self.is_waiting:
+                self._replies.release()
+            return self._give_back()
+
+        def _give_back(self) -> Iterator[None]:
+            self._door.acked.append(0)
+            for _ in range(STEPS):
+                turns.work_left = 0
+                yield
+            self._door.acked.append(STEPS)
+
+    return SlowDesk
+
+
+STEPS = 30
+FORCED = AmqpError(ReplyCode.PRECONDITION_FAILED, "no")
+
+
+def test_nothing_is_done_before_a_channel_has_given_back_that_waited() -> None:
+    """What was read with it waits until the client is told; then it leaves in that order."""
+
+    async def scene() -> None:
+        at = Scene()
+        at.door.desk = slow_desk(at.turns)
+        caller = await at.inside()
+        asked = method(1, methods.BasicRecover(True)) + method(0, close(200, "bye"))
+        assert await at.ask(caller, asked) == []
+        at.door.replies[0].fail(FORCED)
+        await at.settle()
+        assert at.door.acked == [0]
+        assert (caller.said(), at.door.inside) == ([], ["guest"])
+        await at.settle()
+        assert at.door.acked == [0, STEPS]
+        assert caller.said() == [
+            (1, methods.ChannelClose(406, "PRECONDITION_FAILED - no", 0, 0)),
+            (0, methods.ConnectionCloseOk()),
+        ]
+        assert at.door.inside == []
+
+    play(scene)
+
+
+def test_a_channel_that_still_gives_back_is_not_named_once_the_connection_is_closed() -> None:
+    """The last that the client is told is that the connection is closed."""
+
+    async def scene() -> None:
+        at = Scene()
+        at.door.desk = slow_desk(at.turns)
+        caller = await at.inside()
+        assert await at.ask(caller, method(1, methods.ChannelClose(200, "bye", 0, 0))) == []
+        at.server.close_all("over")
+        await at.settle()
+        await at.settle()
+        assert at.door.acked == [0, STEPS]
+        told = close(320, "CONNECTION_FORCED - over")
+        assert caller.said() == [(0, told)]
+
+    play(scene)
+
+
+def test_who_cannot_be_read_is_dropped_soon_even_if_it_gives_back_in_steps() -> None:
+    """There is no answer to wait for."""
+
+    async def scene() -> None:
+        at = Scene()
+        at.door.desk = slow_desk(at.turns)
+        caller = await at.inside()
+        await at.ask(caller, b"\1\0\1\0\0\0\1xx")
+        await at.settle()
+        await at.settle()
+        ((_, told),) = caller.said()
+        assert isinstance(told, methods.ConnectionClose)
+        assert told.reply_code == 501
+        await at.settle(3.1)
         assert at.server.sessions == {}
 
     play(scene)
