@@ -425,9 +425,15 @@ class BrokerChannel:
         work = self._commit_steps(transaction, done)
 
         def go_on() -> None:
-            for _ in work:
-                self._turns.later(go_on)
-                return
+            try:
+                for _ in work:
+                    self._turns.later(go_on)
+                    return
+            except Exception:  # nobody else would tell the client, which waits
+                _log.exception("a commit failed")
+                self.is_busy = False
+                if not self.is_closed:
+                    self._client.failed(RequestRefused(ReplyCode.INTERNAL_ERROR, ""))
 
         go_on()
 

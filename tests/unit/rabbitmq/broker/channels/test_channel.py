@@ -12,7 +12,7 @@ from sprocket.rabbitmq.broker.channels import (
     Got,
     Publication,
 )
-from sprocket.rabbitmq.broker.queues import SHARE_WORK
+from sprocket.rabbitmq.broker.queues import SHARE_WORK, BrokerQueue
 from sprocket.rabbitmq.model.queue_options import Overflow, QueueOptions
 
 
@@ -482,6 +482,27 @@ def test_what_a_rollback_gave_back_is_in_order() -> None:
     channel.tx_commit(lambda: None)
     pier.settle()
     assert pier.drain(dead) == ["0", "1", "2", "3"]
+
+
+def test_a_commit_that_fails_in_a_later_turn_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for it would wait for ever."""
+    pier = Pier()
+    pier.queue()
+    channel, client = pier.channel()
+    channel.tx_select()
+    count = SHARE_WORK + 2
+    sent = [message(number) for number in range(count)]
+    put(channel, [Publication(sent, range(count), [pier.queues["q"]])])
+    channel.tx_commit(lambda: client.log.append("committed"))
+    assert channel.is_busy
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(BrokerQueue, "publish_all", fail)
+    pier.timers.drain()
+    assert client.said() == ["INTERNAL_ERROR"]
+    assert not channel.is_busy
 
 
 def test_a_message_whose_queue_went_before_the_commit_is_returned() -> None:
