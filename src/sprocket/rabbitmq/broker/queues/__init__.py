@@ -30,6 +30,7 @@ from sprocket.rabbitmq.broker.queues.reads import FewReads, QueueReads
 from sprocket.rabbitmq.broker.queues.storage import MemoryStorage, QueueStorage, ReadEntry
 from sprocket.rabbitmq.broker.queues.turns import (
     CALL_WORK,
+    QUEUE_WORK,
     SHARE_WORK,
     TURN_WORK,
     Turner,
@@ -41,6 +42,7 @@ __all__ = [
     "CALL_WORK",
     "DEATHS",
     "DELIVERY_COUNT",
+    "QUEUE_WORK",
     "RETRY_SECONDS",
     "SHARE_WORK",
     "TURN_MESSAGES_MAX",

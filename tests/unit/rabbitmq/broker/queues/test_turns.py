@@ -7,7 +7,7 @@ from tests.rabbit_queues import HeldReads
 from tests.timers import FakeTimers
 
 from sprocket.base.disk import Steps
-from sprocket.rabbitmq.broker.queues import SHARE_WORK, TURN_WORK, FewReads, Turns
+from sprocket.rabbitmq.broker.queues import QUEUE_WORK, SHARE_WORK, TURN_WORK, FewReads, Turns
 from sprocket.testing.clock import FakeClock
 
 
@@ -52,14 +52,14 @@ def test_a_turn_ends_when_enough_was_done() -> None:
         turns.work_left -= count
 
     for number in range(5):
-        turns.mark(Calls(partial(work, f"queue {number}", TURN_WORK // 2)))
+        turns.mark(Calls(partial(work, f"queue {number}", QUEUE_WORK // 2)))
     turns.mark_last(Calls(partial(work, "channel", 0)))
     turns.later(partial(work, "client", TURN_WORK))
     turns.later(partial(work, "other client", 1))
     timers.turn()
     assert said == ["queue 0", "queue 1", "client"]
     assert turns.is_over
-    turns.mark(Calls(partial(work, "late", TURN_WORK)))
+    turns.mark(Calls(partial(work, "late", QUEUE_WORK)))
     turns.mark_last(Calls(partial(work, "late channel", 0)))
     timers.turn()
     assert said[3:] == ["queue 2", "queue 3", "other client"]
