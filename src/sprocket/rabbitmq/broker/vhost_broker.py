@@ -147,6 +147,8 @@ class VhostBroker:
         )
         """What exchanges keep until it is due."""
         self._queues: dict[str, BrokerQueue] = {}
+        self._left: dict[BrokerQueue, None] = {}
+        """Queues that nobody needs any more, and that could not be deleted, the disk being full."""
         self._going: dict[Destination, list[Callable[[], None]]] = {}
         """Who waits for the end of deletions, by what still goes."""
         self._write_timer: Timer | None = None
@@ -275,12 +277,8 @@ class VhostBroker:
 
     def unused(self, queue: BrokerQueue, /) -> None:
         """Delete a queue whose last consumer or owner is gone, or that nobody has used for long."""
-        if queue.is_deleted:
-            return
-        try:
-            self._remove(queue)
-        except StoreError as error:
-            _log.error("an unused queue cannot be deleted", queue=queue.label, why=str(error))
+        if not queue.is_deleted:
+            self._try_to_remove(queue)
 
     def changed(self, queues: Sequence[DeclaredQueue]) -> None:
         """Note that other policies are in force for some queues."""
@@ -314,6 +312,10 @@ class VhostBroker:
     def upkeep(self) -> None:
         """Flush queues that are due, and give back room; called every second."""
         self.delays.upkeep()
+        left, self._left = self._left, {}
+        for queue in left:
+            if not (queue.is_deleted or queue.consumers):
+                self._try_to_remove(queue)
         self._write_waiting()
         if self._is_in_upkeep or self._is_stopped:
             return
@@ -389,6 +391,18 @@ class VhostBroker:
             self._services,
             is_auto_delete=queue.is_auto_delete,
         )
+
+    def _try_to_remove(self, queue: BrokerQueue) -> None:
+        """Delete a queue for which nobody asks; if that fails now it is tried again."""
+        try:
+            self._remove(queue)
+        except StoreError as error:
+            _log.error(
+                "an unused queue cannot be deleted; trying again",
+                queue=queue.label,
+                why=str(error),
+            )
+            self._left[queue] = None
 
     def _remove(self, queue: BrokerQueue) -> int:
         """Take a queue away; return how many messages were ready."""
