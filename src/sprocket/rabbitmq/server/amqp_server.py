@@ -17,6 +17,10 @@ from sprocket.runtime.timers import Timers
 
 SETTLE_SECONDS_MAX: Final = 5.0
 """How long a server that stops waits until everybody knows; what they held is durable anyway."""
+LEAVE_SECONDS_MAX: Final = 0.2
+"""How long it waits until they have read that: a socket that is closed with octets unread is reset,
+and a client that was about to send would not be told why."""
+LOOK_SECONDS: Final = 0.005
 SHUTDOWN: Final = "broker forced connection closure with reason 'shutdown'"
 
 
@@ -47,6 +51,7 @@ class AmqpServer:
         """What the server runs short of."""
         self.sessions: dict[Peer, Session] = {}
         """Everybody who has said anything, and is there."""
+        self._is_stopped = False
         self._entrance = entrance
         self._greeting = greeting
         self._limits = limits
@@ -63,6 +68,9 @@ class AmqpServer:
         """Handle what a client has sent."""
         session = self.sessions.get(peer)
         if session is None:
+            if self._is_stopped:
+                peer.close()
+                return
             session = self._begin(peer)
         session.on_event(event)
 
@@ -85,16 +93,25 @@ class AmqpServer:
                 session.close(AmqpError(ReplyCode.CONNECTION_FORCED, why))
 
     def stop(self) -> None:
-        """Take leave of every client, and watch none any more."""
+        """Take leave of every client, and watch none any more; who comes now is turned away."""
+        self._is_stopped = True
         self.close_all()
         self._heartbeats.stop()
 
     async def settle(self) -> None:
-        """Wait until all that clients held was given back who are told to go; some seconds."""
+        """Wait until clients that are told to go have given back everything, and are gone.
+
+        Who is not gone soon is not waited for.
+        """
         loop = asyncio.get_running_loop()
-        until = loop.time() + SETTLE_SECONDS_MAX
-        while not all(one.is_ended for one in self.sessions.values()) and loop.time() < until:
+        began = loop.time()
+        while not all(one.is_ended for one in self.sessions.values()):
+            if loop.time() > began + SETTLE_SECONDS_MAX:
+                return
             await asyncio.sleep(0)
+        until = loop.time() + LEAVE_SECONDS_MAX
+        while self.sessions and loop.time() < until:
+            await asyncio.sleep(LOOK_SECONDS)
 
     def _begin(self, peer: Peer) -> Session:
         assert isinstance(peer.connection, AmqpConnection)

@@ -21,6 +21,7 @@ from itertools import chain
 from typing import Final, Protocol
 
 from sprocket.base import log
+from sprocket.base.units import KIB
 from sprocket.rabbitmq.broker.queues import CALL_WORK, Turns
 from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode, SentMessage, frames, methods
 from sprocket.rabbitmq.model.fields import NO_FIELDS
@@ -33,6 +34,7 @@ from sprocket.rabbitmq.server.connection import (
     ChannelFailed,
     ChannelOpened,
     ClientClosed,
+    ConnectionState,
     Ended,
     Event,
     Failed,
@@ -63,6 +65,12 @@ REFUSAL_SECONDS: Final = 3.0
 """How long a client waits that is refused, so that it cannot guess passwords quickly."""
 CLOSE_SECONDS_MAX: Final = 30.0
 """How long the server waits for the answer to its close."""
+
+BLOCKED_BYTES_MAX: Final = 64 * KIB
+"""What is read of a client that is blocked: it may say that it goes, and end its connection."""
+
+IGNORED_BYTES_PER_WORK: Final = 128
+"""What is read of a client that is told to go is two frames to look through, 1 us."""
 
 FAILURE_CLOSE: Final = "authentication_failure_close"
 BLOCKED: Final = "connection.blocked"
@@ -239,6 +247,8 @@ class Session:
         """What gives back what channels held that are over."""
         self._is_blocked = False
         """Whether it waits until nothing is low."""
+        self._is_leaving = False
+        """Whether it has closed the connection: what it sent before is all that it will send."""
         self._held_count = 0
         """How much that it has asked for is under way."""
         self._deadline: Timer | None = timers.call_later(
@@ -360,6 +370,7 @@ class Session:
         if self._is_over:
             return
         self._is_over = True
+        self.peer.bytes_per_work = IGNORED_BYTES_PER_WORK
         self._set_deadline(None)
         if self._watch is not None:
             self._heartbeats.cancel(self._watch)
@@ -460,7 +471,7 @@ class Session:
             match event:
                 case Published():
                     service.published(event.messages)
-                    if self._alarms.low and not self._is_over:
+                    if self._alarms.low and not (self._is_over or self._is_leaving):
                         self._block()
                 case Acknowledged():
                     service.acknowledged(event.tags, is_multiple=event.is_multiple)
@@ -473,13 +484,24 @@ class Session:
             self.close(_of(AmqpError(ReplyCode.INTERNAL_ERROR, ""), _method_of(event)))
 
     def _block(self) -> None:
-        """Read nothing more of a client that publishes while something is low."""
+        """Handle nothing more of a client that publishes while something is low."""
         self._is_blocked = True
-        self.peer.stop_reading()
+        self.peer.on_kept = self._look_for_end
+        self.peer.stop_reading(ahead_bytes=BLOCKED_BYTES_MAX)
+        self._look_for_end()
+        if not self._is_blocked:
+            return
         self._alarms.block(self)
         if BLOCKED in self.capabilities:
             told = methods.ConnectionBlocked(self._alarms.reason)
             self.send([frames.encode_method(0, told)])
+
+    def _look_for_end(self) -> None:
+        """Let a client go that is blocked: what it has sent is taken, as it is little."""
+        if self._is_blocked and self._connection.state is ConnectionState.ENDED:
+            self._is_leaving, self._is_blocked = True, False
+            self._alarms.forget(self)
+            self._read_on()
 
     def _open_channel(self, channel: WireChannel) -> None:
         assert self._tenancy is not None, "a channel before the vhost"

@@ -15,9 +15,10 @@ from sprocket.rabbitmq.broker.queues import Turns
 from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode, frames, methods
 from sprocket.rabbitmq.codec.amqp.methods import AmqpMethod
 from sprocket.rabbitmq.model.fields import NO_FIELDS, Field, FieldKind, FieldTable
-from sprocket.rabbitmq.server.amqp_server import AmqpServer
+from sprocket.rabbitmq.server.amqp_server import LEAVE_SECONDS_MAX, AmqpServer
 from sprocket.rabbitmq.server.connection import WireLimits
 from sprocket.rabbitmq.server.greeting import Greeting
+from sprocket.rabbitmq.server.session import BLOCKED_BYTES_MAX
 from sprocket.runtime.driver import Peer
 
 LIMITS = WireLimits(heartbeat_seconds=0)
@@ -573,6 +574,56 @@ def test_who_is_blocked_can_be_closed() -> None:
     play(scene)
 
 
+@pytest.mark.parametrize("is_together", [False, True])
+def test_who_is_blocked_can_leave(is_together: bool) -> None:
+    """What it has sent before is taken, as nothing will follow; then it is told, at once."""
+
+    async def scene() -> None:
+        at = Scene()
+        caller = await enter(at, UNDERSTANDS)
+        at.server.alarms.set(["disk"])
+        first, then = message(1, b"1", "q"), [message(1, b"2", "q"), message(1, b"3", "q")]
+        goodbye = method(0, methods.ConnectionClose(200, "bye", 0, 0))
+        answer = (0, methods.ConnectionCloseOk())
+        if is_together:
+            assert await at.ask(caller, first, DECLARE, *then, goodbye) == [
+                (1, methods.QueueDeclareOk("q", 1, 0)),
+                answer,
+            ]
+        else:
+            blocked = (0, methods.ConnectionBlocked("low on disk"))
+            assert await at.ask(caller, first) == [blocked]
+            assert await at.ask(caller, *then) == []
+            assert at.server.alarms.blocked_count == 1
+            assert await at.ask(caller, goodbye) == [answer]
+        assert (len(at.door.queues["q"]), at.server.alarms.blocked_count) == (3, 0)
+        assert at.door.inside == []
+        at.server.alarms.set([])
+
+    play(scene)
+
+
+def test_little_is_read_of_who_is_blocked() -> None:
+    """Whoever goes on publishing fills their own buffers, not the server's."""
+
+    async def scene() -> None:
+        at = Scene()
+        caller = await enter(at, NO_FIELDS)
+        at.server.alarms.set(["memory"])
+        large = message(1, bytes(BLOCKED_BYTES_MAX // 4), "q")
+        await at.ask(caller, message(1, b"1", "q"))
+        (peer,) = at.peers
+        before = peer.read_bytes
+        for _ in range(20):
+            await at.ask(caller, large)
+        assert BLOCKED_BYTES_MAX <= peer.read_bytes - before < BLOCKED_BYTES_MAX + 2 * len(large)
+        at.server.alarms.set([])
+        await at.settle()
+        assert len(at.door.queues["q"]) == 21
+
+    play(scene)
+
+
 def test_who_is_blocked_may_be_lost() -> None:
     """Nothing is left of it."""
 
@@ -722,6 +773,50 @@ def test_a_server_that_stops_takes_leave() -> None:
             await at.ask(caller, method(0, methods.ConnectionCloseOk()))
             assert not caller.peer.is_open
         assert at.server.sessions == {}
+
+    play(scene)
+
+
+def test_who_comes_while_the_server_stops_is_turned_away() -> None:
+    """Who is about to come in as well; who has asked to leave is told that they may."""
+
+    async def scene() -> None:
+        at = Scene()
+        early = await at.call(frames.PROTOCOL_HEADER)
+        assert [type(one) for _, one in early.said()] == [methods.ConnectionStart]
+        leaving, idle = await at.inside(), await at.inside()
+        leaving.say(method(0, methods.ConnectionClose(200, "bye", 0, 0)))
+        await at.settle()
+        at.server.stop()
+        late = await at.call(handshake(at.limits))
+        assert (late.said(), late.peer.is_open) == ([], False)
+        text = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
+        for caller in (early, idle):
+            assert await at.ask(caller) == [(0, close(320, text))]
+        assert leaving.said() == [(0, methods.ConnectionCloseOk())]
+        assert await at.ask(early, LOGIN) == []
+        waiting = asyncio.ensure_future(at.server.settle())
+        await at.settle()
+        assert not waiting.done()  # they have not said that they know
+        for caller in (early, idle):
+            await at.ask(caller, method(0, methods.ConnectionCloseOk()))
+        leaving.peer.close()
+        await waiting
+        assert at.server.sessions == {}
+
+    play(scene)
+
+
+def test_a_server_that_stops_does_not_wait_for_long() -> None:
+    """For who does not answer."""
+
+    async def scene() -> None:
+        at = Scene()
+        await at.inside()
+        at.server.stop()
+        began = asyncio.get_running_loop().time()
+        await at.server.settle()
+        assert asyncio.get_running_loop().time() - began < 2 * LEAVE_SECONDS_MAX
 
     play(scene)
 
