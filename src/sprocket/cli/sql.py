@@ -171,7 +171,7 @@ def found(sources: Sources, cluster: AskedCluster) -> dict[str, View]:
 def _of_store(folder: str, settings: list[str]) -> Iterator[View]:
     from sprocket.spark.files import local_path, open_files
     from sprocket.spark.jobs import JobFiles
-    from sprocket.spark.rocketmq import require_store, topics_of
+    from sprocket.spark.rocketmq.folder import require_store, topics_of
 
     lies = JobFiles(fs=settings)
 

@@ -31,7 +31,7 @@ from sprocket.spark.jobs.job import JobOption, JobReport
 from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
 from sprocket.spark.jobs.rebuilding import damage_rows
 from sprocket.spark.jobs.tasks import collected, spread
-from sprocket.spark.rocketmq import DamagedRange, Stored, start_of
+from sprocket.spark.rocketmq.folder import DamagedRange, Stored, start_of
 
 ROUND_BYTES = 8 * GIB
 """Of the log, between two manifests: some 20 s of work on two cores."""

@@ -45,7 +45,7 @@ from sprocket.spark.files import local_path, open_disk, open_files
 from sprocket.spark.jobs.job import JobOption, JobReport
 from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
 from sprocket.spark.jobs.tasks import collected, spread
-from sprocket.spark.rocketmq import Stored, copy_records
+from sprocket.spark.rocketmq.folder import Stored, copy_records
 
 KEYS_MAX = 1_000_000
 """Every task is sent all of them: some 20 MB."""

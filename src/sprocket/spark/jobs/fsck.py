@@ -24,7 +24,7 @@ from sprocket.spark.files import local_path, open_disk
 from sprocket.spark.jobs.job import JobOption, JobReport
 from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
 from sprocket.spark.jobs.tasks import collected, spread
-from sprocket.spark.rocketmq import likely_starts, task_bytes
+from sprocket.spark.rocketmq.folder import likely_starts, task_bytes
 
 FINDINGS_MAX = 100_000
 """Told at most; how many more there are is counted."""

@@ -39,7 +39,7 @@ from sprocket.spark.jobs.rebuilding import (
     settled_count,
 )
 from sprocket.spark.jobs.tasks import as_sql, collected, spread
-from sprocket.spark.rocketmq import (
+from sprocket.spark.rocketmq.folder import (
     DamagedRange,
     FoundRecord,
     IsTaken,

@@ -47,7 +47,7 @@ from sprocket.spark.jobs.rebuilding import (
     settled_count,
 )
 from sprocket.spark.jobs.tasks import as_sql, collected, spread
-from sprocket.spark.rocketmq import DamagedRange, FoundRecord, Stored, queue_files
+from sprocket.spark.rocketmq.folder import DamagedRange, FoundRecord, Stored, queue_files
 
 ROWS = 1000
 """Of results that are handed to Spark at once."""

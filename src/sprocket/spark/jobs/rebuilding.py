@@ -24,7 +24,7 @@ from sprocket.base.disk import Disk, RealDisk
 from sprocket.base.errors import CorruptRecord, ForeignStore, SettingsError, StoreError
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.spark.files import local_path
-from sprocket.spark.rocketmq import DamagedRange, IsTaken, Stored, log_files, records_behind
+from sprocket.spark.rocketmq.folder import DamagedRange, IsTaken, Stored, log_files, records_behind
 
 REPLACED = "replaced"
 

@@ -24,7 +24,7 @@ from sprocket.rocketmq.codec.columns import Ints
 from sprocket.spark.jobs.job import JobOption, JobReport
 from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
 from sprocket.spark.jobs.tasks import collected, spread
-from sprocket.spark.rocketmq import DamagedRange, Stored
+from sprocket.spark.rocketmq.folder import DamagedRange, Stored
 
 PERCENTILES = (50, 90, 99)
 PARTIAL_ROWS_MAX = 100_000

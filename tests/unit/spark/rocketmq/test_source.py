@@ -1,5 +1,7 @@
 """The format in Spark itself: what only the engine can show."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,25 @@ from sprocket.rocketmq.model.internal import is_internal_topic
 from sprocket.spark.rocketmq.rows.columns import FULL
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+_PLANS = """
+import sys
+from pyspark.sql.types import StructType
+from sprocket.spark.rocketmq import RocketMQSource
+given = {"nameserver": "127.0.0.1:1", "subscribe": "orders"}
+RocketMQSource(given).streamReader(StructType().add("body", "binary").add("tags", "string"))
+heavy = ("pandas", "rocksdict", "sprocket.spark.rocketmq.folder")
+print([name for name in heavy if name in sys.modules])
+"""
+
+
+def test_a_stream_over_topics_imports_little() -> None:
+    """Each new stream starts a process for its planning, which should not import for a second."""
+    done = subprocess.run(
+        [sys.executable, "-c", _PLANS], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
 
 
 def test_a_store_is_a_table(spark: Any, tmp_path: Path) -> None:

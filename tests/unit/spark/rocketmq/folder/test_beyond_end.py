@@ -6,7 +6,7 @@ import pytest
 from tests.unit.spark.samples import STORED_AT_MS, encoded
 
 from sprocket.base.disk import RealDisk
-from sprocket.spark.rocketmq import records_behind
+from sprocket.spark.rocketmq.folder import records_behind
 
 BYTES = 120
 BASE = 3 * BYTES

@@ -9,7 +9,7 @@ from tests.unit.spark.samples import DATA, unpack
 from sprocket.base.disk import RealDisk
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue import FILLER_SIZE, QUEUE_UNIT
-from sprocket.spark.rocketmq import log_files, queue_files
+from sprocket.spark.rocketmq.folder import log_files, queue_files
 from sprocket.spark.rocketmq.folder.queue_files import QueueBounds, UnitPlace
 
 

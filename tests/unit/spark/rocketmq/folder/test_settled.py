@@ -9,7 +9,7 @@ from tests.unit.spark.samples import DATA, expected, unpack
 from sprocket.base.disk import RealDisk
 from sprocket.rocketmq.store.index import HEADER
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.spark.rocketmq import log_files
+from sprocket.spark.rocketmq.folder import log_files
 from sprocket.spark.rocketmq.folder.plan import DOUBTED_BYTES
 from sprocket.spark.rocketmq.folder.settled import settled_place
 
