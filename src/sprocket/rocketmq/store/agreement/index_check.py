@@ -39,7 +39,7 @@ from sprocket.rocketmq.store.index import (
 )
 
 CHUNK_UNITS = 16_384
-CHAIN_UNITS = 1 << 20
+CHAIN_UNITS = 1_000_000
 """Of which chains are looked at together: 20 MB, and as much again to sort them."""
 OUTLIERS_MAX = 8
 """So many entries that point far ahead are passed over where others lie between the right ones."""
