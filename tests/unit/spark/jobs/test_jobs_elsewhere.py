@@ -145,7 +145,8 @@ def scripted(master: str, tmp_path: Path) -> Any:
     return run
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
 def test_spark_connect(spark: Any, tmp_path: Path, broker: LocalBroker) -> None:
     """A server of its own, and a client that has no `sparkContext`."""
     pytest.importorskip("grpc", reason="Spark Connect needs grpcio, which is not installed")
