@@ -10,9 +10,9 @@ import sys
 import time
 
 from sprocket.base.units import KIB
+from sprocket.spark.rocketmq import RocketMQSource
 from sprocket.spark.rocketmq.options import is_live, read_directory, read_live_batch
 from sprocket.spark.rocketmq.rows.batches import schema_of
-from sprocket.spark.rocketmq.source import RocketMQSource
 
 
 def main() -> int:
