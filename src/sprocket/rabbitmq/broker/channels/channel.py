@@ -526,11 +526,6 @@ class BrokerChannel:
             raise _refused("fast reply consumer does not exist")
         return self._reply_key
 
-    @property
-    def takes_replies(self) -> bool:
-        """Whether it has a consumer of replies."""
-        return self._reply_key is not None
-
     def cancel(self, tag: str) -> None:
         """Deliver nothing more to a consumer, if there is one; it keeps what it has."""
         if self._reply_key is not None and tag == self._reply_tag:

@@ -20,6 +20,7 @@ from sprocket.rabbitmq.broker.access import Need
 from sprocket.rabbitmq.broker.channels import REPLY_TO, BrokerChannel, Got
 from sprocket.rabbitmq.broker.publishing import Publisher
 from sprocket.rabbitmq.broker.queues import BrokerQueue
+from sprocket.rabbitmq.broker.refusals import not_found
 from sprocket.rabbitmq.broker.topology import Requester, check_consumption
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode, SentMessage, methods
@@ -281,6 +282,9 @@ class ChannelMethods:
     # Queues.
 
     def _declare_queue(self, method: methods.QueueDeclare) -> None:
+        if method.queue.startswith(REPLY_TO):
+            self._look_at_replies(method)
+            return
         if method.passive:
             self._look_at_queue(method)
             return
@@ -322,22 +326,22 @@ class ChannelMethods:
         return True
 
     def _look_at_queue(self, method: methods.QueueDeclare) -> None:
-        """Say how much is in a queue; or whether somebody waits for replies."""
-        name = method.queue
-        replies = self._vhost.replies
-        ready, consumers = 0, 1
-        if not (
-            (name == REPLY_TO and self._channel.takes_replies)
-            or (replies.is_key(name) and replies.is_open(name))
-        ):
-            found = self._topology.check_queue(self._named(name), self._requester)
-            queue = self._vhost.queue(found.name, self._requester)
-            queue.touch()
-            name = self._channel.last_queue = found.name
-            depth = queue.depth()
-            ready, consumers = depth.ready, depth.consumers
+        """Say how much is in a queue; an empty name is that of no queue here."""
+        found = self._topology.check_queue(method.queue, self._requester)
+        queue = self._vhost.queue(found.name, self._requester)
+        queue.touch()
+        self._channel.last_queue = found.name
         if not method.nowait:
-            self._replies.send(methods.QueueDeclareOk(name, ready, consumers))
+            depth = queue.depth()
+            self._replies.send(methods.QueueDeclareOk(found.name, depth.ready, depth.consumers))
+
+    def _look_at_replies(self, method: methods.QueueDeclare) -> None:
+        """Say whether somebody waits for replies, passively or not: no queue comes of it."""
+        name = method.queue
+        if name != REPLY_TO and not self._vhost.replies.is_open(name):
+            raise not_found(queue_resource(name, self._vhost.name))
+        if not method.nowait:
+            self._replies.send(methods.QueueDeclareOk(name, 0, 1))
 
     def _of_queue(self, method: methods.QueueBind | methods.QueueUnbind) -> Binding:
         key = method.routing_key

@@ -679,10 +679,11 @@ def test_a_reply_goes_straight_to_who_waits_for_it() -> None:
     put(server, [reply])
     assert client.said() == []
     channel.consume_replies("", no_ack=True)
-    assert channel.takes_replies
-    assert channel.reply_key != key
+    other = channel.reply_key
+    assert other != key
+    assert pier.replies.is_open(other)
     leave(channel)
-    assert not channel.takes_replies
+    assert not pier.replies.is_open(other)
 
 
 def test_a_client_that_does_not_acknowledge_is_overdue() -> None:

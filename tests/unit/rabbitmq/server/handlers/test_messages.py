@@ -217,6 +217,36 @@ def test_a_request_is_answered_without_a_queue(
     assert answers == [b"4"]
 
 
+@pytest.mark.parametrize("passive", [False, True])
+def test_who_answers_sees_whether_the_asker_is_there(
+    shared: LocalAmqp, channel: BlockingChannel, name: str, passive: bool
+) -> None:
+    """By declaring the address, as RabbitMQ's guide says: it is there, or NOT_FOUND."""
+    channel.queue_declare(name)
+    asking = connect(shared)
+    its = asking.channel()
+    its.basic_consume("amq.rabbitmq.reply-to", lambda *_: None, auto_ack=True)
+    its.basic_publish("", name, b"?", pika.BasicProperties(reply_to="amq.rabbitmq.reply-to"))
+    its.queue_declare(name, passive=True)
+    _, properties, _ = channel.basic_get(name, auto_ack=True)
+    for address in (properties.reply_to, "amq.rabbitmq.reply-to"):
+        answer = channel.queue_declare(address, passive=passive).method
+        assert (answer.queue, answer.message_count, answer.consumer_count) == (address, 0, 1)
+    asking.close()
+    with pytest.raises(ChannelClosedByBroker) as caught:
+        channel.queue_declare(properties.reply_to, passive=passive)
+    text = f"NOT_FOUND - no queue '{properties.reply_to}' in vhost '/'"
+    assert (404, text) == caught.value.args
+
+
+def test_a_passive_declaration_names_its_queue(channel: BlockingChannel) -> None:
+    """An empty name is not the queue that was declared before, as it is elsewhere."""
+    channel.queue_declare("", exclusive=True)
+    with pytest.raises(ChannelClosedByBroker) as caught:
+        channel.queue_declare("", passive=True)
+    assert caught.value.args == (404, "NOT_FOUND - no queue '' in vhost '/'")
+
+
 def test_consumers_are_told_that_their_queue_is_gone(
     shared: LocalAmqp, channel: BlockingChannel, name: str
 ) -> None:
