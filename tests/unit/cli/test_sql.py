@@ -2,7 +2,7 @@
 
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -154,7 +154,9 @@ def test_ctrl_c_ends_a_statement_and_no_talk(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One that runs, and one that is typed: of that nothing is asked."""
-    typed = iter(["long; -- it's", "delete;", "from", KeyboardInterrupt, "'a", KeyboardInterrupt])
+    typed: Iterator[str | type[BaseException]] = iter(
+        ["long; -- it's", "delete;", "from", KeyboardInterrupt, "'a", KeyboardInterrupt]
+    )
     prompts = []
 
     def type_in(prompt: str) -> str:
