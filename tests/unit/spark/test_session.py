@@ -26,7 +26,7 @@ def test_workers_import_the_installed_pyspark(spark: Any) -> None:
     def where(_: int) -> str:
         import pyspark
 
-        return pyspark.__file__
+        return str(pyspark.__file__)
 
     import pyspark
 
