@@ -13,8 +13,7 @@ from typing import Any
 from sprocket.base.errors import DataLost
 from sprocket.spark.files import open_files
 from sprocket.spark.rocketmq import options as option_table
-from sprocket.spark.rocketmq.folder.stream import starting_place
-from sprocket.spark.rocketmq.folder.tail import GrowingLog
+from sprocket.spark.rocketmq.folder import GrowingLog, starting_place
 from sprocket.spark.rocketmq.live import chosen, offsets
 from sprocket.spark.rocketmq.live.cluster import open_live
 from sprocket.spark.rocketmq.options import LATEST, Options

@@ -36,7 +36,7 @@ class RocketMQSource(DataSource):  # type: ignore[misc]
             from sprocket.spark.rocketmq.live.reader import TopicReader
 
             return TopicReader(schema, option_table.read_live_batch(given))
-        from sprocket.spark.rocketmq.folder.reader import DirectoryReader
+        from sprocket.spark.rocketmq.folder import DirectoryReader
 
         return DirectoryReader(schema, option_table.read_directory(given))
 
@@ -44,7 +44,7 @@ class RocketMQSource(DataSource):  # type: ignore[misc]
         """Return the reader of a stream: of a live topic, or of a store directory."""
         given = with_kept(schema, self.options)
         if not option_table.is_live(given):
-            from sprocket.spark.rocketmq.folder.stream import DirectoryStream
+            from sprocket.spark.rocketmq.folder import DirectoryStream
 
             return DirectoryStream(schema, option_table.read_directory(given, is_stream=True))
         from sprocket.spark.rocketmq.live.stream import LiveReader

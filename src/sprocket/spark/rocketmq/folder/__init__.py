@@ -14,12 +14,18 @@ from sprocket.spark.rocketmq.folder.plan import (
     task_bytes,
 )
 from sprocket.spark.rocketmq.folder.queue_files import queue_files
+from sprocket.spark.rocketmq.folder.reader import DirectoryReader
 from sprocket.spark.rocketmq.folder.scan import DamagedRange
 from sprocket.spark.rocketmq.folder.stored import Stored, start_of
+from sprocket.spark.rocketmq.folder.stream import DirectoryStream, starting_place
+from sprocket.spark.rocketmq.folder.tail import GrowingLog
 
 __all__ = [
     "DamagedRange",
+    "DirectoryReader",
+    "DirectoryStream",
     "FoundRecord",
+    "GrowingLog",
     "IsTaken",
     "Stored",
     "copy_records",
@@ -29,6 +35,7 @@ __all__ = [
     "records_behind",
     "require_store",
     "start_of",
+    "starting_place",
     "task_bytes",
     "topics_of",
 ]
