@@ -37,6 +37,8 @@ class Broker:
         """
         command = [str(Path(sys.executable).with_name("sprocket")), "up", "--no-rocketmq"]
         command += ["--data", str(self._data), "--amqp-port", str(self._port)]
+        # Nobody asks for it here, and its usual port may be another broker's.
+        command += ["--amqp-http-port", "off", "--set", "amqp_http.metrics_port=off"]
         self._child = self._held.start("the broker", command, self._log)
         self._child.wait_for(first_ready, READY_SECONDS_MAX)
         return [line for line in self._child.lines() if not LOG_LINE.match(line)]
