@@ -154,12 +154,12 @@ def _rabbitmq_variables(address: Address) -> Mapping[str, str]:
 
 def _aio_pika(run: Run) -> Results:
     with Docker({"5672/tcp": run.address.port, "5671/tcp": run.address.tls_port}) as docker:
-        return _pytest(run, "tests", environment={"DOCKER_HOST": docker.host}, seconds=1800)
+        return _pytest(run, "tests", environment={"DOCKER_HOST": docker.host}, seconds=3600)
 
 
 def _aiormq(run: Run) -> Results:
     around = {"SUITE_TLS_ADDRESS": str(run.address.tls_port)}
-    return _pytest(run, "-p", "suite_container", "tests", environment=around, seconds=1800)
+    return _pytest(run, "-p", "suite_container", "tests", environment=around, seconds=3600)
 
 
 _NO_AMQP = ("test_backend", "test_backend_leak_in_fixture_teardown")
