@@ -56,8 +56,9 @@ def test_go_reports_events(tmp_path: Path) -> None:
 
 def test_a_java_class_without_a_report_has_failed(tmp_path: Path) -> None:
     """It ran for longer than it may, and would be missed on both sides otherwise."""
+    (tmp_path / "TEST-junit-jupiter.xml").write_text("<testsuite/>")
     assert results.from_java("a.B", tmp_path) == {"a.B::all of it": FAILED}
-    (tmp_path / "TEST-x.xml").write_text(
+    (tmp_path / "TEST-junit-vintage.xml").write_text(
         "<testsuite><testcase classname='B' name='c'/></testsuite>"
     )
     assert results.from_java("a.B", tmp_path) == {"B::c": PASSED}

@@ -219,7 +219,7 @@ def _go(run: Run) -> Results:
 
 
 JAVA_CLASSES_AT_ONCE = 16
-JAVA_SECONDS_MAX = 600.0
+JAVA_SECONDS_MAX = 1200.0
 JAVA_LAST = ("PerMessageTTL", "Bug19219Test")
 """The first leaves a queue, which others declare, where there is no `rabbitmqctl`. The other one
 floods the server, which goes on for a while after its clients are gone."""
