@@ -13,7 +13,7 @@ import numpy as np
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from sprocket.spark.rocketmq import RocketMQSource
-from sprocket.spark.rocketmq.folder.reader import DirectoryReader
+from sprocket.spark.rocketmq.folder import DirectoryReader
 from sprocket.spark.rocketmq.options import read_directory
 
 FORMAT = "rocketmq-resent"

@@ -17,8 +17,7 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
 from tests.unit.spark.samples import directory, encoded, found, schema
 
 from sprocket.spark.rabbitmq.reader import VhostsReader
-from sprocket.spark.rocketmq.folder.reader import DirectoryReader
-from sprocket.spark.rocketmq.folder.stream import DirectoryStream
+from sprocket.spark.rocketmq.folder import DirectoryReader, DirectoryStream
 from sprocket.spark.rocketmq.live.reader import TopicReader
 from sprocket.spark.rocketmq.live.stream import LiveReader
 from sprocket.spark.rocketmq.rows.batches import Batches

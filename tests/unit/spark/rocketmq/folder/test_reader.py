@@ -23,7 +23,7 @@ from sprocket.base.errors import DataLost, ForeignStore, SettingsError
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.model.internal import is_internal_topic
 from sprocket.rocketmq.model.message import NewRecord
-from sprocket.spark.rocketmq.folder.reader import DirectoryReader
+from sprocket.spark.rocketmq.folder import DirectoryReader
 from sprocket.spark.rocketmq.options import read_directory
 
 Row = dict[str, Any]

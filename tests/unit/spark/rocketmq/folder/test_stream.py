@@ -21,8 +21,8 @@ from tests.unit.spark.samples import encoded, plain_rows, schema
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import CorruptRecord, DataLost, FileMissing, ForeignStore, SettingsError
 from sprocket.rocketmq.codec.record import record
+from sprocket.spark.rocketmq.folder import DirectoryStream
 from sprocket.spark.rocketmq.folder import stream as module
-from sprocket.spark.rocketmq.folder.stream import DirectoryStream
 from sprocket.spark.rocketmq.options import read_directory
 from sprocket.testing.clock import FakeClock
 
