@@ -7,7 +7,7 @@ memory. Storages are in memory or do nothing; no bytes of AMQP are read or writt
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from sprocket.base.clock import SystemClock
 from sprocket.base.disk import Steps, StepsTo, steps
@@ -148,6 +148,12 @@ class Numbers:
         yield from ()
 
 
+def drive(work: Iterator[None]) -> None:
+    """Do work to its end; there is nobody else who could have their turn."""
+    for _ in work:
+        pass
+
+
 def new_message() -> BasicMessage:
     """Return a persistent message of 1 KiB that shares its body with no other."""
     return BasicMessage(bytes(16), "/", "", ("q",), b"\x10\0\x02", (bytes(KIB),), True)
@@ -175,6 +181,10 @@ class Broker:
         self.consumer = self.channel(self.client)
         self.consumer.qos(PREFETCH, is_global=False)
 
+    def publish(self, messages: Sequence[BasicMessage], queues: Sequence[BrokerQueue]) -> None:
+        """Publish as many messages as consumers may have."""
+        drive(self.publisher.publish_steps([Publication(messages, range(PREFETCH), queues)]))
+
     def channel(self, client: Client) -> BrokerChannel:
         """Open a channel."""
         return BrokerChannel(client, self.turns, self.loop, DirectReplies(), self.clock)
@@ -191,11 +201,11 @@ def through(*, is_multiple: bool) -> None:
     broker.consumer.consume(queues[0], "a")
     message, acked_count = new_message(), 0
     for _ in range(COUNT // PREFETCH):
-        broker.publisher.publish([Publication([message] * PREFETCH, range(PREFETCH), queues)])
+        broker.publish([message] * PREFETCH, queues)
         broker.turns.run()
         last = broker.client.delivered_count
         if is_multiple:
-            broker.consumer.ack([last], is_multiple=True)
+            drive(broker.consumer.settle_steps(last, is_ack=True))
         else:
             broker.consumer.ack(range(acked_count + 1, last + 1))
         acked_count = last
@@ -217,7 +227,7 @@ def backlog() -> None:
     before, began = resident_bytes(), time.process_time()
     for _ in range(BACKLOG // PREFETCH):
         messages = [new_message() for _ in range(PREFETCH)]
-        broker.publisher.publish([Publication(messages, range(PREFETCH), queues)])
+        broker.publish(messages, queues)
         broker.turns.run()
     micros = (time.process_time() - began) / BACKLOG * 1e6
     grown = (resident_bytes() - before) / MIB
@@ -228,7 +238,7 @@ def backlog() -> None:
         broker.turns.run()
         if broker.client.delivered_count > acked_count:
             acked_count = broker.client.delivered_count
-            broker.consumer.ack([acked_count], is_multiple=True)
+            drive(broker.consumer.settle_steps(acked_count, is_ack=True))
     micros = (time.process_time() - began) / BACKLOG * 1e6
     print(f"backlog of {BACKLOG:,}: {micros:.2f} µs to consume")
 

@@ -71,7 +71,7 @@ class Flat:
         self._door.replies.append(replies)
         return self._door.desk(self._door, replies)
 
-    def leave(self) -> Iterator[None]:
+    def leave_steps(self) -> Iterator[None]:
         """See `Tenancy`."""
         self._door.inside.remove(self._user)
         yield from ()
@@ -141,7 +141,7 @@ class Desk:
             case _:
                 raise AmqpError(ReplyCode.COMMAND_INVALID, "unimplemented method")
 
-    def close(self) -> Iterator[None]:
+    def close_steps(self) -> Iterator[None]:
         """End."""
         assert not self.is_closed
         self.is_closed = True

@@ -5,7 +5,7 @@ import re
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
-from tests.rabbit_channels import Pier, Told, leave, put
+from tests.rabbit_channels import Pier, Told, ack_all, leave, put, reject_all
 from tests.rabbit_queues import TINY, SlowStorage, message
 
 from sprocket.rabbitmq.broker.channels import BrokerChannel, Got, Publication
@@ -120,10 +120,14 @@ class ChannelMachine(RuleBasedStateMachine):
             return
         tag = data.draw(st.sampled_from(sorted(user.held)))
         about = [one for one in user.held if one == tag or (is_multiple and one < tag)]
-        if how == "ack":
-            user.channel.ack([tag], is_multiple=is_multiple)
+        if is_multiple and how == "ack":
+            ack_all(user.channel, tag)
+        elif is_multiple:
+            reject_all(user.channel, tag, is_requeue=how == "requeue")
+        elif how == "ack":
+            user.channel.ack([tag])
         else:
-            user.channel.reject(tag, is_multiple=is_multiple, is_requeue=how == "requeue")
+            user.channel.reject(tag, is_requeue=how == "requeue")
         for one in about:
             body = user.held.pop(one)
             if user.mode == "tx":
@@ -154,7 +158,8 @@ class ChannelMachine(RuleBasedStateMachine):
     def recover(self, user: User) -> None:
         """Give everything back."""
         if user in self.alive:
-            user.channel.recover()
+            for _ in user.channel.recover_steps():
+                pass
             user.held.clear()
             self.settle()
 

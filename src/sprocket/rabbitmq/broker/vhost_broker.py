@@ -263,15 +263,13 @@ class VhostBroker:
         else:
             gone()
 
-    def delete_of(self, connection: int) -> Iterator[None]:
+    def delete_steps(self, connection: int) -> Iterator[None]:
         """Delete the queues that end with a connection; it yields when others have their turn."""
-        limit = self.turns.share()
+        share = self.turns.share()
         # Those that are there now: a name may be somebody else's by the time it has its turn.
         names = [one.name for one in self.topology.queues_of(connection)]
         for queue in [self._queues[name] for name in names if name in self._queues]:
-            if self.turns.work_left < limit:
-                yield
-                limit = self.turns.share()
+            yield from share.wait(REMOVAL_WORK)
             self.turns.work_left -= REMOVAL_WORK
             self.unused(queue)
 

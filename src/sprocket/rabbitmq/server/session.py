@@ -98,11 +98,12 @@ class ChannelService(Protocol):
     def called(self, method: methods.AmqpMethod) -> None:
         """Do what a method asks for."""
 
-    def close(self) -> Iterator[None]:
+    def close_steps(self) -> Iterator[None]:
         """Send nothing more on the channel.
 
         Returns:
-            What gives back what it holds; it yields when others should have their turn first.
+            What gives back what it holds, which is not begun yet; it yields when others should have
+            their turn first.
         """
 
 
@@ -112,7 +113,7 @@ class Tenancy(Protocol):
     def open_channel(self, replies: "Replies") -> ChannelService:
         """Return what serves a channel. Raises AmqpError."""
 
-    def leave(self) -> Iterator[None]:
+    def leave_steps(self) -> Iterator[None]:
         """Give back what the connection holds, in steps; all its channels are closed."""
 
 
@@ -385,7 +386,7 @@ class Session:
             yield from work
         tenancy, self._tenancy = self._tenancy, None
         if tenancy is not None:
-            yield from self._whole(tenancy.leave())
+            yield from self._whole(tenancy.leave_steps())
 
     def _tell_ended(self) -> None:
         self._is_ended = True
@@ -519,7 +520,7 @@ class Session:
         channel.is_over = True
         service = self._services.pop(channel, None)
         if service is not None:
-            self._closing.append(self._whole(service.close()))
+            self._closing.append(self._whole(service.close_steps()))
 
     def _end_channel(self, channel: WireChannel, told: bytes) -> None:
         """End a channel, and tell the client once all is given back; it is held until then."""

@@ -220,7 +220,7 @@ def test_who_leaves_takes_no_queue_with_it_that_is_anothers_by_then() -> None:
         for name in ("first", "second", "third"):
             declare(name, 1001)
         vhost.turns.work_left = 0
-        work = vhost.delete_of(1001)
+        work = vhost.delete_steps(1001)
         next(work)
         second = vhost.find("second")
         assert second is not None

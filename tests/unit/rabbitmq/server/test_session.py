@@ -170,8 +170,8 @@ def slow_desk(turns: Turns) -> type[Desk]:
             else:
                 super().called(method)
 
-        def close(self) -> Iterator[None]:
-            super().close()
+        def close_steps(self) -> Iterator[None]:
+            super().close_steps()
             if self.is_waiting:
                 self._replies.release()
             return self._give_back()

@@ -10,7 +10,8 @@ Invariants
 2. A number that was published with confirms is answered once, after the message's return.
 3. Between `tx_select` and a commit nothing of a transaction is seen by others; a rollback leaves
    what was acknowledged in it with the client.
-4. While it `is_busy` nothing else may be called but `close`: what the client asks next has to wait.
+4. While it `is_busy`, or steps of something are not done, nothing else may be called but
+   `close_steps`: what the client asks next has to wait.
 
 Source: `rabbit_channel`; docs/formats/amqp.md.
 """
@@ -18,6 +19,8 @@ Source: `rabbit_channel`; docs/formats/amqp.md.
 import secrets
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import Final, NamedTuple, Protocol
 
 from sprocket.base import log
@@ -51,6 +54,8 @@ REMOVAL_WORK: Final = 30
 RETURNS_PER_WORK: Final = 2
 """How many messages may come back for what it takes to deliver one."""
 _TAG_BYTES = 16
+
+_is_requeue = attrgetter("is_requeue")
 
 _log = log.get_logger(__name__)
 
@@ -160,8 +165,9 @@ class _Settlement(NamedTuple):
     """What is to be done with what a client had."""
 
     taken: list[Held]
-    is_ack: bool
-    is_requeue: bool
+    is_ack: bool = False
+    is_requeue: bool = False
+    """If it is not acknowledged: whether it is given back."""
 
 
 class _Transaction:
@@ -218,6 +224,8 @@ class BrokerChannel:
         """Whether the client says when it takes more."""
         self._confirms: PublishConfirms | None = None
         self._transaction: _Transaction | None = None
+        self._settling: Iterator[None] = iter(())
+        """The rest of what is done with what the client had."""
         self._commit: _Commit | None = None
         """A transaction that this turn makes durable."""
         self._is_due = False
@@ -229,11 +237,12 @@ class BrokerChannel:
 
     # Publishing.
 
-    def publish(self, publications: Iterable[Publication]) -> Iterator[None]:
+    def publish_steps(self, publications: Iterable[Publication]) -> Iterator[None]:
         """Put messages into their queues, or keep them for the commit.
 
-        It yields when others should have their turn first; see `Turns.later`. While there is more
-        of it to do, nothing else may be called but `close`.
+        Nothing is done before the first step is asked for. It yields when others should have their
+        turn first; see `Turns.later`. While there is more of it to do, nothing else may be called
+        but `close_steps`.
 
         Args:
             publications: What was sent together; what it raises goes on, and what came before is
@@ -248,17 +257,16 @@ class BrokerChannel:
                 self.published_counts.published += len(publication.messages)
                 self._keep(publication, self._transaction)
             return
-        confirms, turns = self._confirms, self._turns
+        confirms = self._confirms
         numbering = None if confirms is None else confirms.number()
-        # A little is done in any case, so that who has little has not to wait.
-        limit = min(turns.share(), turns.work_left)
+        share = self._turns.share()
         for publication in publications:
             for part in _parts(publication):
-                if turns.work_left < limit:
+                work = len(part.messages) * len(part.queues)
+                if not share.has_room(work):
                     if numbering is not None:
                         numbering.pause()
-                    yield
-                    limit = turns.share()
+                    yield from share.wait(work)
                 self.published_counts.published += len(part.messages)
                 self._put(part, () if numbering is None else numbering.take(part.positions))
 
@@ -439,15 +447,18 @@ class BrokerChannel:
 
     def _commit_steps(self, transaction: _Transaction, done: Callable[[], None]) -> Iterator[None]:
         """Do what was kept, all of it even if the client is gone meanwhile."""
-        is_taken, limit = True, self._turns.share()
+        is_taken, share = True, self._turns.share()
         for publication in transaction.published:
             for part in _parts(publication):
+                yield from share.wait(len(part.messages) * len(part.queues))
                 is_taken = self._put(part, ()) and is_taken
-                if self._turns.work_left < limit:
-                    yield
-                    limit = self._turns.share()
-        for settlement in transaction.settled:
-            self._settle(settlement)
+        for is_requeue, some in groupby(transaction.settled, _is_requeue):
+            if is_requeue:
+                yield from self._return([one.taken for one in some])
+                continue
+            for settlement in some:
+                yield from share.wait(len(settlement.taken))
+                self._settle(settlement)
         # Queues give to their storages what was settled when they have their turn.
         self._commit = _Commit(transaction.held_count, partial(self._end, is_taken, done))
         self._mark()
@@ -617,35 +628,65 @@ class BrokerChannel:
 
     # Acknowledging.
 
-    def ack(self, tags: Sequence[int], *, is_multiple: bool = False) -> None:
-        """Settle what the client had.
-
-        Args:
-            tags: Of single messages, in order, or one.
-            is_multiple: Whether that one means all up to it.
+    def ack(self, tags: Sequence[int]) -> None:
+        """Settle what the client had, message by message, in the order of the tags.
 
         Raises:
             RequestRefused: It does not have one of them. Those before it are settled.
         """
-        if is_multiple or self._transaction is not None:
+        if self._transaction is not None:
             for tag in tags:
-                taken = self._unacked.take(tag, is_multiple=is_multiple)
-                self._settle_later(_Settlement(taken, True, False))
+                taken = [self._unacked.take(tag)]
+                self._transaction.settled.append(_Settlement(taken, is_ack=True))
             return
         taken, unknown = self._unacked.take_each(tags)
         if taken:
-            self._settle(_Settlement(taken, True, False))
+            self._settle(_Settlement(taken, is_ack=True))
         if unknown is not None:
             raise unknown
 
-    def reject(self, tag: int, *, is_multiple: bool = False, is_requeue: bool) -> None:
-        """Give back what the client had, or make dead letters of it. Raises RequestRefused."""
-        taken = self._unacked.take(tag, is_multiple=is_multiple)
-        self._settle_later(_Settlement(taken, False, is_requeue))
+    def reject(self, tag: int, *, is_requeue: bool) -> None:
+        """Give back a message that the client had, or make a dead letter of it.
 
-    def recover(self) -> None:
-        """Give back all that the client has, but what it acknowledged in a transaction."""
-        self._settle(_Settlement(self._unacked.take_all(), False, True))
+        Raises:
+            RequestRefused: It does not have it.
+        """
+        settlement = _Settlement([self._unacked.take(tag)], is_requeue=is_requeue)
+        if self._transaction is None:
+            self._settle(settlement)
+        else:
+            self._transaction.settled.append(settlement)
+
+    def settle_steps(
+        self, tag: int, *, is_ack: bool = False, is_requeue: bool = False
+    ) -> Iterator[None]:
+        """Acknowledge all that the client has up to a tag, give it back, or make dead letters.
+
+        Nothing is done before the first step is asked for. Each yields when others should have
+        their turn; until the last nothing else may be called but `close_steps`, which goes on with
+        them.
+
+        Args:
+            tag: Of a message that it has; 0 is all.
+            is_ack: Whether it is acknowledged.
+            is_requeue: If not: whether it is given back.
+
+        Raises:
+            RequestRefused: It does not have that message.
+        """
+        parts = self._unacked.take_parts(SHARE_WORK, tag)
+        if self._transaction is not None:
+            return self._keep_parts(parts, self._transaction, is_ack, is_requeue)
+        self._settling = self._settle_parts(parts, is_ack, is_requeue)
+        return self._settling
+
+    def recover_steps(self) -> Iterator[None]:
+        """Give back all that the client has, but what it acknowledged in a transaction.
+
+        See `settle_steps`.
+        """
+        self._settling = self._return(self._unacked.take_parts(SHARE_WORK))
+        return self._settling
 
     @property
     def unacked_count(self) -> int:
@@ -688,12 +729,12 @@ class BrokerChannel:
             del self._times[0]
         return self._clock.monotonic() - self._times[0][1] > timeout_seconds
 
-    def close(self) -> Iterator[None]:
+    def close_steps(self) -> Iterator[None]:
         """Tell the client nothing more from now on, and deliver nothing.
 
         Returns:
-            What forgets its consumers and gives back what it has; it yields when others should
-            have their turn first. All of it must be done.
+            What forgets its consumers and gives back what it has, which is not begun yet; it yields
+            when others should have their turn first. All of it must be done.
         """
         if self.is_closed:
             return iter(())
@@ -708,27 +749,61 @@ class BrokerChannel:
         return self._give_back()
 
     def _give_back(self) -> Iterator[None]:
-        turns = self._turns
-        limit = turns.share()
+        yield from self._settling  # before the client went it has said that it has these no more
+        turns, share = self._turns, self._turns.share()
         all_consumed, self._consumed = self._consumed, {}
         for consumed in all_consumed.values():
-            if turns.work_left < limit:
-                yield
-                limit = turns.share()
+            yield from share.wait(REMOVAL_WORK)
             turns.work_left -= REMOVAL_WORK  # its queue may be deleted for that
             consumed.queue.remove_consumer(consumed.consumer)
-        for taken in self._unacked.take_parts(SHARE_WORK):
-            if turns.work_left < limit:
-                yield
-                limit = turns.share()
-            turns.work_left -= len(taken) // RETURNS_PER_WORK
-            self._settle(_Settlement(taken, False, True))
+        yield from self._return(self._unacked.take_parts(SHARE_WORK))
 
-    def _settle_later(self, settlement: _Settlement) -> None:
-        if self._transaction is None:
-            self._settle(settlement)
-        else:
-            self._transaction.settled.append(settlement)
+    def _keep_parts(
+        self,
+        parts: Iterable[list[Held]],
+        transaction: _Transaction,
+        is_ack: bool,
+        is_requeue: bool,
+    ) -> Iterator[None]:
+        """Keep for the commit what the client has settled."""
+        share = self._turns.share()
+        for taken in parts:
+            self._turns.work_left -= len(taken) // RETURNS_PER_WORK
+            transaction.settled.append(_Settlement(taken, is_ack=is_ack, is_requeue=is_requeue))
+            yield from share.wait()
+
+    def _settle_parts(
+        self, parts: Iterable[list[Held]], is_ack: bool, is_requeue: bool
+    ) -> Iterator[None]:
+        if is_requeue:
+            yield from self._return(parts)
+            return
+        share = self._turns.share()
+        for taken in parts:
+            yield from share.wait(len(taken))
+            self._settle(_Settlement(taken, is_ack=is_ack))
+
+    def _return(self, parts: Iterable[list[Held]]) -> Iterator[None]:
+        """Give messages back; nobody gets any from a queue before all are there that go back to it.
+
+        Others may publish meanwhile, but what they publish has larger numbers.
+        """
+        turns, share = self._turns, self._turns.share()
+        returned: dict[BrokerQueue, None] = {}
+        try:
+            for taken in parts:
+                yield from share.wait()
+                turns.work_left -= len(taken) // RETURNS_PER_WORK
+                for queue in {held.consumed.queue: None for held in taken}:
+                    if queue not in returned:
+                        returned[queue] = None
+                        queue.hold()
+                self._settle(_Settlement(taken, is_requeue=True))
+        finally:
+            for queue in returned:
+                queue.release()
+        if self._channel_prefetch:
+            self._wake()
 
     def _settle(self, settlement: _Settlement) -> None:
         taken = settlement.taken

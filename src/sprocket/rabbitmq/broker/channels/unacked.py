@@ -1,7 +1,6 @@
 """What a channel has delivered and its client has not acknowledged."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 from sprocket.base.errors import RequestRefused
@@ -50,34 +49,37 @@ class UnackedDeliveries:
         else:
             self._held.update(enumerate([(consumed, one) for one in entries], first_tag))
 
-    def take(self, tag: int, *, is_multiple: bool) -> list[Held]:
-        """Take what a client means by a tag, in the order of the tags.
+    def take(self, tag: int) -> Held:
+        """Take one message. Raises RequestRefused: the client does not have it."""
+        found = self._held.pop(tag, None)
+        if found is None:
+            raise _unknown(tag)
+        return Held(tag, *found)
+
+    def take_parts(self, count: int, tag: int = 0) -> Iterator[list[Held]]:
+        """Take all up to a tag, in parts of up to `count` messages, in order.
+
+        Each is taken when it is asked for. What is delivered meanwhile is not among them.
 
         Args:
-            tag: Of one message that it has; 0 with `is_multiple` is all.
-            is_multiple: Whether it means all up to that tag.
+            count: How many.
+            tag: Of a message that the client has; 0 is all that it has now.
 
         Raises:
             RequestRefused: It does not have that message.
         """
         held = self._held
-        if not is_multiple:
-            found = held.pop(tag, None)
-            if found is None:
-                raise _unknown(tag)
-            return [Held(tag, *found)]
-        if tag == 0:
-            return self.take_all()
-        if tag not in held:
+        if tag and tag not in held:
             raise _unknown(tag)
-        first = self._first_tag
+        last = tag or next(reversed(held), 0)
         # Either costs no more than what was delivered since the last time, or what is held.
-        tags: Iterable[int] = range(first, tag + 1)
-        if tag - first > 2 * len(held):
-            tags = [one for one in held if one <= tag]
-        taken = [Held(one, *held.pop(one)) for one in tags if one in held]
-        self._first_tag = tag + 1
-        return taken
+        tags: Sequence[int] = range(self._first_tag, last + 1)
+        if len(tags) > 2 * len(held):
+            tags = [one for one in held if one <= last]
+        for at in range(0, len(tags), count):
+            some = tags[at : at + count]
+            self._first_tag = some[-1] + 1
+            yield [Held(one, *held.pop(one)) for one in some if one in held]
 
     def take_each(self, tags: Sequence[int]) -> tuple[list[Held], RequestRefused | None]:
         """Take single messages; with the first one that is not there it ends, and says so."""
@@ -89,19 +91,6 @@ class UnackedDeliveries:
                 return taken, _unknown(tag)
             taken.append(Held(tag, *found))
         return taken, None
-
-    def take_all(self) -> list[Held]:
-        """Take everything, in the order of the tags."""
-        taken = [Held(tag, *found) for tag, found in self._held.items()]
-        self._held.clear()
-        return taken
-
-    def take_parts(self, count: int) -> Iterator[list[Held]]:
-        """Take everything, and give it in parts of up to `count` messages, in order."""
-        taken, self._held = self._held, {}
-        left = iter(taken.items())
-        while part := [Held(tag, *found) for tag, found in islice(left, count)]:
-            yield part
 
     def put_back(self, taken: Iterable[Held]) -> None:
         """Have the client hold again what was taken, with the tags of before."""

@@ -121,6 +121,7 @@ class BrokerQueue:
         "_expiry_at_us",
         "_expiry_timer",
         "_getters",
+        "_hold_count",
         "_is_due",
         "_is_plain",
         "_is_pumping",
@@ -177,6 +178,8 @@ class BrokerQueue:
         self._settled: list[QueueEntry] = []
         self._dying_count = 0
         """Dead letters that are not passed on yet."""
+        self._hold_count = 0
+        """How many clients give back messages in several steps at the moment."""
         self._is_due = False
         self._is_pumping = False
         self._expiry_timer: Timer | None = None
@@ -377,6 +380,22 @@ class BrokerQueue:
             self.wake(consumer)
         self._mark()
 
+    def hold(self) -> None:
+        """Give nothing to anybody until `release`: what comes back does so in several steps.
+
+        So nobody gets what is behind it before all of it is there.
+        """
+        if self._drops_head:
+            self._pump()  # what comes back is dropped before anybody else gets it
+        self._hold_count += 1
+
+    def release(self) -> None:
+        """Go on; called once for each `hold`."""
+        self._hold_count -= 1
+        if not (self._hold_count or self.is_deleted):
+            self._trim()
+            self._mark()
+
     def requeue(self, consumer: QueueConsumer, entries: Sequence[QueueEntry]) -> None:
         """Make ready again what a consumer has, each at its place."""
         consumer.unacked_count -= len(entries)
@@ -502,7 +521,7 @@ class BrokerQueue:
 
     def _pump(self) -> bool:
         """Give getters and consumers what they take; say whether that is all that can be done."""
-        if self._is_pumping or self.is_deleted:
+        if self._is_pumping or self.is_deleted or self._hold_count:
             return True
         self._is_pumping = True
         try:
@@ -632,7 +651,8 @@ class BrokerQueue:
             self._pump()
         expires_at_us = None if ttl_ms is None else 1000 * (self._clock.now_ms() + ttl_ms)
         level.publish([message], expires_at_us)
-        if ttl_ms == 0 and self.ready_count == 1 and level.held_count:
+        is_free = not self._hold_count and level.held_count > 0
+        if ttl_ms == 0 and self.ready_count == 1 and is_free:
             self._serve(level, 1, -1)  # to somebody who has room, whatever the time
         elif options.overflow is Overflow.DROP_HEAD and self._is_over_limit():
             self._pump()
@@ -666,7 +686,7 @@ class BrokerQueue:
 
     def _trim(self) -> None:
         """Drop from the front what is too much; what is to be read first is dropped after that."""
-        if not self._drops_head:
+        if self._hold_count or not self._drops_head:
             return
         dropped: list[QueueEntry] = []
         while self._is_over_limit():
@@ -739,7 +759,7 @@ class BrokerQueue:
         """Have the first message dropped when it expires."""
         level = self._first_level()
         head = None if level is None else level.head
-        if head is None or head.expires_at_us is None:
+        if head is None or head.expires_at_us is None or self._hold_count:
             return
         if self._expiry_timer is not None:
             if self._expiry_at_us <= head.expires_at_us:

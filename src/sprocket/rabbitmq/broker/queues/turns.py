@@ -36,6 +36,9 @@ QUEUE_WORK: Final = 5000
 """Some 20 ms."""
 SHARE_WORK: Final = 1000
 """What one client has done before others go on that were cut short as well."""
+SMALL_WORK: Final = 100
+"""What a client may still have done in a turn that is over, so that who asks for little need not
+wait: 0.4 ms."""
 CALL_WORK: Final = 5
 """What it counts to call a queue, or to do what a client asks for, beside the messages: 20 us."""
 
@@ -96,9 +99,9 @@ class Turns:
         self._cut_short.append(go_on)
         self._schedule()
 
-    def share(self) -> int:
-        """Return down to which `work_left` a client may go now, before others have theirs."""
-        return max(self.work_left - SHARE_WORK, 0)
+    def share(self) -> "Share":
+        """Return what one client may have done now, before others have theirs."""
+        return Share(self)
 
     def run(self) -> None:
         """Call whoever was marked; what is left, or comes while it runs, waits for the next."""
@@ -141,6 +144,32 @@ class Turns:
         if not self._is_due:
             self._is_due = True
             self._timers.call_soon(self.run)
+
+
+class Share:
+    """What one client may have done before others have their turn.
+
+    A step that does not fit into what is left is done whole, but in a turn that is over only if it
+    is small.
+    """
+
+    __slots__ = ("_limit", "_turns")
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        left = turns.work_left
+        self._limit = min(max(left - SHARE_WORK, 0), left)
+
+    def has_room(self, work: int = 0) -> bool:
+        """Say whether a step of so much work may be done in this turn."""
+        left = self._turns.work_left
+        return left >= self._limit and (left > 0 or work <= SMALL_WORK)
+
+    def wait(self, work: int = 0) -> Iterator[None]:
+        """Yield, if a step of so much work has to wait for a later turn; the share is new then."""
+        if not self.has_room(work):
+            yield
+            self._limit = max(self._turns.work_left - SHARE_WORK, 0)
 
 
 def _call(turn: Callable[[], None]) -> None:

@@ -11,6 +11,7 @@ Source: `rabbit_channel`; docs/formats/amqp.md.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import TypeVar
 
 from sprocket.base import log
@@ -73,8 +74,8 @@ class ChannelMethods:
         self._client = ToldClient(replies, understands, self._fail)
         self._busy_with: methods.AmqpMethod | None = None
         """What the channel has not answered yet."""
-        self._publishing: Iterator[None] | None = None
-        """The rest of what its client has published, while others have their turn."""
+        self._rest: Iterator[None] | None = None
+        """The rest of what its client has asked for, while others have their turn."""
         self._is_closed = False
         self._closed = closed
         self._channel = BrokerChannel(
@@ -106,26 +107,36 @@ class ChannelMethods:
     def published(self, messages: Sequence[SentMessage]) -> None:
         """Take messages; if that is much work others have their turn meanwhile."""
         found = self._vhost.publishing.publications(messages, self._publisher, self._reply_key)
-        work = self._channel.publish(found)
         try:
-            for _ in work:
-                self._publishing = work
-                self._hold_until_answered(messages[0].method)
-                self._vhost.turns.later(self._publish_on)
-                break
+            self._do_steps(self._channel.publish_steps(found), messages[0].method)
         except RequestRefused as refusal:
             raise _as_amqp(refusal) from refusal
+
+    def _do_steps(
+        self,
+        work: Iterator[None],
+        method: methods.AmqpMethod,
+        then: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Do what a method asks for, and then call `then`; others may have their turn meanwhile."""
+        try:
+            for _ in work:
+                self._rest = chain(work, _called(then))
+                self._hold_until_answered(method)
+                self._vhost.turns.later(self._go_on)
+                return
         finally:
             self._vhost.note_write()
+        then()
 
-    def _publish_on(self) -> None:
-        """Go on with what was cut short; nobody needs that any more once the channel is closed."""
-        work = self._publishing
+    def _go_on(self) -> None:
+        """Go on with what was cut short; once the channel is closed, that is its business."""
+        work = self._rest
         if work is None:
             return
         try:
             for _ in work:
-                self._vhost.turns.later(self._publish_on)
+                self._vhost.turns.later(self._go_on)
                 return
         except RequestRefused as refusal:
             self._fail(refusal)
@@ -134,16 +145,21 @@ class ChannelMethods:
             self._fail(RequestRefused(ReplyCode.INTERNAL_ERROR, ""))
         finally:
             self._vhost.note_write()
-        self._publishing = None
+        self._rest = None
         self._answered()
 
     def acknowledged(self, tags: Sequence[int], *, is_multiple: bool) -> None:
         """Take acknowledgements."""
         try:
-            self._channel.ack(tags, is_multiple=is_multiple)
+            if is_multiple:
+                (tag,) = tags
+                method = methods.BasicAck(tag, is_multiple)
+                self._do_steps(self._channel.settle_steps(tag, is_ack=True), method)
+            else:
+                self._channel.ack(tags)
+                self._vhost.note_write()
         except RequestRefused as refusal:
             raise _as_amqp(refusal) from refusal
-        self._vhost.note_write()
 
     def called(self, method: methods.AmqpMethod) -> None:
         """Do what a method asks for."""
@@ -154,11 +170,11 @@ class ChannelMethods:
         except StoreError as error:
             raise _failed(error) from error
 
-    def close(self) -> Iterator[None]:
+    def close_steps(self) -> Iterator[None]:
         """Send nothing more; return what gives back what the channel holds."""
         self._is_closed = True
-        self._publishing = None
-        work = self._channel.close()
+        self._rest = None
+        work = self._channel.close_steps()
         self._answered()
         return self._give_back(work)
 
@@ -177,10 +193,12 @@ class ChannelMethods:
                 channel.reject(method.delivery_tag, is_requeue=method.requeue)
                 self._vhost.note_write()
             case methods.BasicNack():
-                channel.reject(
-                    method.delivery_tag, is_multiple=method.multiple, is_requeue=method.requeue
-                )
-                self._vhost.note_write()
+                tag, is_requeue = method.delivery_tag, method.requeue
+                if method.multiple:
+                    self._do_steps(channel.settle_steps(tag, is_requeue=is_requeue), method)
+                else:
+                    channel.reject(tag, is_requeue=is_requeue)
+                    self._vhost.note_write()
             case methods.BasicGet():
                 self._get(method)
             case methods.BasicConsume():
@@ -197,9 +215,12 @@ class ChannelMethods:
             case methods.BasicRecover() | methods.BasicRecoverAsync():
                 if not method.requeue:
                     raise _not_implemented("requeue=false")
-                channel.recover()
-                if isinstance(method, methods.BasicRecover):
-                    send(methods.BasicRecoverOk())
+
+                def recovered() -> None:
+                    if isinstance(method, methods.BasicRecover):
+                        send(methods.BasicRecoverOk())
+
+                self._do_steps(channel.recover_steps(), method, recovered)
             case methods.ExchangeDeclare():
                 self._declare_exchange(method)
             case methods.ExchangeDelete():
@@ -527,6 +548,12 @@ def _failed(error: StoreError) -> AmqpError:
     """Return what a client is told of a disk that does not do what it should."""
     _log.error("a client's request failed", why=str(error))
     return AmqpError(ReplyCode.INTERNAL_ERROR, str(error))
+
+
+def _called(then: Callable[[], None]) -> Iterator[None]:
+    """Return a last step, which is a call."""
+    then()
+    yield from ()
 
 
 def _about(error: AmqpError, method: methods.AmqpMethod) -> AmqpError:

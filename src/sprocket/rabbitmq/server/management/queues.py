@@ -183,7 +183,7 @@ class QueueRoutes:
                 size += got.entry.body_bytes
                 found.append(_message(got, is_base64=encoding == "base64", truncate=truncate))
             if last is not None and is_requeue is not None:
-                channel.reject_all(last, is_requeue=is_requeue)
+                await channel.reject_all(last, is_requeue=is_requeue)
         except RequestRefused as refusal:
             raise answers.of_channel(refusal) from refusal
         finally:

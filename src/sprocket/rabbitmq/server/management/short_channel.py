@@ -44,7 +44,7 @@ class ShortChannel:
         """
         self._channel.confirm_select()
         found = self._vhost.publishing.publications([sent], publisher, _no_reply_key)
-        for _ in self._channel.publish(found):
+        for _ in self._channel.publish_steps(found):
             await asyncio.sleep(0)
         self._vhost.note_write()
         await self._ended
@@ -57,14 +57,15 @@ class ShortChannel:
         self._vhost.note_write()
         return await self._ended
 
-    def reject_all(self, last: Got, *, is_requeue: bool) -> None:
+    async def reject_all(self, last: Got, *, is_requeue: bool) -> None:
         """Give back every message, or make dead letters of them."""
-        self._channel.reject(last.tag, is_multiple=True, is_requeue=is_requeue)
+        for _ in self._channel.settle_steps(last.tag, is_requeue=is_requeue):
+            await asyncio.sleep(0)
         self._vhost.note_write()
 
     def close(self) -> None:
         """Give back what it still has."""
-        for _ in self._channel.close():
+        for _ in self._channel.close_steps():
             pass  # it has but few messages
         self._vhost.count_closed(self._channel)
         self._vhost.note_write()

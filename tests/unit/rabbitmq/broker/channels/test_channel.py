@@ -1,7 +1,7 @@
 """A channel: tags, prefetch, acknowledgements, confirms, transactions, replies, its end."""
 
 import pytest
-from tests.rabbit_channels import Pier, Told, leave, put
+from tests.rabbit_channels import Pier, Told, ack_all, leave, put, reject_all
 from tests.rabbit_queues import TINY, SlowStorage, message
 
 from sprocket.base.errors import DiskFailed, RequestRefused, StoreFailed
@@ -12,7 +12,7 @@ from sprocket.rabbitmq.broker.channels import (
     Got,
     Publication,
 )
-from sprocket.rabbitmq.broker.queues import SHARE_WORK, BrokerQueue
+from sprocket.rabbitmq.broker.queues import SHARE_WORK, SMALL_WORK, BrokerQueue
 from sprocket.rabbitmq.model.queue_options import Overflow, QueueOptions
 
 
@@ -53,23 +53,26 @@ def test_acknowledgements_are_about_what_the_client_has() -> None:
     pier = Pier()
     queue = pier.queue()
     channel, client = pier.channel()
-    channel.ack([0], is_multiple=True)
+    ack_all(channel, 0)
     channel.consume(queue, "a")
     publish(channel, pier, *range(10))
     pier.settle()
     channel.ack([3])
-    for tag, is_multiple in ((3, False), (3, True), (11, True), (0, False)):
+    for tag in (3, 0):
         with pytest.raises(RequestRefused, match=rf"^unknown delivery tag {tag} \(code 406\)$"):
-            channel.ack([tag], is_multiple=is_multiple)
+            channel.ack([tag])
+    for tag in (3, 11):
+        with pytest.raises(RequestRefused, match=rf"^unknown delivery tag {tag} \(code 406\)$"):
+            ack_all(channel, tag)
     assert (channel.unacked_count, queue.unacked_count) == (9, 9)
-    channel.ack([5], is_multiple=True)
+    ack_all(channel, 5)
     assert (channel.unacked_count, queue.unacked_count) == (5, 5)
-    channel.reject(7, is_multiple=True, is_requeue=True)
+    reject_all(channel, 7, is_requeue=True)
     client.said()
     pier.settle()
     assert client.said() == ["a 11 5 again", "a 12 6 again"]
     channel.reject(8, is_requeue=False)
-    channel.ack([0], is_multiple=True)
+    ack_all(channel, 0)
     assert (channel.unacked_count, queue.unacked_count, queue.ready_count) == (0, 0, 0)
 
 
@@ -87,7 +90,7 @@ def test_an_acknowledgement_costs_what_it_is_about() -> None:
         channel.ack([client.tags[-1]])
     publish(channel, pier, "new")
     pier.settle()
-    channel.ack([client.tags[-1]], is_multiple=True)
+    ack_all(channel, client.tags[-1])
     assert channel.unacked_count == 0
     pier.settle()
     assert queue.unacked_count == 0
@@ -131,7 +134,7 @@ def test_a_limit_of_the_channel_is_for_all_its_consumers() -> None:
     channel.get(one, got.append, no_ack=False)
     assert got[0] is not None
     pier.settle()
-    channel.ack([1], is_multiple=True)
+    ack_all(channel, 1)
     pier.settle()
     assert client.said() == ["b 4 4"]
     channel.ack([3])
@@ -355,7 +358,7 @@ def test_a_confirm_stands_for_nothing_that_is_in_no_queue_yet(*, is_persistent: 
         Publication(sent[at::2], range(at, count, 2), [queue]) for at, queue in enumerate(queues)
     ]
     confirmed: set[int] = set()
-    for _ in channel.publish(alike):
+    for _ in channel.publish_steps(alike):
         pier.settle()
         confirmed |= answered(client, confirmed)
         put_in_both = 2 * queues[1].ready_count
@@ -456,7 +459,7 @@ def test_a_rollback_leaves_what_the_client_had() -> None:
     channel.tx_rollback()
     pier.settle()
     assert len(client.said()) == 4
-    channel.reject(3, is_multiple=True, is_requeue=True)
+    reject_all(channel, 3, is_requeue=True)
     done: list[int] = []
     channel.tx_commit(lambda: done.append(1))
     pier.settle()
@@ -478,7 +481,7 @@ def test_what_a_rollback_gave_back_is_in_order() -> None:
     for tag in (3, 1):
         channel.ack([tag])
     channel.tx_rollback()
-    channel.reject(0, is_multiple=True, is_requeue=False)
+    reject_all(channel, 0, is_requeue=False)
     channel.tx_commit(lambda: None)
     pier.settle()
     assert pier.drain(dead) == ["0", "1", "2", "3"]
@@ -587,6 +590,128 @@ def test_the_end_of_a_channel_gives_back_what_it_has() -> None:
     assert (client.said(), silent.said()) == ([], [])
 
 
+@pytest.mark.parametrize("how", ["close", "recover", "nack", "commit"])
+def test_nobody_is_given_what_is_behind_before_all_is_back(how: str) -> None:
+    """However many come back to a queue, by however many steps, and what is published meanwhile."""
+    pier = Pier()
+    queue, aside = pier.queue(), pier.queue("aside")
+    channel, client = pier.channel()
+    other, neighbour = pier.channel()
+    if how == "commit":
+        channel.tx_select()
+    channel.consume(queue, "a")
+    channel.consume(queue, "b")
+    channel.consume(aside, "c")
+    count = 3 * SHARE_WORK
+    put(other, [Publication([message(one) for one in range(count)], range(count), [queue])])
+    put(other, [Publication([message("aside")], queues=[aside])])
+    pier.settle()
+    assert channel.unacked_count == count + 1
+    for tag in ("a", "b", "c"):
+        channel.cancel(tag)
+    other.consume(queue, "b")
+    if how == "close":
+        work = channel.close_steps()
+    elif how == "recover":
+        work = channel.recover_steps()
+    else:
+        work = channel.settle_steps(0, is_requeue=True)
+    if how == "commit":
+        for _ in work:
+            pass
+        done: list[int] = []
+        pier.turns.work_left = 0
+        channel.tx_commit(lambda: done.append(1))
+        while not done:
+            publish(other, pier, "late")
+            pier.timers.turn()
+            pier.turns.work_left = 0
+    else:
+        pier.turns.work_left = 0
+        for _ in work:
+            publish(other, pier, "late")
+            pier.timers.turn()
+            pier.turns.work_left = 0
+    pier.settle()
+    said = neighbour.said()
+    assert [one.split()[2] for one in said[:count]] == [str(number) for number in range(count)]
+    assert len(said) > count
+    assert {one.split()[2] for one in said[count:]} == {"late"}
+    assert (queue.unacked_count, aside.ready_count) == (len(said), 1)
+    client.said()
+
+
+@pytest.mark.parametrize("is_commit", [False, True])
+def test_what_was_acknowledged_stays_so_if_the_channel_ends_meanwhile(*, is_commit: bool) -> None:
+    """Of a transaction only after its commit; all that was not settled comes back."""
+    pier = Pier()
+    queue = pier.queue()
+    channel, _ = pier.channel()
+    other, _ = pier.channel()
+    if is_commit:
+        channel.tx_select()
+    channel.consume(queue, "a")
+    count = 3 * SHARE_WORK
+    put(other, [Publication([message(one) for one in range(count)], range(count), [queue])])
+    pier.settle()
+    work = channel.settle_steps(count - 1, is_ack=True)
+    pier.turns.work_left = 0
+    next(work)
+    leave(channel)
+    pier.settle()
+    assert (queue.unacked_count, queue.ready_count) == (0, count if is_commit else 1)
+
+
+def test_a_queue_that_much_comes_back_to_serves_and_counts_in_the_end() -> None:
+    """Who gets meanwhile is answered with the first; a limit holds, of the oldest none is left."""
+    pier = Pier()
+    queue = pier.queue(options=QueueOptions(max_length=SHARE_WORK, overflow=Overflow.DROP_HEAD))
+    channel, _ = pier.channel()
+    other, _ = pier.channel()
+    channel.consume(queue, "a")
+    for number in range(2 * SHARE_WORK):
+        publish(other, pier, number)
+        pier.settle()
+    channel.cancel("a")
+    work = channel.recover_steps()
+    pier.turns.work_left = 0
+    got: list[Got | None] = []
+    for _ in work:
+        if queue.ready_count and not other.is_busy:
+            other.get(queue, got.append, no_ack=True)
+        pier.timers.turn()
+        pier.turns.work_left = 0
+        assert not got
+    pier.settle()
+    (first,) = got
+    assert first is not None
+    assert first.entry.message.body == str(SHARE_WORK).encode()
+    assert queue.ready_count == SHARE_WORK - 1
+
+
+def test_a_message_for_many_queues_waits_if_a_turn_is_over() -> None:
+    """One for few does not; and a commit is like it."""
+    pier = Pier()
+    many = [pier.queue(str(number)) for number in range(SMALL_WORK + 1)]
+    channel, _ = pier.channel()
+    pier.turns.work_left = 0
+    publish_some = channel.publish_steps([Publication([message("few")], queues=many[:SMALL_WORK])])
+    assert next(publish_some, "done") == "done"
+    pier.turns.work_left = 0
+    work = channel.publish_steps([Publication([message("many")], queues=many)])
+    assert next(work) is None
+    assert many[-1].ready_count == 0
+    assert next(work, "done") == "done"
+    assert many[-1].ready_count == 1
+    channel.tx_select()
+    put(channel, [Publication([message("many")], queues=many)])
+    pier.turns.work_left = 0
+    channel.tx_commit(lambda: None)
+    assert many[-1].ready_count == 1
+    pier.settle()
+    assert many[-1].ready_count == 2
+
+
 def test_recover_gives_back_what_gets_got_too() -> None:
     """And what comes again is for anybody."""
     pier = Pier()
@@ -597,7 +722,8 @@ def test_recover_gives_back_what_gets_got_too() -> None:
     channel.get(queue, got.append, no_ack=False)
     channel.consume(queue, "a")
     pier.settle()
-    channel.recover()
+    for _ in channel.recover_steps():
+        pass
     pier.settle()
     assert client.said() == ["a 2 2", "a 3 1 again", "a 4 2 again"]
 
@@ -702,5 +828,5 @@ def test_a_client_that_does_not_acknowledge_is_overdue() -> None:
     assert not channel.is_overdue(10)
     pier.clock.advance(3000)
     assert channel.is_overdue(10)
-    channel.ack([0], is_multiple=True)
+    ack_all(channel, 0)
     assert not channel.is_overdue(10)

@@ -76,8 +76,8 @@ def test_nobody_who_was_cut_short_is_kept_waiting_by_another() -> None:
     turns = Turns(timers)
 
     def client(name: str, left: int) -> None:
-        limit = turns.share()
-        while left and turns.work_left >= limit:
+        share = turns.share()
+        while left and share.has_room():
             turns.work_left -= 1
             left -= 1
         said.append(f"{name} {left}")
