@@ -356,6 +356,7 @@ class VhostBroker:
         """Do nothing more; what still waits is refused."""
         self._is_stopped = True
         self.delays.stop()
+        self._services.dead_letters.stop()
         if self._write_timer is not None:
             self._write_timer.cancel()
         self.commits.close()

@@ -164,13 +164,19 @@ class DeadLetters:
         self._make_id = make_id
         self._turns = turns
         self._waiting: deque[_Letters] = deque()
-        self._is_due = False
+        self._is_due = self._is_stopped = False
         self._known_cycles: set[tuple[str, str]] = set()
 
     def add(self, origin: DyingQueue, reason: DeathReason, entries: Sequence[QueueEntry]) -> None:
         """Pass on messages that were taken from a queue, then have it forget them."""
-        self._waiting.append(_Letters(origin, reason, entries))
-        self._mark()
+        if not self._is_stopped:
+            self._waiting.append(_Letters(origin, reason, entries))
+            self._mark()
+
+    def stop(self) -> None:
+        """Pass nothing on any more: what waits stays in its queue, and dies again if that lives."""
+        self._is_stopped = True
+        self._waiting.clear()
 
     def turn(self) -> None:
         """Pass on what waits, some of it if that is much."""

@@ -2,7 +2,7 @@
 
 import pytest
 from msgspec import structs
-from tests.rabbit_queues import Collector, Yard, message
+from tests.rabbit_queues import Collector, SlowStorage, Yard, message
 from tests.recorded_rabbitmq import RecordedVhosts
 
 from sprocket.rabbitmq.broker.queues import (
@@ -291,3 +291,17 @@ def test_the_source_keeps_a_message_until_it_is_passed_on() -> None:
     plain.publish(message(1))
     yard.settle()
     assert (nowhere.ready_count, plain.ready_count) == (0, 0)
+
+
+def test_letters_that_wait_when_their_host_ends_stay_where_they_died() -> None:
+    """Nobody looks for queues any more, as there may be none; a storage still has the message."""
+    yard = Yard()
+    storage = SlowStorage()
+    dying = yard.queue("dying", dlx(message_ttl_ms=0), storages=[storage])
+    yard.queue("dead")
+    dying.publish(message("late"))
+    yard.services.dead_letters.stop()
+    yard.queues.pop("dead")
+    dying.publish(message("later"))
+    yard.settle()
+    assert storage.unacked_count() == 2
