@@ -101,11 +101,12 @@ class AmqpServer:
     async def settle(self) -> None:
         """Wait until clients that are told to go have given back everything, and are gone.
 
-        Who is not gone soon is not waited for.
+        What those have asked for who are gone already is done as well. Who is not gone soon is not
+        waited for.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
-        while not all(one.is_ended for one in self.sessions.values()):
+        while not self._turns.is_idle or not all(one.is_ended for one in self.sessions.values()):
             if loop.time() > began + SETTLE_SECONDS_MAX:
                 return
             await asyncio.sleep(0)

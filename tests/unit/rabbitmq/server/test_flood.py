@@ -206,6 +206,31 @@ def test_a_server_that_stops_under_a_flood_takes_leave(watch: Watch) -> None:
     assert watch.most_work < 3 * TURN_WORK + PUBLISHERS * SHARE_WORK
 
 
+@pytest.mark.slow
+def test_a_commit_of_a_lost_client_is_whole_when_the_server_stops() -> None:
+    """Its socket is gone, so that nobody waits for its session: turns are waited for."""
+
+    async def do(node: AmqpNode) -> None:
+        client = await RawClient.connect(node)
+        await bind_queues(client)
+        assert isinstance(await client.ask(methods.TxSelect()), methods.TxSelectOk)
+        client.writer.write(4 * flood() + method(1, methods.TxCommit()))
+        while not arrived(node):
+            await asyncio.sleep(0)
+        assert arrived(node) < 4 * MESSAGES
+        for session in list(node.server.sessions.values()):
+            session.drop("its socket is lost")
+        while node.server.sessions:
+            await asyncio.sleep(0)
+        assert arrived(node) < 4 * MESSAGES, "the commit is over already"
+        node.server.stop()
+        await node.server.settle()
+        assert arrived(node) == 4 * MESSAGES
+        client.writer.close()
+
+    asyncio.run(with_node(do))
+
+
 def test_who_leaves_takes_no_queue_with_it_that_is_anothers_by_then() -> None:
     """One of its queues may be gone before it has its turn, and somebody else have the name."""
 
