@@ -376,6 +376,8 @@ class Session:
         if self._watch is not None:
             self._heartbeats.cancel(self._watch)
         self._alarms.forget(self)
+        for channel in self._services:
+            channel.is_over = True  # all of them first: one that was waited for is not any more
         for channel in list(self._services):
             self._begin_end(channel)
         self._drive(self._give_back(), self._tell_ended)

@@ -214,6 +214,24 @@ def test_nothing_is_done_before_a_channel_has_given_back_that_waited() -> None:
     play(scene)
 
 
+def test_nothing_is_done_that_waited_when_the_connection_ends() -> None:
+    """Not on another channel either: what came behind a question is dropped with it."""
+
+    async def scene() -> None:
+        at = Scene()
+        at.door.desk = slow_desk(at.turns)
+        caller = await at.inside()
+        await at.ask(caller, method(2, methods.ChannelOpen()))
+        asked = method(1, methods.BasicRecover(True))
+        late = method(2, methods.QueueDeclare(0, "q", False, False, False, False, True, NO_FIELDS))
+        assert await at.ask(caller, asked + late) == []
+        at.server.close_all("over")
+        await at.settle()
+        assert at.door.queues == {}
+
+    play(scene)
+
+
 def test_a_channel_that_still_gives_back_is_not_named_once_the_connection_is_closed() -> None:
     """The last that the client is told is that the connection is closed."""
 
