@@ -416,8 +416,9 @@ class BrokerChannel:
         """
         transaction = self._open_transaction()
         self._transaction = _Transaction()
-        for settlement in transaction.settled:
-            self._unacked.put_back(settlement.taken)
+        if transaction.settled:
+            # At once: each time all that the client has is put in order.
+            self._unacked.put_back([held for one in transaction.settled for held in one.taken])
 
     def tx_commit(self, done: Callable[[], None]) -> None:
         """Do what was kept, and say so when it is durable.

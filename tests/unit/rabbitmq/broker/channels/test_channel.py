@@ -1,5 +1,7 @@
 """A channel: tags, prefetch, acknowledgements, confirms, transactions, replies, its end."""
 
+from collections.abc import Sequence
+
 import pytest
 from tests.rabbit_channels import Pier, Told, ack_all, leave, put, reject_all
 from tests.rabbit_queues import TINY, SlowStorage, message
@@ -12,6 +14,7 @@ from sprocket.rabbitmq.broker.channels import (
     Got,
     Publication,
 )
+from sprocket.rabbitmq.broker.channels.unacked import Held, UnackedDeliveries
 from sprocket.rabbitmq.broker.queues import SHARE_WORK, SMALL_WORK, BrokerQueue
 from sprocket.rabbitmq.model.queue_options import Overflow, QueueOptions
 
@@ -465,6 +468,29 @@ def test_a_rollback_leaves_what_the_client_had() -> None:
     pier.settle()
     assert client.said() == ["a 5 0 again", "a 6 1 again", "a 7 2 again"]
     assert (done, queue.ready_count) == ([1], 0)
+
+
+def test_a_rollback_puts_back_once_what_was_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often something was: each time all that the client has is put in order."""
+    pier = Pier()
+    queue = pier.queue()
+    channel, client = pier.channel()
+    channel.consume(queue, "a")
+    publish(channel, pier, *range(9))
+    pier.settle()
+    channel.tx_select()
+    channel.ack(client.tags[:3])
+    reject_all(channel, client.tags[7], is_requeue=True)
+    counts: list[int] = []
+    put_back = UnackedDeliveries.put_back
+
+    def watched(self: UnackedDeliveries, taken: Sequence[Held]) -> None:
+        counts.append(len(taken))
+        put_back(self, taken)
+
+    monkeypatch.setattr(UnackedDeliveries, "put_back", watched)
+    channel.tx_rollback()
+    assert (counts, channel.unacked_count) == ([8], 9)
 
 
 def test_what_a_rollback_gave_back_is_in_order() -> None:
