@@ -36,7 +36,8 @@ class HttpResponse(Struct, frozen=True, kw_only=True):
 
     status: int
     headers: Mapping[str, str] = {}
-    body: bytes = b""
+    body: Sequence[bytes] = ()
+    """In pieces, which are written as they are: a long answer is never joined."""
 
 
 class HttpFailure(Struct, frozen=True):
@@ -102,22 +103,26 @@ class HttpConnection:
             found.append(self._fail(error.error_status_hint, str(error)))
         return found
 
-    def answer(self, response: HttpResponse) -> bytes:
-        """Return the octets of an answer to the request that was given out, or to a failure."""
+    def answer(self, response: HttpResponse) -> Sequence[bytes]:
+        """Return the octets of an answer to the request that was given out, or to a failure.
+
+        The pieces of the body are among them, not copied.
+        """
         headers = list(response.headers.items())
         if response.status not in (204, 304):
-            headers.append(("content-length", str(len(response.body))))
+            headers.append(("content-length", str(sum(map(len, response.body)))))
         if self._is_failed:
             headers.append(("connection", "close"))
         head = h11.Response(status_code=response.status, headers=headers)
-        octets = self._h11.send(head) or b""
-        if response.body and not (self._request and self._request.method == b"HEAD"):
-            octets += self._h11.send(h11.Data(data=response.body)) or b""
-        octets += self._h11.send(h11.EndOfMessage()) or b""
+        octets = [self._h11.send(head) or b""]
+        if not (self._request and self._request.method == b"HEAD"):
+            for piece in response.body:
+                octets += self._h11.send_with_data_passthrough(h11.Data(data=piece)) or ()
+        octets.append(self._h11.send(h11.EndOfMessage()) or b"")
         self._request = None
         if not self.is_over:
             self._h11.start_next_cycle()
-        return octets
+        return [one for one in octets if one]
 
     @property
     def is_over(self) -> bool:

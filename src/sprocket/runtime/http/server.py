@@ -92,4 +92,4 @@ class HttpServer:
             headers={"date": now, **response.headers},
             body=response.body,
         )
-        peer.send([peer.connection.answer(dated)])
+        peer.send(peer.connection.answer(dated))

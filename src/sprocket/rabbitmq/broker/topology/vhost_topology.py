@@ -171,6 +171,11 @@ class VhostTopology:
         """Return every exchange."""
         return self._exchanges.values()
 
+    @property
+    def exchange_count(self) -> int:
+        """How many exchanges there are."""
+        return len(self._exchanges)
+
     def queues(self) -> Iterable[DeclaredQueue]:
         """Return every queue."""
         return self._queues.values()

@@ -4,7 +4,7 @@ Source: `rabbit_mgmt_util`.
 """
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -13,7 +13,7 @@ from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.codec.amqp import ReplyCode
 from sprocket.runtime.http import HttpResponse
 
-Json: TypeAlias = "Mapping[str, object]"
+Json: TypeAlias = Mapping[str, object]
 """A JSON object, its values plain."""
 
 REALM: Final = 'Basic realm="RabbitMQ Management"'
@@ -98,7 +98,12 @@ def of_channel(refusal: RequestRefused) -> ApiError:
 
 def json_response(value: object, status: int = 200) -> HttpResponse:
     """Return JSON."""
-    return HttpResponse(status=status, headers=_HEADERS, body=encode(value))
+    return json_pieces([encode(value)], status)
+
+
+def json_pieces(pieces: Sequence[bytes], status: int = 200) -> HttpResponse:
+    """Return JSON that was made in pieces."""
+    return HttpResponse(status=status, headers=_HEADERS, body=pieces)
 
 
 def created() -> HttpResponse:

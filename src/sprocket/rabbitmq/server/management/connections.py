@@ -7,10 +7,11 @@ from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode
 from sprocket.rabbitmq.server.management import answers, views
 from sprocket.rabbitmq.server.management.callers import Caller, Level
 from sprocket.rabbitmq.server.management.calls import Call
-from sprocket.rabbitmq.server.management.pages import Listed, chosen, in_slices, listed
+from sprocket.rabbitmq.server.management.pages import Listed, chosen, listed
 from sprocket.rabbitmq.server.management.pages import query_columns as columns_of
 from sprocket.rabbitmq.server.management.routes import ApiRoute, route
 from sprocket.rabbitmq.server.management.served import Served, ServedChannel, connection_name
+from sprocket.rabbitmq.server.management.turns import in_order, json_array, made_of_each
 from sprocket.rabbitmq.server.tenancy import VhostTenancy
 from sprocket.runtime.http import HttpResponse
 
@@ -52,7 +53,7 @@ class ConnectionRoutes:
             connection_name,
             lambda one: views.connection(one, served.facts.name, served.rates),
         )
-        return answers.json_response(await listed(what, call.query, served.clock))
+        return await listed(what, call.query, served.clock)
 
     async def get_connection(self, call: Call) -> HttpResponse:
         """Return one connection."""
@@ -72,14 +73,16 @@ class ConnectionRoutes:
 
     async def connections_of_user(self, call: Call) -> HttpResponse:
         """Return the connections of one user."""
-        node = self._served.facts.name
-        found = [views.tracked_connection(one, node) for one in self._of_user(call)]
-        return answers.json_response(found)
+        node, clock = self._served.facts.name, self._served.clock
+        found = await json_array(
+            self._of_user(call), lambda one: views.tracked_connection(one, node), clock
+        )
+        return answers.json_pieces(found)
 
     async def close_user(self, call: Call) -> HttpResponse:
         """Close the connections of one user."""
-        for one in self._of_user(call):
-            self._close(one, call)
+        found = self._of_user(call)
+        await made_of_each(found, lambda one: self._close(one, call), self._served.clock)
         return answers.done()
 
     async def list_channels(self, call: Call) -> HttpResponse:
@@ -108,27 +111,33 @@ class ConnectionRoutes:
         served = self._served
         vhosts = {one.name for one in served.some(call.caller, call.vhost)}
         tenancies = [one for one in served.entrance.tenancies() if one.vhost.name in vhosts]
-        found: list[tuple[ConsumedQueue, ServedChannel]] = [
-            (mine, one) for one in served.channels(tenancies) for mine in one.channel.consumed()
-        ]
-        found.sort(key=lambda one: (one[0].queue.name.vhost, one[0].queue.label))
+        found: list[tuple[ConsumedQueue, ServedChannel]] = []
+
+        def add(one: ServedChannel) -> None:
+            found.extend([(mine, one) for mine in one.channel.consumed()])
+
+        await made_of_each(served.channels(tenancies), add, served.clock)
+        found = await in_order(
+            found, lambda one: (one[0].queue.name.vhost, one[0].queue.label), served.clock
+        )
         node = served.facts.name
-        told = await in_slices(
+        told = await json_array(
             found,
             lambda one: views.consumer(one[0].consumer, one[1], one[0].queue, node),
             served.clock,
         )
-        return answers.json_response(told)
+        return answers.json_pieces(told)
 
     async def _channels(self, call: Call, tenancies: Sequence[VhostTenancy]) -> HttpResponse:
         served = self._served
+        channels = await made_of_each(served.channels(tenancies), lambda one: one, served.clock)
         what = Listed(
-            list(served.channels(tenancies)),
+            channels,
             lambda one: (one.tenancy.vhost.name, connection_name(one.tenancy), one.number),
             lambda one: one.name,
             lambda one: views.channel(one, served.facts.name, served.rates),
         )
-        return answers.json_response(await listed(what, call.query, served.clock))
+        return await listed(what, call.query, served.clock)
 
     def _connection(self, call: Call) -> VhostTenancy:
         name = call.name("connection")

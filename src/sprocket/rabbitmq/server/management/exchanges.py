@@ -5,6 +5,7 @@ import base64
 import binascii
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import TypeAlias
 
 from sprocket.base.errors import RequestRefused, WireError
 from sprocket.rabbitmq.broker.publishing import Publisher
@@ -13,6 +14,7 @@ from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.codec.amqp import AmqpError, SentMessage, methods, properties
 from sprocket.rabbitmq.codec.definitions import arguments_from_json
 from sprocket.rabbitmq.model.binding import Binding, Destination, binding
+from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.exchange import DEFAULT_EXCHANGE, Exchange
 from sprocket.rabbitmq.model.fields import FieldTable
 from sprocket.rabbitmq.model.properties import BasicProperties
@@ -44,6 +46,10 @@ _TEXTS = (
     "cluster_id",
 )
 _SHORT_BYTES_MAX = 255
+
+
+Bound: TypeAlias = Binding | DeclaredQueue
+"""A binding, or the queue that the default exchange has one to."""
 
 
 class ExchangeRoutes:
@@ -89,7 +95,7 @@ class ExchangeRoutes:
             lambda one: one[1].name,
             lambda one: views.exchange(one[0], one[1]),
         )
-        return answers.json_response(await listed(what, call.query, served.clock))
+        return await listed(what, call.query, served.clock)
 
     async def get_exchange(self, call: Call) -> HttpResponse:
         """Return one exchange."""
@@ -166,10 +172,10 @@ class ExchangeRoutes:
 
     async def list_bindings(self, call: Call) -> HttpResponse:
         """Return all bindings, those of the default exchange too, or those of one vhost."""
-        found: list[Json] = []
+        found: list[Bound] = []
         for vhost in self._served.some(call.caller, call.vhost):
-            found += [views.default_binding(one) for one in vhost.topology.queues()]
-            found += [views.binding(one) for one in vhost.topology.bindings()]
+            found += vhost.topology.queues()
+            found += vhost.topology.bindings()
             await asyncio.sleep(0)
         return await self._told(found, call)
 
@@ -178,8 +184,8 @@ class ExchangeRoutes:
         topology = self._served.vhost(call.vhost).topology
         name = _exchange_name(call)
         if name == DEFAULT_EXCHANGE:
-            return await self._told([views.default_binding(one) for one in topology.queues()], call)
-        return await self._told([views.binding(one) for one in topology.bindings_from(name)], call)
+            return await self._told(list(topology.queues()), call)
+        return await self._told(topology.bindings_from(name), call)
 
     async def bindings_to(self, call: Call) -> HttpResponse:
         """Return the bindings to an exchange."""
@@ -191,7 +197,7 @@ class ExchangeRoutes:
 
     async def bindings_between(self, call: Call) -> HttpResponse:
         """Return the bindings from an exchange to something."""
-        return await self._told(self._views_between(call), call)
+        return await self._told(self._every_between(call), call)
 
     async def bind(self, call: Call) -> HttpResponse:
         """Add a binding, and say what it is called."""
@@ -214,7 +220,7 @@ class ExchangeRoutes:
 
     async def get_binding(self, call: Call) -> HttpResponse:
         """Return one binding."""
-        for view in self._views_between(call):
+        for view in map(_bound_view, self._every_between(call)):
             if view["properties_key"] == call.name("key") or (
                 view["routing_key"] == call.name("key") and not view["arguments"]
             ):
@@ -247,8 +253,8 @@ class ExchangeRoutes:
         found = topology.bindings_to(destination)
         return [one for one in found if one.source == _exchange_name(call)]
 
-    def _views_between(self, call: Call) -> list[Json]:
-        found: list[Json] = [views.binding(one) for one in self._between(call)]
+    def _every_between(self, call: Call) -> list[Bound]:
+        found: list[Bound] = [*self._between(call)]
         destination = _destination(call)
         queue = self._served.vhost(call.vhost).topology.find_queue(destination.name)
         if (
@@ -256,20 +262,20 @@ class ExchangeRoutes:
             and destination.kind is ResourceKind.QUEUE
             and queue is not None
         ):
-            found.append(views.default_binding(queue))
+            found.append(queue)
         return found
 
     async def _to(self, destination: Destination, call: Call) -> HttpResponse:
         topology = self._served.vhost(call.vhost).topology
-        found = [views.binding(one) for one in topology.bindings_to(destination)]
+        found: list[Bound] = [*topology.bindings_to(destination)]
         queue = topology.find_queue(destination.name)
         if destination.kind is ResourceKind.QUEUE and queue is not None:
-            found.append(views.default_binding(queue))
+            found.append(queue)
         return await self._told(found, call)
 
-    async def _told(self, found: Sequence[Json], call: Call) -> HttpResponse:
-        what = Listed(found, _binding_order, lambda one: str(one["source"]), lambda one: one)
-        return answers.json_response(await listed(what, call.query, self._served.clock))
+    async def _told(self, found: Sequence[Bound], call: Call) -> HttpResponse:
+        what = Listed(found, _binding_order, _source, _bound_view)
+        return await listed(what, call.query, self._served.clock)
 
 
 def table(given: Mapping[str, object]) -> FieldTable:
@@ -280,9 +286,18 @@ def table(given: Mapping[str, object]) -> FieldTable:
         raise answers.bad_request(str(error)) from error
 
 
-def _binding_order(view: Json) -> tuple[object, ...]:
-    names = ("vhost", "source", "destination", "routing_key", "properties_key")
-    return tuple(str(view[name]) for name in names)
+def _binding_order(one: Bound) -> tuple[object, ...]:
+    if isinstance(one, DeclaredQueue):
+        return one.vhost, DEFAULT_EXCHANGE, one.name, one.name, ""
+    return one.vhost, one.source, one.destination.name, one.key, views.properties_key(one)
+
+
+def _source(one: Bound) -> str:
+    return DEFAULT_EXCHANGE if isinstance(one, DeclaredQueue) else one.source
+
+
+def _bound_view(one: Bound) -> Json:
+    return views.default_binding(one) if isinstance(one, DeclaredQueue) else views.binding(one)
 
 
 def _exchange_name(call: Call) -> str:

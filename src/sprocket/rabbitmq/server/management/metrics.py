@@ -6,12 +6,16 @@ Source: `prometheus_rabbitmq_core_metrics_collector`, with aggregated metrics.
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from msgspec import Struct
+
 from sprocket.rabbitmq.broker.node_folder import LIKE_VERSION
 from sprocket.rabbitmq.broker.queues import BrokerQueue
 from sprocket.rabbitmq.server.management.callers import Callers
-from sprocket.rabbitmq.server.management.pages import in_slices
 from sprocket.rabbitmq.server.management.process import descriptors, memory_bytes
 from sprocket.rabbitmq.server.management.served import Served
+from sprocket.rabbitmq.server.management.tallies import Tally, tallied, together
+from sprocket.rabbitmq.server.management.turns import made_of_each
+from sprocket.rabbitmq.server.tenancy import VhostTenancy
 from sprocket.runtime.http import HttpResponse
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -30,12 +34,40 @@ class Metric(NamedTuple):
 
 
 class _QueueSum(NamedTuple):
-    ready: int
-    unacked: int
-    consumers: int
+    """What is summed over queues beside their `Tally`."""
+
     ready_bytes: int
     persistent: int
     published: int
+
+
+class _ClientSum(Struct):
+    """What is summed over connections and their channels."""
+
+    connections: int = 0
+    channels: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+    consumers: int = 0
+    unacked: int = 0
+    unconfirmed: int = 0
+    uncommitted: int = 0
+    uncommitted_acks: int = 0
+
+    def add(self, tenancy: VhostTenancy) -> None:
+        """Add a connection."""
+        peer = tenancy.session.peer
+        self.connections += 1
+        self.read_bytes += peer.read_bytes
+        self.written_bytes += peer.written_bytes
+        for one in tenancy.channels():
+            state = one.channel.state()
+            self.channels += 1
+            self.consumers += state.consumer_count
+            self.unacked += state.unacked_count
+            self.unconfirmed += state.unconfirmed_count
+            self.uncommitted += state.uncommitted_count
+            self.uncommitted_acks += state.uncommitted_ack_count
 
 
 class Metrics:
@@ -54,33 +86,38 @@ class Metrics:
 
     async def response(self) -> HttpResponse:
         """Return all metrics as text."""
-        queues = [one for vhost in self._served.vhosts.values() for one in vhost.queues]
-        sums = [0] * len(_QueueSum._fields)
+        served = self._served
+        vhosts = list(served.vhosts.values())
+        tally = together(list((await tallied(served, vhosts)).values()))
+        sums, clients = [0] * len(_QueueSum._fields), _ClientSum()
 
         def add(queue: BrokerQueue) -> None:
             for at, value in enumerate(_of_queue(queue)):
                 sums[at] += value
 
-        await in_slices(queues, add, self._served.clock)
-        text = "".join(_lines(self._every(_QueueSum(*sums), len(queues))))
-        return HttpResponse(status=200, headers={"content-type": CONTENT_TYPE}, body=text.encode())
+        for vhost in vhosts:
+            await made_of_each(vhost.queues, add, served.clock)
+        await made_of_each(served.entrance.tenancies(), clients.add, served.clock)
+        text = "".join(_lines(self._every(_QueueSum(*sums), tally, clients)))
+        body = [text.encode()]
+        return HttpResponse(status=200, headers={"content-type": CONTENT_TYPE}, body=body)
 
-    def _every(self, sums: _QueueSum, queue_count: int) -> Iterator[Metric]:
+    def _every(self, sums: _QueueSum, tally: Tally, clients: _ClientSum) -> Iterator[Metric]:
         yield from self._of_node()
-        yield from self._of_clients()
+        yield from self._of_clients(tally, clients)
         for name, text, value in (
-            ("messages_ready", "Messages ready to be delivered to consumers", sums.ready),
+            ("messages_ready", "Messages ready to be delivered to consumers", tally.ready),
             (
                 "messages_unacked",
                 "Messages delivered to consumers but not yet acknowledged",
-                sums.unacked,
+                tally.unacked,
             ),
             (
                 "messages",
                 "Sum of ready and unacknowledged messages - total queue depth",
-                sums.ready + sums.unacked,
+                tally.ready + tally.unacked,
             ),
-            ("consumers", "Consumers on a queue", sums.consumers),
+            ("consumers", "Consumers on a queue", tally.consumers),
             ("messages_ready_bytes", "Size in bytes of ready messages", sums.ready_bytes),
             ("messages_persistent", "Persistent messages", sums.persistent),
         ):
@@ -91,8 +128,8 @@ class Metrics:
             "Total number of messages published to queues",
             sums.published,
         )
-        yield Metric("rabbitmq_queues", GAUGE, "Queues available", queue_count)
-        yield Metric("rabbitmq_consumers", GAUGE, "Consumers currently connected", sums.consumers)
+        yield Metric("rabbitmq_queues", GAUGE, "Queues available", tally.queues)
+        yield Metric("rabbitmq_consumers", GAUGE, "Consumers currently connected", tally.consumers)
 
     def _of_node(self) -> Iterator[Metric]:
         served, facts = self._served, self._served.facts
@@ -162,17 +199,13 @@ class Metrics:
         ):
             yield Metric(f"rabbitmq_{name}", kind, text, value)
 
-    def _of_clients(self) -> Iterator[Metric]:
-        served = self._served
-        entrance = served.entrance
-        tenancies = entrance.tenancies()
-        states = [one.channel.state() for one in served.channels(tenancies)]
+    def _of_clients(self, tally: Tally, sums: _ClientSum) -> Iterator[Metric]:
+        entrance = self._served.entrance
         churn = entrance.churn
-        published, delivered = served.counted(list(served.vhosts.values()))
-        peers = [one.session.peer for one in tenancies]
+        published, delivered = tally.published, tally.deliveries
         for name, kind, text, value in (
-            ("connections", GAUGE, "Connections currently open", len(tenancies)),
-            ("channels", GAUGE, "Channels currently open", len(states)),
+            ("connections", GAUGE, "Connections currently open", sums.connections),
+            ("channels", GAUGE, "Channels currently open", sums.channels),
             (
                 "connections_opened_total",
                 COUNTER,
@@ -201,44 +234,44 @@ class Metrics:
                 "connection_incoming_bytes_total",
                 COUNTER,
                 "Total number of bytes received on a connection",
-                sum(one.read_bytes for one in peers),
+                sums.read_bytes,
             ),
             (
                 "connection_outgoing_bytes_total",
                 COUNTER,
                 "Total number of bytes sent on a connection",
-                sum(one.written_bytes for one in peers),
+                sums.written_bytes,
             ),
-            ("connection_channels", GAUGE, "Channels on a connection", len(states)),
+            ("connection_channels", GAUGE, "Channels on a connection", sums.channels),
             (
                 "channel_consumers",
                 GAUGE,
                 "Consumers on a channel",
-                sum(one.consumer_count for one in states),
+                sums.consumers,
             ),
             (
                 "channel_messages_unacked",
                 GAUGE,
                 "Delivered but not yet acknowledged messages",
-                sum(one.unacked_count for one in states),
+                sums.unacked,
             ),
             (
                 "channel_messages_unconfirmed",
                 GAUGE,
                 "Published but not yet confirmed messages",
-                sum(one.unconfirmed_count for one in states),
+                sums.unconfirmed,
             ),
             (
                 "channel_messages_uncommitted",
                 GAUGE,
                 "Messages received in a transaction but not yet committed",
-                sum(one.uncommitted_count for one in states),
+                sums.uncommitted,
             ),
             (
                 "channel_acks_uncommitted",
                 GAUGE,
                 "Message acknowledgements in a transaction not yet committed",
-                sum(one.uncommitted_ack_count for one in states),
+                sums.uncommitted_acks,
             ),
             (
                 "channel_messages_published_total",
@@ -326,9 +359,6 @@ class Metrics:
 def _of_queue(queue: BrokerQueue) -> _QueueSum:
     kept = queue.storage_depth()
     return _QueueSum(
-        queue.ready_count,
-        queue.unacked_count,
-        len(queue.consumers),
         kept.ready_bytes,
         kept.durable_count,
         kept.published_count,

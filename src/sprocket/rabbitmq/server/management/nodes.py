@@ -13,6 +13,8 @@ from sprocket.rabbitmq.server.management.pages import chosen, query_columns
 from sprocket.rabbitmq.server.management.process import descriptors, memory_bytes
 from sprocket.rabbitmq.server.management.routes import ApiRoute, route
 from sprocket.rabbitmq.server.management.served import Served
+from sprocket.rabbitmq.server.management.tallies import tallied, together
+from sprocket.rabbitmq.server.management.turns import made_of_each
 from sprocket.runtime.http import HttpResponse
 
 _EXCHANGE_TYPES = [
@@ -64,19 +66,20 @@ class NodeRoutes:
         served, facts, caller = self._served, self._facts, call.caller
         vhosts = served.seen(caller)
         tenancies = served.tenancies(caller)
-        counted = served.counted(vhosts)
+        tally = together(list((await tallied(served, vhosts)).values()))
         counts = {
-            **views.publish_stats(counted.published),
-            **views.delivery_stats(counted.deliveries),
+            **views.publish_stats(tally.published),
+            **views.delivery_stats(tally.deliveries),
         }
-        queues = [queue for vhost in vhosts for queue in vhost.queues]
         of = caller.name if not caller.is_monitor else ""
         churn = served.entrance.churn
         totals: dict[str, int] = {
-            "channels": sum(one.channel_count for one in tenancies),
+            "channels": sum(
+                await made_of_each(tenancies, lambda one: one.channel_count, served.clock)
+            ),
             "connections": len(tenancies),
-            "exchanges": sum(len(list(one.topology.exchanges())) for one in vhosts),
-            "queues": len(queues),
+            "exchanges": sum(one.topology.exchange_count for one in vhosts),
+            "queues": tally.queues,
         }
         view: dict[str, object] = {
             "management_version": LIKE_VERSION,
@@ -91,7 +94,9 @@ class NodeRoutes:
             "release_series_support_status": "supported",
             "sample_retention_policies": {"global": [5], "basic": [5], "detailed": [5]},
             "statistics_db_event_queue": 0,
-            "queue_totals": served.rates.told(("queues", of), views.queue_totals(queues)),
+            "queue_totals": served.rates.told(
+                ("queues", of), views.totals(tally.ready, tally.unacked)
+            ),
             "message_stats": served.rates.told(("stats", of), counts)
             if any(counts.values())
             else {},
@@ -110,7 +115,7 @@ class NodeRoutes:
             ),
         }
         if caller.is_monitor:
-            totals["consumers"] = sum(len(one.consumers) for one in queues)
+            totals["consumers"] = tally.consumers
             view |= {"node": facts.name, "listeners": self._listeners(), "contexts": []}
         return answers.json_response(chosen(view, query_columns(call.query)))
 

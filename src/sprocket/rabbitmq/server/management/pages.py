@@ -1,26 +1,31 @@
 """Lists as they are asked for: sorted, a page of them, some columns of each.
 
 What a list is of is turned into JSON late: for a page, the names of all and the rest of a few.
-Whatever is made of many is made in slices, between which others are served.
+Whatever is done with many is done some at a time, between which others are served.
 
 Source: `rabbit_mgmt_util:reply_list_or_paginate`, `run_augmentation`.
 """
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from sprocket.base.clock import Clock
 from sprocket.rabbitmq.broker.patterns import Pattern, PatternInvalid
-from sprocket.rabbitmq.server.management.answers import ApiError, Json, bad_request
-from sprocket.runtime.slices import SLICE_SECONDS
+from sprocket.rabbitmq.server.management.answers import (
+    ApiError,
+    Json,
+    bad_request,
+    json_pieces,
+    json_response,
+)
+from sprocket.rabbitmq.server.management.turns import in_order, json_array, made_of_each
+from sprocket.runtime.http import HttpResponse
 
 PAGE_SIZE: Final = 100
 PAGE_SIZE_MAX: Final = 500
-_PIECE_ENTRIES = 32
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 
 class Listed(NamedTuple, Generic[T]):
@@ -31,8 +36,8 @@ class Listed(NamedTuple, Generic[T]):
     """What decides the order, unless the request says it."""
     name: Callable[[T], str]
     """What a page may be filtered by."""
-    view: Callable[[T], Json]
-    """Makes the JSON of one."""
+    view: Callable[[T], Json | None]
+    """Makes the JSON of one; None if it went while others were told of."""
 
 
 class _Page(NamedTuple):
@@ -41,27 +46,32 @@ class _Page(NamedTuple):
     fits: Callable[[str], bool]
 
 
-async def listed(what: Listed[T], query: Mapping[str, str], clock: Clock) -> object:
-    """Return a list, or a page of one, as a request's query asks for it.
+async def listed(what: Listed[T], query: Mapping[str, str], clock: Clock) -> HttpResponse:
+    """Answer with a list, or a page of one, as a request's query asks for it.
 
     Raises:
         ApiError: 400.
     """
     columns = _columns(query)
     page = _page(query)
-    items = sorted(what.items, key=what.sort_key)
+    by = query.get("sort")
+    items = what.items
     total = len(items)
     if page is not None:
-        items = [one for one in items if page.fits(what.name(one))]
-    by = query.get("sort")
+        fits = await made_of_each(items, lambda one: page.fits(what.name(one)), clock)
+        items = list(compress(items, fits))
+    items = await in_order(items, what.sort_key, clock)
     if by is not None:
-        values = await in_slices(items, lambda one: _value(what.view(one), by), clock)
-        order = sorted(range(len(items)), key=lambda at: values[at])
-        items = [items[at] for at in order]
+        items = await in_order(items, lambda one: _value(what.view(one), by), clock)
     if query.get("sort_reverse") == "true":
         items.reverse()
+
+    def view(one: T) -> Json | None:
+        found = what.view(one)
+        return None if found is None else chosen(found, columns)
+
     if page is None:
-        return await in_slices(items, lambda one: chosen(what.view(one), columns), clock)
+        return json_pieces(await json_array(items, view, clock))
     pages = max(1, -(-len(items) // page.size))
     if page.number > pages:
         raise ApiError(
@@ -70,28 +80,18 @@ async def listed(what: Listed[T], query: Mapping[str, str], clock: Clock) -> obj
             f"Page out of range, page: {page.number} page size: {page.size}, len: {len(items)}",
         )
     some = items[(page.number - 1) * page.size : page.number * page.size]
-    views = await in_slices(some, lambda one: chosen(what.view(one), columns), clock)
-    return {
-        "total_count": total,
-        "item_count": len(views),
-        "filtered_count": len(items),
-        "page": page.number,
-        "page_size": page.size,
-        "page_count": pages,
-        "items": views,
-    }
-
-
-async def in_slices(items: Iterable[T], make: Callable[[T], R], clock: Clock) -> list[R]:
-    """Return what is made of each, letting others be served now and then."""
-    found: list[R] = []
-    until = clock.monotonic() + SLICE_SECONDS
-    for number, one in enumerate(items, 1):
-        found.append(make(one))
-        if not number % _PIECE_ENTRIES and clock.monotonic() >= until:
-            await asyncio.sleep(0)
-            until = clock.monotonic() + SLICE_SECONDS
-    return found
+    views = [one for one in await made_of_each(some, view, clock) if one is not None]
+    return json_response(
+        {
+            "total_count": total,
+            "item_count": len(views),
+            "filtered_count": len(items),
+            "page": page.number,
+            "page_size": page.size,
+            "page_count": pages,
+            "items": views,
+        }
+    )
 
 
 def chosen(value: Json, columns: Sequence[Sequence[str]] | None) -> Json:
@@ -131,7 +131,7 @@ def _columns(query: Mapping[str, str]) -> Sequence[Sequence[str]] | None:
     return [one.split(".") for one in given.split(",")]
 
 
-def _value(view: Json, by: str) -> tuple[int, float, str]:
+def _value(view: Json | None, by: str) -> tuple[int, float, str]:
     """Return what something is sorted by: numbers before texts, and those before the rest."""
     at: object = view
     for step in by.split("."):

@@ -5,6 +5,7 @@ from html import escape
 from typing import Final
 
 import msgspec
+from msgspec import UNSET
 
 from sprocket.base.errors import RequestRefused, WireError
 from sprocket.rabbitmq.broker.administration import LIMITS
@@ -19,6 +20,7 @@ from sprocket.rabbitmq.server.management.calls import Call
 from sprocket.rabbitmq.server.management.pages import Listed, listed
 from sprocket.rabbitmq.server.management.routes import ApiRoute, Handler, route
 from sprocket.rabbitmq.server.management.served import Served
+from sprocket.rabbitmq.server.management.turns import json_array
 from sprocket.runtime.http import HttpResponse
 
 PRODUCT: Final = "RabbitMQ"
@@ -82,7 +84,7 @@ class PolicyRoutes:
             if one.is_operator is is_operator
         ]
         what = Listed(found, lambda one: (one.priority, one.vhost, one.name), _policy_name, _policy)
-        return answers.json_response(await listed(what, call.query, self._served.clock))
+        return await listed(what, call.query, self._served.clock)
 
     async def get_policy(self, call: Call, is_operator: bool) -> HttpResponse:
         """Return one policy."""
@@ -245,10 +247,21 @@ class PolicyRoutes:
         if vhost is not None and vhost not in self._served.vhosts:
             raise answers.bad_request("vhost_not_found")
         file = await self._change.export(vhost)
-        told = msgspec.json.decode(definitions_codec.encode(file), type=dict[str, object])
+        members = {name: getattr(file, name) for name in file.__struct_fields__}
         if vhost is None:
-            told |= {"product_name": PRODUCT, "product_version": told["rabbit_version"]}
-        return answers.json_response(told)
+            members |= {"product_name": PRODUCT, "product_version": file.rabbit_version}
+        pieces: list[bytes] = []
+        for name in sorted(members):
+            value = members[name]
+            if value is UNSET:
+                continue
+            pieces.append(b'%b"%b":' % (b"," if pieces else b"{", name.encode()))
+            if isinstance(value, tuple):
+                write = definitions_codec.encode_entries
+                pieces += await json_array(value, lambda one: one, self._served.clock, write=write)
+            else:
+                pieces.append(answers.encode(value))
+        return answers.json_pieces([*pieces, b"}"])
 
     async def take(self, call: Call) -> HttpResponse:
         """Take definitions."""

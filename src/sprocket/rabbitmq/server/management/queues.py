@@ -71,11 +71,14 @@ class QueueRoutes:
         served, node = self._served, self._served.facts.name
         is_short, with_totals = call.flag("disable_stats"), call.flag("enable_queue_totals")
 
-        def view(one: tuple[VhostBroker, BrokerQueue]) -> Json:
+        def view(one: tuple[VhostBroker, BrokerQueue]) -> Json | None:
+            vhost, queue = one
+            declared = vhost.topology.find_queue(queue.label)
+            if declared is None or vhost.find(queue.label) is not queue:
+                return None  # it was deleted while others were told of
             if is_short:
-                return _declared(one[0], one[1], node, with_totals=with_totals)
-            declared = self._declaration(*one)
-            return views.queue(one[0], declared, one[1], node, served.rates)
+                return _declared(vhost, declared, queue, node, with_totals=with_totals)
+            return views.queue(vhost, declared, queue, node, served.rates)
 
         what = Listed(
             [(of, one) for of in served.some(call.caller, call.vhost) for one in of.queues],
@@ -83,7 +86,7 @@ class QueueRoutes:
             lambda one: one[1].label,
             view,
         )
-        return answers.json_response(await listed(what, call.query, served.clock))
+        return await listed(what, call.query, served.clock)
 
     async def get_queue(self, call: Call) -> HttpResponse:
         """Return one queue, with its consumers."""
@@ -251,15 +254,20 @@ class QueueRoutes:
         access.check(Need.READ, queue_resource(name, vhost.name))
 
 
-def _declared(vhost: VhostBroker, found: BrokerQueue, node: str, *, with_totals: bool) -> Json:
-    declared = vhost.topology.find_queue(found.label)
-    assert declared is not None, f"{found.name} is not declared"
+def _declared(
+    vhost: VhostBroker,
+    declared: DeclaredQueue,
+    found: BrokerQueue,
+    node: str,
+    *,
+    with_totals: bool,
+) -> Json:
     view = views.queue_declaration(declared, node)
     policy = vhost.topology.in_force(ResourceKind.QUEUE, found.label).policy
     if policy is not None:
         view["policy"] = policy
     if with_totals:
-        view |= views.queue_totals([found])
+        view |= views.totals(found.ready_count, found.unacked_count)
     return view
 
 

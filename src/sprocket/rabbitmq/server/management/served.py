@@ -12,7 +12,6 @@ from sprocket.rabbitmq.broker.broker import AmqpBroker
 from sprocket.rabbitmq.broker.channels import BrokerChannel
 from sprocket.rabbitmq.broker.topology import Vhosts
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
-from sprocket.rabbitmq.model.counts import DeliveryCounts, PublishCounts
 from sprocket.rabbitmq.server.alarms import Alarms
 from sprocket.rabbitmq.server.management.answers import not_found
 from sprocket.rabbitmq.server.management.callers import Caller
@@ -53,13 +52,6 @@ class ServedChannel(NamedTuple):
     def name(self) -> str:
         """What RabbitMQ calls it."""
         return f"{connection_name(self.tenancy)} ({self.number})"
-
-
-class Counted(NamedTuple):
-    """What was counted for a virtual host, or for all."""
-
-    published: PublishCounts
-    deliveries: DeliveryCounts
 
 
 class Served:
@@ -129,20 +121,6 @@ class Served:
         for tenancy in tenancies:
             for one in tenancy.channels():
                 yield ServedChannel(tenancy, one.number, one.channel)
-
-    def counted(self, vhosts: Sequence[VhostBroker]) -> Counted:
-        """Return what channels of some virtual hosts have counted, those that are closed too."""
-        wanted = {one.name for one in vhosts}
-        found = Counted(PublishCounts(), DeliveryCounts())
-        for vhost in vhosts:
-            found.published.add(vhost.past_published)
-            found.deliveries.add(vhost.past_deliveries)
-        for tenancy in self.entrance.tenancies():
-            if tenancy.vhost.name in wanted:
-                for one in tenancy.channels():
-                    found.published.add(one.channel.published_counts)
-                    found.deliveries.add(one.channel.delivery_counts)
-        return found
 
 
 def connection_name(tenancy: VhostTenancy) -> str:

@@ -14,15 +14,11 @@ from sprocket.rabbitmq.server.management import answers, views
 from sprocket.rabbitmq.server.management.answers import Json
 from sprocket.rabbitmq.server.management.callers import Level
 from sprocket.rabbitmq.server.management.calls import Call, text
-from sprocket.rabbitmq.server.management.pages import (
-    Listed,
-    chosen,
-    in_slices,
-    listed,
-    query_columns,
-)
+from sprocket.rabbitmq.server.management.pages import Listed, chosen, listed, query_columns
 from sprocket.rabbitmq.server.management.routes import ApiRoute, route
 from sprocket.rabbitmq.server.management.served import Served
+from sprocket.rabbitmq.server.management.tallies import Tally, tallied
+from sprocket.rabbitmq.server.management.turns import in_order, json_array, made_of_each
 from sprocket.runtime.http import HttpResponse
 
 
@@ -84,7 +80,9 @@ class TenantRoutes:
 
     async def list_users_without(self, call: Call) -> HttpResponse:
         """Return the users that may enter no virtual host."""
-        some = {one.user for one in self._served.users.permissions()}
+        clock = self._served.clock
+        permissions = list(self._served.users.permissions())
+        some = set(await made_of_each(permissions, lambda one: one.user, clock))
         found = [one for one in self._served.users if one.name not in some]
         return await self._told_users(found, call)
 
@@ -151,23 +149,27 @@ class TenantRoutes:
 
     async def _told_users(self, users: Sequence[User], call: Call) -> HttpResponse:
         what = Listed(users, lambda one: (one.name,), lambda one: one.name, _user)
-        return answers.json_response(await listed(what, call.query, self._served.clock))
+        return await listed(what, call.query, self._served.clock)
 
     # Virtual hosts.
 
     async def list_vhosts(self, call: Call) -> HttpResponse:
         """Return the virtual hosts that the user is told of."""
+        seen = self._served.seen(call.caller)
+        tallies = await tallied(self._served, seen)
         what = Listed(
-            self._served.seen(call.caller),
+            seen,
             lambda one: (one.name,),
             lambda one: one.name,
-            self._vhost_view,
+            lambda one: self._vhost_view(one, tallies[one.name]),
         )
-        return answers.json_response(await listed(what, call.query, self._served.clock))
+        return await listed(what, call.query, self._served.clock)
 
     async def get_vhost(self, call: Call) -> HttpResponse:
         """Return one virtual host."""
-        view = self._vhost_view(self._served.vhost(call.vhost))
+        vhost = self._served.vhost(call.vhost)
+        tallies = await tallied(self._served, [vhost])
+        view = self._vhost_view(vhost, tallies[vhost.name])
         return answers.json_response(chosen(view, query_columns(call.query)))
 
     async def put_vhost(self, call: Call) -> HttpResponse:
@@ -225,7 +227,7 @@ class TenantRoutes:
             raise answers.vhost_not_found()
         return found.topology.vhost.limits
 
-    def _vhost_view(self, one: VhostBroker) -> Json:
+    def _vhost_view(self, one: VhostBroker, tally: Tally) -> Json:
         served, vhost = self._served, one.topology.vhost
         description, tags = vhost.description or "", vhost.tags
         view: dict[str, object] = {
@@ -237,13 +239,12 @@ class TenantRoutes:
             "tracing": False,
             "cluster_state": {served.facts.name: "running"},
         }
-        if one.topology.queue_count:
-            totals = views.queue_totals(one.queues)
+        if tally.queues:
+            totals = views.totals(tally.ready, tally.unacked)
             view |= served.rates.told(("vhost", one.name), totals)
-        counted = served.counted([one])
         counts = {
-            **views.publish_stats(counted.published),
-            **views.delivery_stats(counted.deliveries),
+            **views.publish_stats(tally.published),
+            **views.delivery_stats(tally.deliveries),
         }
         if any(counts.values()):
             view["message_stats"] = served.rates.told(("vhost stats", one.name), counts)
@@ -347,12 +348,12 @@ class TenantRoutes:
         if "user" in call.names:
             self._user(call)
         user = call.name("user") if "user" in call.names else None
-        found = sorted(
-            (one for one in every if call.vhost in (None, one.vhost) and user in (None, one.user)),
-            key=lambda one: (one.vhost, one.user),
-        )
-        told = await in_slices(found, lambda one: one, self._served.clock)
-        return answers.json_response(told)
+        found = [
+            one for one in every if call.vhost in (None, one.vhost) and user in (None, one.user)
+        ]
+        clock = self._served.clock
+        ordered = await in_order(found, lambda one: (one.vhost, one.user), clock)
+        return answers.json_pieces(await json_array(ordered, lambda one: one, clock))
 
 
 def _user(one: User) -> Json:

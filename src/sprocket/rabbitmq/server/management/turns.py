@@ -1,0 +1,93 @@
+"""Work on many objects, done some at a time, so that everybody else is served in between.
+
+What is made of each of 10,000 queues or connections takes a quarter of a second, and belongs to the
+loop, since it reads what the loop changes. What lies between two pieces sees the world as it is
+then: who goes over something that changes meanwhile has a list of it.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count, islice
+from typing import Final, TypeVar
+
+from sprocket.base.clock import Clock
+from sprocket.rabbitmq.server.management.answers import encode
+from sprocket.runtime.slices import SLICE_SECONDS
+
+_PIECE_ENTRIES: Final = 32
+"""Between two looks at the clock; a view of a queue takes 20 µs."""
+_RUN_ENTRIES: Final = 512
+"""What is sorted at once, in half a millisecond."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+async def in_turns(
+    items: Iterable[T], make: Callable[[list[T]], R], clock: Clock, *, at_once: int = _PIECE_ENTRIES
+) -> list[R]:
+    """Return what is made of some items at once, letting others be served now and then.
+
+    Args:
+        items: All of them, in their order.
+        make: Called with so many of them at a time.
+        clock: Of the machine.
+        at_once: How many; together they take a millisecond at most.
+    """
+    found: list[R] = []
+    source = iter(items)
+    until = clock.monotonic() + SLICE_SECONDS
+    while some := list(islice(source, at_once)):
+        found.append(make(some))
+        if clock.monotonic() >= until:
+            await asyncio.sleep(0)
+            until = clock.monotonic() + SLICE_SECONDS
+    return found
+
+
+async def made_of_each(items: Iterable[T], make: Callable[[T], R], clock: Clock) -> list[R]:
+    """Return what is made of each."""
+    found: list[R] = []
+    await in_turns(items, lambda some: found.extend([make(one) for one in some]), clock)
+    return found
+
+
+async def in_order(
+    items: Sequence[T], key: Callable[[T], tuple[object, ...]], clock: Clock
+) -> list[T]:
+    """Return items sorted by a key; those whose keys are equal stay as they are."""
+    keys = await made_of_each(items, key, clock)
+    runs = await in_turns(zip(keys, count(), strict=False), sorted, clock, at_once=_RUN_ENTRIES)
+    if len(runs) == 1:
+        return [items[at] for _, at in runs[0]]
+    return await made_of_each(heapq.merge(*runs), lambda one: items[one[1]], clock)
+
+
+async def json_array(
+    items: Iterable[T],
+    view: Callable[[T], object | None],
+    clock: Clock,
+    *,
+    write: Callable[[object], bytes] = encode,
+) -> list[bytes]:
+    """Return a JSON array of views, in pieces: no more than a few views are there at a time.
+
+    Args:
+        items: What is told of.
+        view: Makes what is told of one; None if it is there no more.
+        clock: Of the machine.
+        write: Makes the JSON of some views.
+    """
+    start = b"["
+
+    def piece(some: list[T]) -> bytes:
+        nonlocal start
+        views = [one for one in map(view, some) if one is not None]
+        if not views:
+            return b""
+        before, start = start, b","
+        return before + write(views)[1:-1]
+
+    found = await in_turns(items, piece, clock)
+    return [*found, b"]"] if start == b"," else [b"[]"]
