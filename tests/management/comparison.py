@@ -171,6 +171,11 @@ KNOWN = [
     ),
     Known("POST /definitions", r"\.reason", "another text about what is missing"),
     Known("GET /vhosts", r"\[\]\.messages.*", "totals are there at once, RabbitMQ's later"),
+    Known(
+        "GET /exchanges",
+        r"\[\]\.message_stats",
+        "RabbitMQ's come some seconds later",
+    ),
     Known("GET /queues", r"\[\]\..*", "a queue that is new is told of with all members"),
     Known("PUT /cluster-name", "STATUS|allow", "the setting amqp.cluster says it"),
 ]

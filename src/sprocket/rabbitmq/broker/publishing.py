@@ -15,6 +15,7 @@ from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.access import Access
 from sprocket.rabbitmq.broker.channels import REPLY_TO, DirectReplies, MessageTaker, Publication
 from sprocket.rabbitmq.broker.message_ids import MessageIds
+from sprocket.rabbitmq.broker.queues import BrokerQueue
 from sprocket.rabbitmq.broker.refusals import precondition_failed
 from sprocket.rabbitmq.broker.topology import EXPIRY_MS_MAX, Headers, VhostTopology, no_headers
 from sprocket.rabbitmq.codec.amqp import (
@@ -25,6 +26,7 @@ from sprocket.rabbitmq.codec.amqp import (
     properties,
     tables,
 )
+from sprocket.rabbitmq.model.counts import ExchangeCounts
 from sprocket.rabbitmq.model.exchange import DEFAULT_EXCHANGE
 from sprocket.rabbitmq.model.fields import NO_FIELDS, FieldKind, FieldTable
 from sprocket.rabbitmq.model.message import BasicMessage
@@ -52,6 +54,8 @@ class KnownRoute(Struct, frozen=True, gc=False, eq=False):
     queues: tuple[MessageTaker, ...]
     reply_key: str | None
     """Whose reply it is, if it goes to a channel."""
+    counts: ExchangeCounts
+    """Of the exchange."""
 
 
 class Publisher:
@@ -85,7 +89,9 @@ class _Group:
         self.positions: list[int] = []
 
     def publication(self) -> Publication:
-        route = self.route
+        route, count = self.route, len(self.messages)
+        route.counts.published_in += count
+        route.counts.published_out += count * len(route.queues)
         return Publication(
             self.messages,
             self.positions,
@@ -231,6 +237,8 @@ class Publishing:
         self._check(method, publisher)
         keys = (method.routing_key,)
         is_asked = False
+        queues: tuple[MessageTaker, ...]
+        reply_key: str | None
 
         def look() -> FieldTable:
             nonlocal is_asked
@@ -238,13 +246,13 @@ class Publishing:
             return NO_FIELDS if headers is None else _decoded(headers)
 
         if self._is_reply(method):
-            found = KnownRoute(method, keys, (), method.routing_key)
+            queues, reply_key = (), method.routing_key
         else:
-            found = KnownRoute(
-                method, keys, tuple(self._find_queues(method.exchange, keys, look)), None
-            )
+            queues, reply_key = tuple(self._find_queues(method.exchange, keys, look)), None
         if is_asked:
             return None
+        counts = self._topology.exchange_counts(method.exchange)
+        found = KnownRoute(method, keys, queues, reply_key, counts)
         publisher.routes[id(method)] = found
         return found
 
@@ -300,14 +308,19 @@ class Publishing:
             sent.fragments,
             envelope.delivery_mode == _PERSISTENT,
         )
+        counts = self._topology.exchange_counts(exchange)
+        counts.published_in += 1
         if self._is_reply(method):
             return Publication(
                 (message,), (position,), is_mandatory=method.mandatory, reply_key=key
             )
+        queues = self._find_queues(exchange, keys, headers)
+        # An exchange that keeps it for a while is not counted, and neither is what follows.
+        counts.published_out += sum([isinstance(one, BrokerQueue) for one in queues])
         return Publication(
             (message,),
             (position,),
-            self._find_queues(exchange, keys, headers),
+            queues,
             envelope.priority or 0,
             expiration_ms,
             method.mandatory,

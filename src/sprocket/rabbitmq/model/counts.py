@@ -29,6 +29,14 @@ class DeliveryCounts(Struct, gc=False):
         self.acked += other.acked
 
 
+class ExchangeCounts(Struct, gc=False):
+    """What clients published to an exchange; dead letters and what it has delayed are not in it."""
+
+    published_in: int = 0
+    published_out: int = 0
+    """Into queues; a message that several queues get counts for each."""
+
+
 class QueueChurn(Struct, gc=False):
     """How often queues of a virtual host came and went."""
 

@@ -113,3 +113,19 @@ def test_ways_are_looked_for_once_until_something_changes() -> None:
     shop.access.change(None, {})
     ((_, why),) = shop.publish(sent("a"))
     assert "refused for user 'ann'" in why
+
+
+def counted(shop: Shop) -> tuple[int, int]:
+    """Return what is counted for the default exchange."""
+    found = shop.topology.exchange_counts("")
+    return found.published_in, found.published_out
+
+
+def test_exchanges_count_what_comes_in_and_what_goes_to_queues() -> None:
+    """A message for two queues goes out twice, one for nobody does not; each envelope counts."""
+    shop = Shop()
+    assert shop.topology.find_exchange_counts("") is None
+    shop.publish(*map(sent, "aaac"))
+    assert counted(shop) == (4, 5)
+    shop.publish(sent("x"), sent("a", URGENT), sent("c", BRIEF), sent("x", BRIEF))
+    assert counted(shop) == (8, 8)

@@ -41,6 +41,7 @@ from sprocket.rabbitmq.codec import erlang_text
 from sprocket.rabbitmq.codec.amqp import ReplyCode
 from sprocket.rabbitmq.codec.metadata import Entity
 from sprocket.rabbitmq.model.binding import Binding, Destination
+from sprocket.rabbitmq.model.counts import ExchangeCounts
 from sprocket.rabbitmq.model.declared_queue import QUEUE_TYPE, QUORUM, DeclaredQueue
 from sprocket.rabbitmq.model.exchange import (
     ALTERNATE_EXCHANGE,
@@ -135,6 +136,8 @@ class VhostTopology:
         self._table = table
         self._policies = policies
         self._exchanges: dict[str, Exchange] = {}
+        self._exchange_counts: dict[str, ExchangeCounts] = {}
+        """Of those that anything was published to."""
         self._queues: dict[str, DeclaredQueue] = {}
         self._of_owner: dict[int, dict[str, None]] = {}
         self._in_force: dict[Destination, InForce] = {}
@@ -170,6 +173,17 @@ class VhostTopology:
     def exchanges(self) -> Iterable[Exchange]:
         """Return every exchange."""
         return self._exchanges.values()
+
+    def exchange_counts(self, name: str) -> ExchangeCounts:
+        """Return what is counted for an exchange that is there, until it is deleted."""
+        found = self._exchange_counts.get(name)
+        if found is None:
+            found = self._exchange_counts[name] = ExchangeCounts()
+        return found
+
+    def find_exchange_counts(self, name: str) -> ExchangeCounts | None:
+        """Return what was counted for an exchange; None if nothing was published to it."""
+        return self._exchange_counts.get(name)
 
     @property
     def exchange_count(self) -> int:
@@ -600,6 +614,7 @@ class VhostTopology:
             self._router.remove(binding)
         for exchange in gone_exchanges:
             del self._exchanges[exchange.name]
+            self._exchange_counts.pop(exchange.name, None)
             self._in_force.pop(Destination(ResourceKind.EXCHANGE, exchange.name), None)
             self._router.remove_exchange(exchange.name)
             for callback in self._when_gone:

@@ -93,7 +93,7 @@ class ExchangeRoutes:
             ],
             lambda one: (one[1].vhost, one[1].name),
             lambda one: one[1].name,
-            lambda one: views.exchange(one[0], one[1]),
+            lambda one: views.exchange(one[0], one[1], served.rates),
         )
         return await listed(what, call.query, served.clock)
 
@@ -103,7 +103,8 @@ class ExchangeRoutes:
         found = vhost.topology.find_exchange(_exchange_name(call))
         if found is None:
             raise answers.not_found()
-        view = {**views.exchange(vhost, found), "incoming": [], "outgoing": []}
+        view = views.exchange(vhost, found, self._served.rates)
+        view["incoming"] = view["outgoing"] = []
         return answers.json_response(chosen(view, query_columns(call.query)))
 
     async def put_exchange(self, call: Call) -> HttpResponse:

@@ -116,7 +116,7 @@ def queue(
     return view
 
 
-def exchange(vhost: VhostBroker, one: Exchange) -> dict[str, object]:
+def exchange(vhost: VhostBroker, one: Exchange, rates: Rates) -> dict[str, object]:
     """Return an exchange."""
     view: dict[str, object] = {
         "name": one.name,
@@ -127,6 +127,12 @@ def exchange(vhost: VhostBroker, one: Exchange) -> dict[str, object]:
         "internal": one.is_internal,
         "arguments": arguments_to_json(one.arguments),
     }
+    counts = vhost.topology.find_exchange_counts(one.name)
+    if counts is not None:
+        told = {"publish_in": counts.published_in}
+        if counts.published_out:
+            told["publish_out"] = counts.published_out
+        view["message_stats"] = rates.told(("exchange stats", one.vhost, one.name), told)
     policy = vhost.topology.in_force(ResourceKind.EXCHANGE, one.name).policy
     if policy is not None:
         view["policy"] = policy

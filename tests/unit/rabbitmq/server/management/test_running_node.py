@@ -248,3 +248,33 @@ def test_a_stranger_cannot_send_much(broker: LocalAmqp) -> None:
     assert refused.status_code == 413
     taken = requests.post(url, data=body, auth=("guest", "guest"), timeout=60)
     assert taken.status_code == 204
+
+
+def test_exchanges_tell_what_was_published(ask: Ask, connect: Connect) -> None:
+    """In and out, until the exchange is deleted; nothing where nothing was published."""
+    with connect() as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        for queue in ("q1", "q2"):
+            channel.queue_declare(queue)
+        channel.exchange_declare("x", "fanout")
+        assert "message_stats" not in ask("GET", "/exchanges/%2F/x").json()
+        channel.basic_publish("x", "", b"for nobody")
+        stats = ask("GET", "/exchanges/%2F/x").json()["message_stats"]
+        assert stats == {"publish_in": 1, "publish_in_details": {"rate": 0.0}}
+        for queue in ("q1", "q2"):
+            channel.queue_bind(queue, "x")
+        channel.basic_publish("x", "", b"for both")
+        rate = {"rate": 0.0}
+        expected = {
+            "publish_in": 2,
+            "publish_in_details": rate,
+            "publish_out": 2,
+            "publish_out_details": rate,
+        }
+        assert ask("GET", "/exchanges/%2F/x").json()["message_stats"] == expected
+        (listed,) = [one for one in ask("GET", "/exchanges").json() if one["name"] == "x"]
+        assert listed["message_stats"]["publish_out"] == 2
+        channel.exchange_delete("x")
+        channel.exchange_declare("x", "fanout")
+        assert "message_stats" not in ask("GET", "/exchanges/%2F/x").json()
