@@ -177,7 +177,6 @@ KNOWN = [
         "RabbitMQ's come some seconds later",
     ),
     Known("GET /queues", r"\[\]\..*", "a queue that is new is told of with all members"),
-    Known("PUT /cluster-name", "STATUS|allow", "the setting amqp.cluster says it"),
 ]
 """What `docs/answers-rabbitmq.md` names."""
 

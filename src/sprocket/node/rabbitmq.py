@@ -92,7 +92,7 @@ async def _open(site: Site) -> Serve:
         entrance = UserEntrance(broker, place.clock)
         server = AmqpServer(
             entrance,
-            Greeting(own.cluster, mechanisms),
+            Greeting(found.cluster, mechanisms),
             WireLimits(
                 channel_max=own.channel_count_max,
                 frame_bytes_max=own.client_frame_bytes_max,
@@ -182,7 +182,7 @@ class _HttpApi:
         words = {"amqp": "amqp", HTTP: "http", METRICS: "http/prometheus"}
         facts = NodeFacts(
             name=f"sprocket@{platform.node() or 'localhost'}",
-            cluster=settings.amqp.cluster,
+            cluster=found.cluster,
             listeners=[
                 Listener(word, settings.server.host, site.ports[name])
                 for name, word in words.items()

@@ -76,7 +76,7 @@ class AmqpSettings:
     port: Annotated[int, Meta(ge=0, le=65535)] = 5672
     """Port, plain and encrypted; 0 is any free one."""
     cluster: Annotated[str, Meta(min_length=1, max_length=127)] = "sprocket"
-    """What clients are told that the cluster is called; cluster_name."""
+    """What clients are told that the cluster is called until `PUT /api/cluster-name`."""
     loopback_users: tuple[str, ...] = ("guest",)
     """Users that may log in from this machine only; loopback_users. `guest` has a password that
     everybody knows."""

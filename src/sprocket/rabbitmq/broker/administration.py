@@ -28,6 +28,7 @@ from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.broker.vhost_changes import VhostChanges
 from sprocket.rabbitmq.codec.definitions import (
     DefinitionsFile,
+    GlobalParameterDefinition,
     ParameterDefinition,
     PolicyDefinition,
     UserDefinition,
@@ -187,8 +188,10 @@ class Administration:
         return self._table.of_node(GlobalParameter)
 
     async def put_global_parameter(self, given: GlobalParameter) -> None:
-        """Set one of them."""
-        self._table.write(put=[given])
+        """Set one of them; `cluster_name` is what clients are told. Raises RequestRefused."""
+        self._definitions.put_global_parameter(
+            GlobalParameterDefinition(name=given.name, value=given.value)
+        )
         await self._changes.durable()
 
     async def remove_global_parameter(self, given: GlobalParameter) -> None:

@@ -21,6 +21,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from sprocket.base import log
 from sprocket.base.errors import RequestRefused, WireError
+from sprocket.rabbitmq.broker import cluster_name
 from sprocket.rabbitmq.broker.access import Unlimited, Users, passwords
 from sprocket.rabbitmq.broker.policies import Policies, check_vhost_limits
 from sprocket.rabbitmq.broker.refusals import precondition_failed
@@ -331,9 +332,12 @@ class Definitions:
         """Set a setting of the node.
 
         Raises:
+            RequestRefused: PRECONDITION_FAILED.
             DiskFull, DiskFailed: All is as before.
         """
-        self._table.write(put=[GlobalParameter(name=given.name, value=given.value)])
+        found = GlobalParameter(name=given.name, value=given.value)
+        cluster_name.check(found)
+        self._table.write(put=[found])
 
     def put_policy(self, vhost: str, given: PolicyDefinition) -> bool:
         """Set a policy; say whether it is another one now.

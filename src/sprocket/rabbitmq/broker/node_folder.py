@@ -14,6 +14,7 @@ from sprocket.base.errors import RequestRefused, SettingsError, StoreError, Wire
 from sprocket.base.progress import Step, unwatched
 from sprocket.rabbitmq.broker import first_start
 from sprocket.rabbitmq.broker.access import Users
+from sprocket.rabbitmq.broker.cluster_name import ClusterName
 from sprocket.rabbitmq.broker.definitions import Definitions, Followers, Report
 from sprocket.rabbitmq.broker.policies import Policies
 from sprocket.rabbitmq.broker.topology import Vhosts
@@ -37,6 +38,7 @@ class NodeFolder:
     Attributes:
         folder: The path.
         table: Declarations.
+        cluster: What clients are told that it is called.
         users: Who may come in.
         policies: For queues and exchanges.
         vhosts: What was declared.
@@ -53,6 +55,7 @@ class NodeFolder:
         self._settings = settings
         self._is_closed = False
         self.table = MetadataTable(disk, folder)
+        self.cluster = ClusterName(self.table, settings.amqp.cluster)
         self.users = Users(self.table, settings.amqp.loopback_users)
         self.policies = Policies(self.table)
         self.vhosts = Vhosts(self.table, self.users, self.policies)

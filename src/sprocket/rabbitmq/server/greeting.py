@@ -32,16 +32,21 @@ class Greeting:
     """What clients are told first.
 
     Args:
-        cluster: The name of the cluster, even if it is one node.
+        cluster: Gives the name of the cluster, even if it is one node, when a text is made of it.
         mechanisms: How one may log in; `EXTERNAL` only where a certificate can be shown.
     """
 
-    def __init__(self, cluster: str, mechanisms: tuple[str, ...] = (PLAIN, AMQPLAIN)) -> None:
+    def __init__(self, cluster: object, mechanisms: tuple[str, ...] = (PLAIN, AMQPLAIN)) -> None:
         self._mechanisms = mechanisms
-        self._says = _properties(cluster)
+        self._cluster = cluster
+        self._told = str(cluster)
+        self._says = _properties(self._told)
 
     def start(self, *, is_encrypted: bool) -> methods.ConnectionStart:
         """Return what begins a connection."""
+        cluster = str(self._cluster)
+        if cluster != self._told:
+            self._told, self._says = cluster, _properties(cluster)
         names = [name for name in self._mechanisms if is_encrypted or name != EXTERNAL]
         return methods.ConnectionStart(0, 9, self._says, " ".join(names).encode(), b"en_US")
 

@@ -19,6 +19,7 @@ from sprocket.base.disk import Disk, Steps, steps
 from sprocket.base.tables import BackedFile, Journal
 from sprocket.rabbitmq.codec import metadata
 from sprocket.rabbitmq.codec.metadata import Change, Entity, Key
+from sprocket.rabbitmq.model.policy import GlobalParameter
 from sprocket.rabbitmq.model.vhost import Vhost
 
 E = TypeVar("E", bound=Entity)
@@ -60,6 +61,11 @@ class MetadataTable:
     def of_node(self, kind: type[E]) -> list[E]:
         """Return what there is of a kind that is in no virtual host."""
         return [one for one in self._of_node.values() if isinstance(one, kind)]
+
+    def global_parameter(self, name: str) -> GlobalParameter | None:
+        """Return a setting of the node; None if it is not set. O(1)."""
+        found = self._of_node.get((GlobalParameter, name))
+        return found if isinstance(found, GlobalParameter) else None
 
     def of_vhost(self, vhost: str, kind: type[E]) -> list[E]:
         """Return what a virtual host has of a kind; costs what it has of all kinds."""

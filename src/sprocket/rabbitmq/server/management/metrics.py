@@ -140,7 +140,7 @@ class Metrics:
             GAUGE,
             "RabbitMQ node & cluster identity info",
             1,
-            (("rabbitmq_node", facts.name), ("rabbitmq_cluster", facts.cluster)),
+            (("rabbitmq_node", facts.name), ("rabbitmq_cluster", str(facts.cluster))),
         )
         yield Metric(
             "rabbitmq_build_info",

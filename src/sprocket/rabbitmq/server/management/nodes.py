@@ -3,8 +3,10 @@
 import os
 from collections.abc import Mapping, Sequence
 
+from sprocket.rabbitmq.broker.cluster_name import PARAMETER
 from sprocket.rabbitmq.broker.node_folder import LIKE_VERSION
 from sprocket.rabbitmq.model.exchange import DIRECT, FANOUT, HEADERS, TOPIC
+from sprocket.rabbitmq.model.policy import GlobalParameter
 from sprocket.rabbitmq.server.management import answers, views
 from sprocket.rabbitmq.server.management.answers import Json
 from sprocket.rabbitmq.server.management.callers import Level
@@ -44,6 +46,7 @@ class NodeRoutes:
             route("GET", "nodes", Level.MONITOR, self.list_nodes),
             route("GET", "nodes/{node}", Level.MONITOR, self.get_node),
             route("GET", "cluster-name", user, self.get_cluster_name),
+            route("PUT", "cluster-name", Level.ADMINISTRATOR, self.put_cluster_name),
             route("GET", "extensions", Level.ANYBODY, self.extensions),
             route("GET", "auth", Level.ANYBODY, self.auth),
             route("GET", "feature-flags", Level.ADMINISTRATOR, self.nothing),
@@ -86,7 +89,7 @@ class NodeRoutes:
             "product_name": "RabbitMQ",
             "product_version": LIKE_VERSION,
             "rabbitmq_version": LIKE_VERSION,
-            "cluster_name": facts.cluster,
+            "cluster_name": str(facts.cluster),
             "rates_mode": "basic",
             "exchange_types": _EXCHANGE_TYPES,
             "disable_stats": False,
@@ -130,7 +133,14 @@ class NodeRoutes:
 
     async def get_cluster_name(self, _: Call) -> HttpResponse:
         """Return what the cluster is called."""
-        return answers.json_response({"name": self._facts.cluster})
+        return answers.json_response({"name": str(self._facts.cluster)})
+
+    async def put_cluster_name(self, call: Call) -> HttpResponse:
+        """Change what the cluster is called."""
+        name = call.body("name")["name"]
+        change = self._served.administration
+        await change.put_global_parameter(GlobalParameter(name=PARAMETER, value=name))
+        return answers.done()
 
     async def extensions(self, _: Call) -> HttpResponse:
         """Return which plugins have pages: none."""

@@ -10,6 +10,7 @@ from sprocket.rabbitmq.broker.access import Users
 from sprocket.rabbitmq.broker.administration import Administration
 from sprocket.rabbitmq.broker.broker import AmqpBroker
 from sprocket.rabbitmq.broker.channels import BrokerChannel
+from sprocket.rabbitmq.broker.cluster_name import ClusterName
 from sprocket.rabbitmq.broker.topology import Vhosts
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.server.alarms import Alarms
@@ -30,10 +31,10 @@ class Listener(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeFacts:
-    """What does not change while the node runs."""
+    """What does not change while the node runs; of the cluster's name only where it is kept."""
 
     name: str
-    cluster: str
+    cluster: ClusterName
     listeners: Sequence[Listener]
     disk_free_bytes_min: int
     mechanisms: Sequence[str]

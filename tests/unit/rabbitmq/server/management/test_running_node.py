@@ -10,6 +10,7 @@ import pika.exceptions
 import pytest
 import requests
 
+import amqp
 from sprocket.base.disk import RealDisk
 from sprocket.rabbitmq.model.vhost import RemovedVhost, Vhost
 from sprocket.rabbitmq.store.metadata_table import MetadataTable
@@ -278,3 +279,29 @@ def test_exchanges_tell_what_was_published(ask: Ask, connect: Connect) -> None:
         channel.exchange_delete("x")
         channel.exchange_declare("x", "fanout")
         assert "message_stats" not in ask("GET", "/exchanges/%2F/x").json()
+
+
+def test_the_cluster_is_named_anew(broker: LocalAmqp, ask: Ask) -> None:
+    """Clients that come then are told so, and it stays so after a power cut."""
+
+    def told() -> set[str]:
+        with amqp.Connection(f"{broker.host}:{broker.port}") as connection:
+            to_client = connection.server_properties["cluster_name"]
+        base, guest = broker.http_url, ("guest", "guest")
+        overview = requests.get(f"{base}/overview", auth=guest, timeout=60).json()
+        name = requests.get(f"{base}/cluster-name", auth=guest, timeout=60).json()
+        return {to_client, overview["cluster_name"], name["name"]}
+
+    assert told() == {"sprocket"}
+    assert ask("PUT", "/cluster-name", {"name": "north"}).status_code == 204
+    assert told() == {"north"}
+    ask("PUT", "/users/m", {"password": "m", "tags": "monitoring"})
+    assert ask("PUT", "/cluster-name", {"name": "south"}, "m", "m").status_code == 401
+    for wrong in (5, "x" * 128, None):
+        assert ask("PUT", "/cluster-name", {"name": wrong}).status_code == 400
+    assert ask("PUT", "/cluster-name", {}).json()["reason"] == "[{key_missing,name}]"
+    broker.power_cut(1)
+    assert told() == {"north"}
+    path = f"{broker.http_url}/global-parameters/cluster_name"
+    assert requests.delete(path, auth=("guest", "guest"), timeout=60).status_code == 204
+    assert told() == {"sprocket"}
