@@ -14,6 +14,7 @@ from pyspark.sql import types
 from tests.recorded import unpack_archive
 
 from sprocket.base.errors import ClientError, WireError
+from sprocket.rocketmq.client import QueueSlice, SliceAnswer
 from sprocket.rocketmq.client.network import PullResult, PullStatus
 from sprocket.rocketmq.codec.columns import Records, records, walk
 from sprocket.rocketmq.codec.record import properties, record
@@ -43,13 +44,14 @@ def encoded(
     host: bytes = NARROW,
     sys_flag: int = 0,
     first: int = 0,
+    queue: int = 0,
 ) -> bytes:
     """Return some records that lie back to back from physical offset `base` on."""
     data = b""
     for number in range(first, first + count):
         new = NewRecord(
             topic,
-            0,
+            queue,
             body,
             properties.encode(pairs or {"UNIQ_KEY": f"U{number}", "TAGS": "A"}),
             born_host=host,
@@ -319,33 +321,28 @@ class FakeCluster:
             return _result(PullStatus.NO_NEW_MESSAGE, offset, low, high)
         return _result(PullStatus.FOUND, offset + len(chosen), low, high, b"".join(chosen))
 
-    def pull_range_soon(
-        self,
-        queue: MessageQueue,
-        start: int,
-        end: int,
-        *,
-        bytes_max: int,
-        count_max: int,
-        tags: str,
-    ) -> ThreadFuture[list[PullResult]]:
-        """Return what is done already: answers up to a size, as a puller's `pull_range` gives."""
-        begun: ThreadFuture[list[PullResult]] = ThreadFuture()
-        results: list[PullResult] = []
-        at = start
+    def pull_slices_soon(
+        self, slices: Sequence[QueueSlice], *, bytes_max: int, count_max: int, tags: str
+    ) -> ThreadFuture[list[SliceAnswer]]:
+        """Return what is done already: answers up to a size, as a puller's `pull_slices` gives."""
+        begun: ThreadFuture[list[SliceAnswer]] = ThreadFuture()
+        found: list[SliceAnswer] = []
         try:
-            while at < end and sum(len(result.body) for result in results) < bytes_max:
-                result = self.pull(queue, at, min(count_max, end - at), tags=tags)
-                if result.status is PullStatus.FOUND or not results:
-                    results.append(result)
-                if result.status is not PullStatus.FOUND:
-                    break
-                at = result.next_offset
+            for one in slices:
+                at = one.start
+                while at < one.end and sum(len(a.result.body) for a in found) < bytes_max:
+                    result = self.pull(one.queue, at, min(count_max, one.end - at), tags=tags)
+                    if result.status is PullStatus.FOUND or not found:
+                        found.append(SliceAnswer(one, result))
+                    if result.status is not PullStatus.FOUND:
+                        begun.set_result(found)
+                        return begun
+                    at = result.next_offset
         except ClientError as error:
-            if not results:
+            if not found:
                 begun.set_exception(error)
                 return begun
-        begun.set_result(results)
+        begun.set_result(found)
         return begun
 
     def close(self) -> None:

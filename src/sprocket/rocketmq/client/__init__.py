@@ -13,6 +13,7 @@ from sprocket.rocketmq.client.consumer import (
     LitePullConsumer,
     Puller,
     PushConsumer,
+    SliceAnswer,
 )
 from sprocket.rocketmq.client.network import Client, PullResult, PullStatus
 from sprocket.rocketmq.client.producer import (
@@ -31,7 +32,7 @@ from sprocket.rocketmq.client.settings import (
     tls_if_asked,
 )
 from sprocket.rocketmq.model.message import Message
-from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.model.route import MessageQueue, QueueSlice
 from sprocket.runtime.tls_files import client_context as tls_context
 
 __all__ = [
@@ -51,9 +52,11 @@ __all__ = [
     "PullStatus",
     "Puller",
     "PushConsumer",
+    "QueueSlice",
     "ReceivedMessage",
     "SendResult",
     "SendStatus",
+    "SliceAnswer",
     "reply_to",
     "split_batch",
     "tls_context",

@@ -25,6 +25,14 @@ class MessageQueue(Struct, frozen=True, order=True, gc=False, rename="camel"):
         return f"{self.topic}/{self.broker_name}/{self.queue_id}"
 
 
+class QueueSlice(Struct, frozen=True, gc=False):
+    """Messages of one queue: from offset `start` up to `end`."""
+
+    queue: MessageQueue
+    start: int
+    end: int
+
+
 class QueueData(Struct, frozen=True, kw_only=True, rename="camel"):
     """How many queues of a topic one broker has, and what may be done with them."""
 

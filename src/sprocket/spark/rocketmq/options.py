@@ -326,8 +326,8 @@ class Options:
         "minPartitions",
         count,
         0,
-        "tasks wanted at least; how many there are depends on where messages end. By default one a"
-        " queue, or one for `maxPartitionBytes`",
+        "tasks wanted at least; how many there are depends on where messages end. By default a long"
+        " queue is a task and short ones share some, or there is one for `maxPartitionBytes`",
     )
     starting_place: int | None = _option(
         Where.DIRECTORY_STREAM,

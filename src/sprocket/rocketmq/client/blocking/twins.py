@@ -260,5 +260,5 @@ class BlockingPuller(OpenedTwin[Puller]):
     offsets_by_time = calling(Puller.offsets_by_time)
     commit = calling(Puller.commit)
     pull = calling(Puller.pull)
-    pull_range = calling(Puller.pull_range)
-    pull_range_soon = beginning(Puller.pull_range)
+    pull_slices = calling(Puller.pull_slices)
+    pull_slices_soon = beginning(Puller.pull_slices)

@@ -13,7 +13,7 @@ from sprocket.rocketmq.client.consumer.plan import (
     PushOptions,
     Start,
 )
-from sprocket.rocketmq.client.consumer.puller import Puller
+from sprocket.rocketmq.client.consumer.puller import Puller, SliceAnswer
 from sprocket.rocketmq.client.consumer.push import PushConsumer
 from sprocket.rocketmq.client.consumer.rebalance import Strategy, averagely
 from sprocket.rocketmq.client.consumer.subscriptions import check_tags
@@ -27,6 +27,7 @@ __all__ = [
     "Puller",
     "PushConsumer",
     "PushOptions",
+    "SliceAnswer",
     "Start",
     "Strategy",
     "averagely",

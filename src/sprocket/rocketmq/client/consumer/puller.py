@@ -5,7 +5,8 @@ committed, and bodies are not decoded.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+import dataclasses
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Self, TypeVar, Unpack
 
 from sprocket.base.errors import ClientError, NotConnected, RequestTimeout
@@ -27,7 +28,7 @@ from sprocket.rocketmq.codec.bodies import TopicNames
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
 from sprocket.rocketmq.model.offsets import QueueOffset
-from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.model.route import MessageQueue, QueueSlice
 
 T = TypeVar("T")
 
@@ -35,6 +36,14 @@ _UNKNOWN_TOPIC_MS = 5_000
 """How long a topic that nobody knows is asked for again: a restarted broker registers in less."""
 _ASKED_AT_ONCE = 256
 """Questions about single queues that may wait for an answer at a time."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SliceAnswer:
+    """What a broker answered to a pull for a slice of a queue."""
+
+    wanted: QueueSlice
+    result: PullResult
 
 
 class Puller:
@@ -193,50 +202,48 @@ class Puller:
         )
         return await self._patiently(queue.topic, lambda: brokers.pull(pull))
 
-    async def pull_range(
+    async def pull_slices(
         self,
-        queue: MessageQueue,
-        start: int,
-        end: int,
+        slices: Sequence[QueueSlice],
         *,
         bytes_max: int,
         count_max: int = PULL_MESSAGES,
         tags: str = "*",
-    ) -> list[PullResult]:
-        """Pull one answer after another, each from where the one before ended.
+    ) -> list[SliceAnswer]:
+        """Pull slices of queues one after the other, each answer from where the one before ended.
 
         Args:
-            queue: Where to read.
-            start: The first message wanted.
-            end: The offset behind the last one wanted.
+            slices: What to read, in this order.
             bytes_max: Ask for no more when answers have so many bytes together.
             count_max: Most messages of one answer; brokers may give fewer.
             tags: As for `pull`.
 
         Returns:
-            At least one answer if `start` is before `end`. The first may say anything; those
-            behind it lead on. What did not, or failed, is told to whoever asks for the rest.
+            At least one answer, if any slice has messages. The first may say anything; those behind
+            it lead on. What did not, or failed, is told to whoever asks for the rest.
 
         Raises:
             InvalidMessage: The tags are none, or read like SQL.
             ClientError: The first pull failed.
         """
-        results: list[PullResult] = []
-        at, size = start, 0
-        while at < end and size < bytes_max:
-            try:
-                result = await self.pull(queue, at, min(count_max, end - at), tags=tags)
-            except ClientError:
-                if not results:
-                    raise
-                break
-            leads_on = result.status is not PullStatus.OFFSET_MOVED and result.next_offset > at
-            if leads_on or not results:
-                results.append(result)
-            if not leads_on:
-                break
-            at, size = result.next_offset, size + len(result.body)
-        return results
+        found: list[SliceAnswer] = []
+        size = 0
+        for one in slices:
+            at = one.start
+            while at < one.end and size < bytes_max:
+                try:
+                    result = await self.pull(one.queue, at, min(count_max, one.end - at), tags=tags)
+                except ClientError:
+                    if not found:
+                        raise
+                    return found
+                leads_on = result.status is not PullStatus.OFFSET_MOVED and result.next_offset > at
+                if leads_on or not found:
+                    found.append(SliceAnswer(one, result))
+                if not leads_on:
+                    return found
+                at, size = result.next_offset, size + len(result.body)
+        return found
 
     async def _each(
         self, queues: Collection[MessageQueue], ask: Callable[[MessageQueue], Awaitable[T]]

@@ -77,7 +77,7 @@ def new_queues(live: Live, options: Options) -> set[MessageQueue]:
     found: set[MessageQueue] = set()
     for topic in topics(live, options):
         question = partial(queues, topic=topic, options=options)
-        found |= live.ask(question, unknown_tries_max=UNKNOWN_TOPIC_TRIES)
+        found |= live.ask(question, gone_tries_max=UNKNOWN_TOPIC_TRIES)
     named = {
         "assign": [
             MessageQueue(topic, broker, queue)

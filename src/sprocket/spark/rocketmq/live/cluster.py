@@ -5,7 +5,9 @@ does not know it. Whatever fails for such a reason is tried again with new conne
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,14 +15,14 @@ import numpy as np
 from sprocket.base import log
 from sprocket.base.errors import BrokerRefused, ClientError, DataLost, NotConnected, RequestTimeout
 from sprocket.base.units import MIB
-from sprocket.rocketmq.client import ClientSettings, tls_if_asked
+from sprocket.rocketmq.client import ClientSettings, QueueSlice, SliceAnswer, tls_if_asked
 from sprocket.rocketmq.client.blocking import Puller
-from sprocket.rocketmq.client.network import PullResult, PullStatus
+from sprocket.rocketmq.client.network import PullStatus
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.codec.columns import Stop, records, walk
+from sprocket.rocketmq.codec.columns import Mask, Records, Stop, records, walk
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
 from sprocket.runtime.blocking import Portal, ThreadFuture
-from sprocket.spark.rocketmq.live.offsets import QueueSlice, name
+from sprocket.spark.rocketmq.live.offsets import name
 from sprocket.spark.rocketmq.options import Options
 from sprocket.spark.rocketmq.rows.batches import Batches
 
@@ -33,6 +35,8 @@ _CONNECT_MS_MAX = 3_000
 DECODED_BYTES = 4 * MIB
 """Answers are gathered up to this size before they are decoded together: what is done once for all
 of them costs as much as some hundred records."""
+_SLICES_AT_ONCE = 512
+"""Slices whose answers are gathered at most, whatever they hold: a tenth of a second's work."""
 
 _PASSING = frozenset(
     {
@@ -43,6 +47,8 @@ _PASSING = frozenset(
     }
 )
 """Refusals of a broker that is starting, stopping or overloaded."""
+_GONE = frozenset({ResponseCode.TOPIC_NOT_EXIST, ResponseCode.INVALID_PARAMETER})
+"""Refusals of a broker that does not have the topic or the queue of a pull, or not any more."""
 
 
 class _NotYet(ClientError):
@@ -73,13 +79,13 @@ class Live:
         self._retry_wait_ms = retry_wait_ms
         self._cluster: Puller | None = None
 
-    def ask(self, question: Callable[[Puller], T], *, unknown_tries_max: int | None = None) -> T:
+    def ask(self, question: Callable[[Puller], T], *, gone_tries_max: int | None = None) -> T:
         """Return the answer to a question.
 
         Args:
             question: May be put more than once.
-            unknown_tries_max: How often to ask again for a topic that is not there; None as for
-                everything else.
+            gone_tries_max: How often to ask again for a topic or for messages that are not there;
+                None as for everything else.
 
         Raises:
             ClientError: It failed for a reason that does not pass, or failed too often.
@@ -95,9 +101,11 @@ class Live:
                     raise
                 self.close()
                 failures += 1
-                is_unknown = unknown_tries_max is not None and isinstance(error, NoSuchTopic)
-                limit = unknown_tries_max if is_unknown else self._retries_max
-                if limit is not None and failures > min(limit, self._retries_max):
+                is_gone = isinstance(error, NoSuchTopic | _NotYet) or (
+                    isinstance(error, BrokerRefused) and error.code in _GONE
+                )
+                limit = gone_tries_max if is_gone else None
+                if failures > self._retries_max or (limit is not None and failures > limit):
                     raise
                 if failures == 1:
                     _log.warning("cluster does not answer; trying again", error=str(error))
@@ -178,124 +186,154 @@ def wait(seconds: float) -> None:
         portal.call(asyncio.sleep, seconds)
 
 
-def read_range(
+def read_slices(
     live: Live,
-    wanted: QueueSlice,
+    slices: Sequence[QueueSlice],
     batches: Batches,
     *,
     count_max: int,
     fail_on_data_loss: bool,
     tags: str = "*",
 ) -> Iterator[Any]:
-    """Give the batches of one range of a queue, asking for `count_max` messages at once.
+    """Give the batches of slices of queues, one after the other, over the same connections.
 
-    A broker leaves out most of what has none of the `tags`, which have `||` between them; the rest
+    A pull asks for `count_max` messages at most. What small slices have is decoded together. A
+    broker leaves out most of what has none of the `tags`, which have `||` between them; the rest
     is for `batches` to leave out.
 
     Raises:
-        DataLost: Messages are gone, and that is an error.
+        DataLost: Messages or a queue are gone, and that is an error.
         CorruptRecord: An answer holds something else than records, and the mode is FAILFAST.
         ClientError: The cluster did not answer in time.
     """
-    pulls = _Pulls(live, wanted, count_max, tags)
-    at = wanted.start
-    while at < wanted.end:
-        results = pulls.take(at)
-        if not results or results[0].status is PullStatus.OFFSET_MOVED:
-            at = _after_loss(wanted, at, results[0] if results else None, fail_on_data_loss)
-            continue
-        at = results[-1].next_offset
-        pulls.begin(at)
-        bodies = [result.body for result in results if result.status is PullStatus.FOUND]
-        del results
-        yield from _decoded(bodies, wanted, batches)
+    pulls = _Pulls(live, slices, count_max, fail_on_data_loss, tags)
+    while pulls.left:
+        answers = [one for one in pulls.take() if one.result.status is PullStatus.FOUND]
+        if answers:
+            yield from _decoded(answers, batches)
 
 
 class _Pulls:
-    """The answers of a range: while some are decoded, the next come in.
+    """The answers to the pulls of a task: while some are decoded, the next come in.
 
     So that the broker, this worker and the JVM behind it need not wait for each other. What is held
     is twice `DECODED_BYTES`, and an answer more each time.
     """
 
-    def __init__(self, live: Live, wanted: QueueSlice, count_max: int, tags: str) -> None:
+    def __init__(
+        self,
+        live: Live,
+        slices: Sequence[QueueSlice],
+        count_max: int,
+        fail_on_data_loss: bool,
+        tags: str,
+    ) -> None:
+        self.left = deque(slices)
+        """What is not read yet; the first of them begins where the last answer ended."""
         self._live = live
-        self._wanted = wanted
         self._count_max = count_max
+        self._fail_on_data_loss = fail_on_data_loss
         self._tags = tags
-        self._begun: ThreadFuture[list[PullResult]] | None = None
+        self._gone_tries_max: int | None = None
+        self._begun: ThreadFuture[list[SliceAnswer]] | None = None
 
-    def begin(self, at: int) -> None:
-        """Ask for what the next `take` wants, unless nobody is connected."""
-        self._begun = self._live.begin(lambda cluster: self._ask(cluster, at))
+    def take(self) -> list[SliceAnswer]:
+        """Return answers that lead on, and ask for the next; none if messages are gone.
 
-    def take(self, at: int) -> list[PullResult]:
-        """Return answers that lead on, or that messages are gone; none if the end is lost.
+        Patience for what is gone is had once: if much is gone, there is no waiting for each part of
+        it, as long as nothing else is answered.
 
         Raises:
+            DataLost: Messages or a queue are gone, and that is an error.
             ClientError: The cluster did not answer in time.
         """
-
-        def question(cluster: Puller) -> list[PullResult]:
-            begun, self._begun = self._begun, None
-            results = (begun or self._ask(cluster, at)).result()
-            if results[0].next_offset <= at:
-                end = results[0].max_offset
-                raise _NotYet(f"{name(self._wanted.queue)} ends at {end}, wanted is {at}")
-            return results
-
         try:
-            return self._live.ask(question)
-        except _NotYet:
+            answers = self._live.ask(self._answers, gone_tries_max=self._gone_tries_max)
+        except (_NotYet, NoSuchTopic, BrokerRefused) as error:
+            if isinstance(error, BrokerRefused) and error.code not in _GONE:
+                raise
+            is_short = isinstance(error, _NotYet)
+            self._pass_over("the queue ends before that" if is_short else str(error))
+            self._gone_tries_max = 0
             return []
+        self._gone_tries_max = None
+        result = answers[0].result
+        if result.status is PullStatus.OFFSET_MOVED:
+            self._pass_over(f"the oldest kept is {result.next_offset}", result.next_offset)
+            return []
+        for answer in answers:
+            self._advance(answer.result.next_offset)
+        if self.left:
+            self._begun = self._live.begin(self._ask)
+        return answers
 
-    def _ask(self, cluster: Puller, at: int) -> ThreadFuture[list[PullResult]]:
-        return cluster.pull_range_soon(
-            self._wanted.queue,
-            at,
-            self._wanted.end,
+    def _answers(self, cluster: Puller) -> list[SliceAnswer]:
+        begun, self._begun = self._begun, None
+        answers = (begun or self._ask(cluster)).result()
+        wanted, result = self.left[0], answers[0].result
+        if result.next_offset <= wanted.start:
+            at, end = wanted.start, result.max_offset
+            raise _NotYet(f"{name(wanted.queue)} ends at {end}, wanted is {at}")
+        return answers
+
+    def _ask(self, cluster: Puller) -> ThreadFuture[list[SliceAnswer]]:
+        return cluster.pull_slices_soon(
+            list(itertools.islice(self.left, _SLICES_AT_ONCE)),
             bytes_max=DECODED_BYTES,
             count_max=self._count_max,
             tags=self._tags,
         )
 
+    def _advance(self, offset: int) -> None:
+        """Note that the first slice was read up to an offset."""
+        first = self.left.popleft()
+        if offset < first.end:
+            self.left.appendleft(QueueSlice(first.queue, offset, first.end))
 
-def _after_loss(
-    wanted: QueueSlice, at: int, result: PullResult | None, fail_on_data_loss: bool
-) -> int:
-    """Return where to go on when messages are gone.
+    def _pass_over(self, why: str, target: int | None = None) -> None:
+        """Go on behind messages that are gone: at `target`, or with the next slice.
 
-    Raises:
-        DataLost: That is an error.
-    """
-    if result is None:
-        found, target = "the queue ends before that", wanted.end
-    else:
-        found, target = f"the oldest kept is {result.next_offset}", result.next_offset
-    text = f"{name(wanted.queue)}: offset {at} is gone, {found}"
-    if fail_on_data_loss:
-        raise DataLost(f"{text}. failOnDataLoss=false goes on with what is there")
-    _log.warning("messages are gone", queue=name(wanted.queue), wanted=at, going_on_at=target)
-    return target
+        Raises:
+            DataLost: That they are gone is an error.
+        """
+        first = self.left[0]
+        text = f"{name(first.queue)}: offset {first.start} is gone, {why}"
+        if self._fail_on_data_loss:
+            raise DataLost(f"{text}. failOnDataLoss=false goes on with what is there")
+        target = first.end if target is None else target
+        _log.warning(
+            "messages are gone", queue=name(first.queue), wanted=first.start, going_on_at=target
+        )
+        self._advance(target)
 
 
-def _decoded(answers: list[bytes], wanted: QueueSlice, batches: Batches) -> Iterator[Any]:
+def _decoded(answers: Sequence[SliceAnswer], batches: Batches) -> Iterator[Any]:
     """Give the batches of some answers to pulls."""
-    if not answers:
-        return
-    where = name(wanted.queue)
-    data = answers[0] if len(answers) == 1 else b"".join(answers)
+    bodies = [answer.result.body for answer in answers]
+    data = bodies[0] if len(bodies) == 1 else b"".join(bodies)
     found = walk(data, 0, len(data))
     kept = records(data, found.positions, found.stopped_at)
     if len(answers) > 1 and (kept.defect or found.stop is not Stop.END):
         for answer in answers:
-            yield from _decoded([answer], wanted, batches)
+            yield from _decoded([answer], batches)
         return
-    offsets = kept.number("queue_offset")
-    asked_for = (offsets >= wanted.start) & (offsets < wanted.end)  # a broker may send more
-    yield from batches.of(kept.keep(np.asarray(asked_for)), where)
+    queues = {answer.wanted.queue for answer in answers}
+    more = f" or one of {len(queues) - 1} behind it" if len(queues) > 1 else ""
+    where = name(answers[0].wanted.queue) + more
+    yield from batches.of(kept.keep(_asked_for(kept, answers)), where)
     if kept.defect or found.stop is not Stop.END:
         done = int(kept.end[-1]) if len(kept) else 0
         why = kept.defect or "no record begins here"
         batches.refuse_damage(where, None, f"byte {done} of an answer: {why}")
         yield from batches.damage(None, len(data) - done, why)
+
+
+def _asked_for(kept: Records, answers: Sequence[SliceAnswer]) -> Mask:
+    """Tell which records are of the slices they were sent for; a broker may send more."""
+    ends = np.cumsum([len(answer.result.body) for answer in answers])
+    number = np.searchsorted(ends, kept.end)
+    starts = np.array([answer.wanted.start for answer in answers])[number]
+    behind = np.array([answer.wanted.end for answer in answers])[number]
+    offsets = kept.number("queue_offset")
+    mask: Mask = (offsets >= starts) & (offsets < behind)
+    return mask

@@ -9,27 +9,22 @@ Everything here is pure: what `between` gives depends on two offsets and nothing
 Spark plans an unfinished batch again after a restart.
 """
 
-import dataclasses
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from sprocket.base.errors import DataLost
-from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.model.route import MessageQueue, QueueSlice
 
 VERSION = 1
 
 Offsets: TypeAlias = dict[MessageQueue, int]
 """The next queue offset of each queue."""
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class QueueSlice:
-    """Messages of one queue: from offset `start` up to `end`."""
-
-    queue: MessageQueue
-    start: int
-    end: int
+_QUEUE_WEIGHT = 40
+"""What a queue costs beside its messages, counted in messages: a pull of its own."""
+_TASK_WEIGHT = 20_000
+"""Up to how many messages slices share a task: a tenth to a fifth of a second's reading."""
 
 
 def encode(offsets: Mapping[MessageQueue, int]) -> dict[str, Any]:
@@ -103,19 +98,53 @@ def between(start: Offsets, end: Offsets, *, fail_on_data_loss: bool) -> list[Qu
     return ranges
 
 
-def divided(slices: list[QueueSlice], count_min: int) -> list[QueueSlice]:
-    """Return what to read in at least so many parts, as far as there are messages.
+def tasks(slices: Sequence[QueueSlice], count_min: int) -> list[list[QueueSlice]]:
+    """Return what to read in at least so many tasks, as far as there are messages.
 
-    Long slices are cut into more of them, so that all parts have about the same length.
+    Small slices of one broker share a task, as each task costs as much as thousands of messages: a
+    start, and connections of its own. Long slices are cut if there are fewer than `count_min`.
     """
+    if len(slices) < count_min:
+        return [[part] for part in _cut(slices, count_min)]
+    weight_max = _TASK_WEIGHT
+    while len(found := _grouped(slices, weight_max)) < count_min:
+        weight_max //= 2
+    return found
+
+
+def _cut(slices: Sequence[QueueSlice], count_min: int) -> list[QueueSlice]:
+    """Return slices cut into at least so many parts, all of about the same length."""
     total = sum(one.end - one.start for one in slices)
     parts: list[QueueSlice] = []
     for one in slices:
         size = one.end - one.start
-        count = 1 if len(slices) >= count_min else min(-(-size * count_min // total), size)
+        count = min(-(-size * count_min // total), size)
         cuts = [one.start + size * number // count for number in range(count + 1)]
         parts += [QueueSlice(one.queue, *bounds) for bounds in itertools.pairwise(cuts)]
     return parts
+
+
+def _grouped(slices: Sequence[QueueSlice], weight_max: int) -> list[list[QueueSlice]]:
+    """Return slices in groups up to a weight, each of one broker; a heavy one is a group alone.
+
+    Those alone come first, so that what takes longest begins first.
+    """
+    alone: list[list[QueueSlice]] = []
+    shared: list[list[QueueSlice]] = []
+    room: dict[str, int] = {}
+    open_groups: dict[str, list[QueueSlice]] = {}
+    for one in slices:
+        weight = one.end - one.start + _QUEUE_WEIGHT
+        broker = one.queue.broker_name
+        if weight > weight_max:
+            alone.append([one])
+            continue
+        if weight > room.get(broker, 0):
+            open_groups[broker], room[broker] = [], weight_max
+            shared.append(open_groups[broker])
+        open_groups[broker].append(one)
+        room[broker] -= weight
+    return alone + shared
 
 
 def name(queue: MessageQueue) -> str:

@@ -1,7 +1,8 @@
 """The reader of live topics as a table: a batch with a beginning and an end, fixed when planned.
 
-Each queue is a task, or several with `minPartitions`. Offsets of all queues are asked for many at a
-time, so that planning 10,000 of them costs some seconds and not minutes.
+Short queues of a broker share a task; a long one is a task, or several with `minPartitions`.
+Offsets of all queues are asked for many at a time, so that planning 10,000 of them costs some
+seconds and not minutes.
 """
 
 from collections.abc import Iterator
@@ -9,9 +10,9 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from sprocket.rocketmq.model.route import QueueSlice
 from sprocket.spark.rocketmq.live import chosen, offsets
-from sprocket.spark.rocketmq.live.cluster import Live, open_live, read_range
-from sprocket.spark.rocketmq.live.offsets import QueueSlice
+from sprocket.spark.rocketmq.live.cluster import Live, open_live, read_slices
 from sprocket.spark.rocketmq.options import Options
 from sprocket.spark.rocketmq.rows.batches import Batches
 
@@ -44,21 +45,21 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
             slices = self._slices(live)
         finally:
             live.close()
-        parts = offsets.divided(slices, self._options.partitions_min)
-        return [InputPartition(wanted) for wanted in parts]
+        tasks = offsets.tasks(slices, self._options.partitions_min)
+        return [InputPartition(slices) for slices in tasks]
 
     def read(self, partition: Any) -> Iterator[Any]:
         """Give the batches of one task."""
-        wanted: QueueSlice | None = partition.value
-        if wanted is None:  # Spark gives it in place of an empty list
+        slices: list[QueueSlice] | None = partition.value
+        if slices is None:  # Spark gives it in place of an empty list
             return
         options = self._options
         live = open_live(options)
         try:
-            yield from read_range(
+            yield from read_slices(
                 live,
-                wanted,
-                Batches(self._schema, options, wanted.queue.broker_name),
+                slices,
+                Batches(self._schema, options, slices[0].queue.broker_name),
                 count_max=options.pull_count_max,
                 fail_on_data_loss=options.fail_on_data_loss,
                 tags=" || ".join(options.tags) or "*",

@@ -1,4 +1,4 @@
-"""The stream of live topics: one partition per queue, offsets per queue in Spark's checkpoint.
+"""The stream of live topics: offsets per queue in Spark's checkpoint.
 
 Spark runs `initialOffset`, `latestOffset` and `partitions` on one long-lived object, and `read` on
 copies that were pickled when the query was planned; connections are opened at first use and are
@@ -27,11 +27,11 @@ from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.errors import ClientError, DataLost
 from sprocket.rocketmq.client.blocking import Puller
 from sprocket.rocketmq.errors import NoRoute
-from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.model.route import MessageQueue, QueueSlice
 from sprocket.spark.rocketmq.admission import Admission
 from sprocket.spark.rocketmq.live import chosen, offsets
-from sprocket.spark.rocketmq.live.cluster import Live, open_live, read_range
-from sprocket.spark.rocketmq.live.offsets import Offsets, QueueSlice
+from sprocket.spark.rocketmq.live.cluster import Live, open_live, read_slices
+from sprocket.spark.rocketmq.live.offsets import Offsets
 from sprocket.spark.rocketmq.options import Options
 from sprocket.spark.rocketmq.rows.batches import Batches
 
@@ -103,23 +103,23 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         return None if ends is None else offsets.encode(ends)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Any]:
-        """Return a partition for each queue that has something between the two offsets."""
+        """Return what each task reads of the queues that have something between two offsets."""
         first, last = offsets.decode(start), offsets.decode(end)
         loss = self._options.fail_on_data_loss
         ranges = offsets.between(first, last, fail_on_data_loss=loss)
-        parts = offsets.divided(ranges, self._options.partitions_min)
-        return [InputPartition(wanted) for wanted in parts]
+        tasks = offsets.tasks(ranges, self._options.partitions_min)
+        return [InputPartition(slices) for slices in tasks]
 
     def read(self, partition: Any) -> Iterator[Any]:
         """Give the batches of one partition; runs in a worker."""
-        wanted: QueueSlice = partition.value
+        slices: list[QueueSlice] = partition.value
         options = self._options
         live = open_live(options)
         try:
-            yield from read_range(
+            yield from read_slices(
                 live,
-                wanted,
-                Batches(self._schema, options, wanted.queue.broker_name),
+                slices,
+                Batches(self._schema, options, slices[0].queue.broker_name),
                 count_max=options.pull_count_max,
                 fail_on_data_loss=options.fail_on_data_loss,
                 tags=" || ".join(options.tags) or "*",

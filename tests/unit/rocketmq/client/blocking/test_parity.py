@@ -23,7 +23,7 @@ SPELLED = {"__aenter__": "__enter__", "__aexit__": "__exit__", "__aiter__": "__i
 
 ONE_SIDE_ONLY = {
     "Client.instance": "what awaited clients share; a twin shares the client that has it",
-    "Puller.pull_range_soon": "an event loop has tasks for what is not to be waited for",
+    "Puller.pull_slices_soon": "an event loop has tasks for what is not to be waited for",
 }
 """Members that one side alone has, and why."""
 
@@ -37,7 +37,7 @@ OTHERWISE = {
 }
 """Parameters and results that are annotated differently, and why."""
 
-BEGUN = {"pull_range_soon": "pull_range"}
+BEGUN = {"pull_slices_soon": "pull_slices"}
 """Members of a twin that give a future of what the awaited one of another name returns."""
 
 WAIT_FOR_ROOM = {("send_soon", "drain"), ("send_packed", "drain")}

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from sprocket.base.errors import NotConnected
+from sprocket.rocketmq.client import QueueSlice, SliceAnswer
 from sprocket.rocketmq.client.blocking import Producer, Puller
 from sprocket.rocketmq.client.network import PullStatus
 from sprocket.rocketmq.codec.codes import RequestCode
@@ -29,8 +30,9 @@ def test_every_method_has_its_twin(world: Any, names: str) -> None:
         reading.commit(queue, 1)
         pulled = reading.pull(queue, 0)
         assert (pulled.status, pulled.next_offset) == (PullStatus.FOUND, 1)
-        assert reading.pull_range(queue, 0, 1, bytes_max=1) == [pulled]
-        assert reading.pull_range_soon(queue, 0, 1, bytes_max=1).result() == [pulled]
+        one = QueueSlice(queue, 0, 1)
+        assert reading.pull_slices([one], bytes_max=1) == [SliceAnswer(one, pulled)]
+        assert reading.pull_slices_soon([one], bytes_max=1).result() == [SliceAnswer(one, pulled)]
 
 
 def test_what_is_begun_ends_with_the_client(world: Any, names: str) -> None:
@@ -38,6 +40,6 @@ def test_what_is_begun_ends_with_the_client(world: Any, names: str) -> None:
     world.cluster.topics["t"] = 1
     world.cluster.on[RequestCode.PULL_MESSAGE] = lambda *_: None
     with Puller(names) as reading:
-        begun = reading.pull_range_soon(world.queue(0), 0, 1, bytes_max=1)
+        begun = reading.pull_slices_soon([QueueSlice(world.queue(0), 0, 1)], bytes_max=1)
     with pytest.raises((NotConnected, CancelledError)):
         begun.result()

@@ -11,6 +11,7 @@ from sprocket.rocketmq.client.network import PullStatus
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.headers import PullMessage
 from sprocket.rocketmq.errors import NoRoute
+from sprocket.rocketmq.model.route import QueueSlice
 
 
 def puller(world: Any, **options: Any) -> Puller:
@@ -42,7 +43,7 @@ def test_records_come_as_the_broker_has_them(world: Any) -> None:
     world.run(main)
 
 
-def test_a_range_is_pulled_answer_by_answer(world: Any) -> None:
+def test_a_slice_is_pulled_answer_by_answer(world: Any) -> None:
     """Up to its end or a size; the first answer may say anything, others lead on."""
 
     async def main() -> None:
@@ -53,23 +54,25 @@ def test_a_range_is_pulled_answer_by_answer(world: Any) -> None:
         async with puller(world) as reading:
 
             async def offsets(start: int, end: int, size: int) -> list[int]:
-                found = await reading.pull_range(queue, start, end, bytes_max=size, count_max=2)
-                return [result.next_offset for result in found]
+                wanted = [QueueSlice(queue, start, end)]
+                found = await reading.pull_slices(wanted, bytes_max=size, count_max=2)
+                return [answer.result.next_offset for answer in found]
 
             assert await offsets(0, 5, 1 << 20) == [2, 4, 5]
             assert await offsets(0, 5, 2 * one + 1) == [2, 4]
             assert await offsets(0, 5, 2 * one) == [2]
             assert await offsets(4, 99, 1 << 20) == [6, 7]
             assert await offsets(5, 5, 1 << 20) == []
-            (nothing,) = await reading.pull_range(queue, 7, 9, bytes_max=1)
-            assert nothing.status is PullStatus.NO_NEW_MESSAGE
-            (moved,) = await reading.pull_range(queue, 9, 12, bytes_max=1)
-            assert (moved.status, moved.next_offset) == (PullStatus.OFFSET_MOVED, 7)
+            (nothing,) = await reading.pull_slices([QueueSlice(queue, 7, 9)], bytes_max=1)
+            assert nothing.result.status is PullStatus.NO_NEW_MESSAGE
+            (moved,) = await reading.pull_slices([QueueSlice(queue, 9, 12)], bytes_max=1)
+            assert moved.result.status is PullStatus.OFFSET_MOVED
+            assert moved.result.next_offset == 7
 
     world.run(main)
 
 
-def test_a_range_ends_before_a_failure(world: Any) -> None:
+def test_a_slice_ends_before_a_failure(world: Any) -> None:
     """What was answered is given; who asks for the rest is told, and so is who gets nothing."""
 
     async def main() -> None:
@@ -88,10 +91,40 @@ def test_a_range_ends_before_a_failure(world: Any) -> None:
                 world.cluster.on[RequestCode.PULL_MESSAGE] = refuse_at_two
 
             world.cluster.on[RequestCode.PULL_MESSAGE] = refuse_at_two
-            found = await reading.pull_range(queue, 0, 4, bytes_max=1 << 20, count_max=1)
-            assert [result.next_offset for result in found] == [1, 2]
+            wanted = [QueueSlice(queue, 0, 4)]
+            found = await reading.pull_slices(wanted, bytes_max=1 << 20, count_max=1)
+            assert [answer.result.next_offset for answer in found] == [1, 2]
             with pytest.raises(BrokerRefused, match="not you"):
-                await reading.pull_range(queue, 2, 4, bytes_max=1 << 20, count_max=1)
+                await reading.pull_slices([QueueSlice(queue, 2, 4)], bytes_max=1, count_max=1)
+
+    world.run(main)
+
+
+def test_slices_are_pulled_one_after_the_other(world: Any) -> None:
+    """Until there are so many bytes, or one does not lead on; the next who asks hears why."""
+
+    async def main() -> None:
+        for number in range(12):
+            world.cluster.store("t", number % 3, b"%d" % number)
+        one = len(world.cluster.log["t", 0][0])
+        slices = [QueueSlice(world.queue(0), 1, 4), QueueSlice(world.queue(1), 0, 3)]
+        async with puller(world) as reading:
+
+            async def found(*wanted: QueueSlice, size: int = 1 << 20) -> list[tuple[int, int]]:
+                answers = await reading.pull_slices(wanted, bytes_max=size, count_max=2)
+                assert all(answer.wanted in wanted for answer in answers)
+                return [(a.wanted.queue.queue_id, a.result.next_offset) for a in answers]
+
+            assert await found() == []
+            assert await found(*slices) == [(0, 3), (0, 4), (1, 2), (1, 3)]
+            assert await found(*slices, size=3 * one) == [(0, 3), (0, 4)]
+            assert await found(*slices, size=3 * one + 1) == [(0, 3), (0, 4), (1, 2)]
+            short = QueueSlice(world.queue(2), 2, 9)
+            assert await found(short, *slices) == [(2, 4)]
+            short = QueueSlice(world.queue(2), 4, 9)
+            assert await found(short, *slices) == [(2, 4)]
+            moved = QueueSlice(world.queue(2), 9, 12)
+            assert await found(slices[0], moved, slices[1]) == [(0, 3), (0, 4)]
 
     world.run(main)
 

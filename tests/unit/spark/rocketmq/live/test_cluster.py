@@ -20,11 +20,10 @@ from sprocket.base.errors import (
 from sprocket.rocketmq.client import ClientSettings, blocking, tls_context
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
-from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.model.route import MessageQueue, QueueSlice
 from sprocket.rocketmq.settings import TlsSettings
 from sprocket.spark.rocketmq.live import cluster as module
-from sprocket.spark.rocketmq.live.cluster import Live, open_live, read_range
-from sprocket.spark.rocketmq.live.offsets import QueueSlice
+from sprocket.spark.rocketmq.live.cluster import Live, open_live, read_slices
 from sprocket.spark.rocketmq.options import read_live
 from sprocket.spark.rocketmq.rows.batches import Batches
 from sprocket.testing.local_broker import LocalBroker, small_settings
@@ -47,7 +46,7 @@ def read(
     live = Live(door.connect, retries_max=4, retry_wait_ms=500, wait=door.wait)
     batches = Batches(schema(options), options, "broker-a")
     wanted = QueueSlice(QUEUE, start, end)
-    made = read_range(live, wanted, batches, count_max=count, fail_on_data_loss=loss)
+    made = read_slices(live, [wanted], batches, count_max=count, fail_on_data_loss=loss)
     rows = plain_rows(list(made))
     assert {row["brokerName"] for row in rows} <= {"broker-a", None}
     return [row["queueOffset"] for row in rows], door
@@ -85,8 +84,8 @@ def test_the_next_answers_come_while_some_are_decoded(monkeypatch: pytest.Monkey
     door = FakeDoor(fake)
     live = Live(door.connect, retries_max=4, retry_wait_ms=1, wait=door.wait)
     wanted = QueueSlice(QUEUE, 0, 7)
-    made = read_range(
-        live, wanted, Batches(schema(options), options), count_max=1, fail_on_data_loss=True
+    made = read_slices(
+        live, [wanted], Batches(schema(options), options), count_max=1, fail_on_data_loss=True
     )
     seen = [(len(next(made)), list(fake.asked)) for _ in range(4)]
     pulls = [f"pull {offset}" for offset in range(7)]
@@ -106,9 +105,9 @@ def test_a_failure_of_what_was_asked_for_ahead(
     options = directory(columns="queueOffset")
     door = FakeDoor(fake)
     live = Live(door.connect, retries_max=retries, retry_wait_ms=1, wait=door.wait)
-    made: Any = read_range(
+    made: Any = read_slices(
         live,
-        QueueSlice(QUEUE, 0, 3),
+        [QueueSlice(QUEUE, 0, 3)],
         Batches(schema(options), options),
         count_max=1,
         fail_on_data_loss=True,
@@ -132,7 +131,7 @@ def test_tags_are_the_brokers_to_compare_first() -> None:
     options = directory(columns="queueOffset")
     live = Live(FakeDoor(fake).connect, retries_max=0, retry_wait_ms=1, wait=FakeDoor(fake).wait)
     batches, wanted = Batches(schema(options), options), QueueSlice(QUEUE, 0, 3)
-    list(read_range(live, wanted, batches, count_max=9, fail_on_data_loss=True, tags="A || B"))
+    list(read_slices(live, [wanted], batches, count_max=9, fail_on_data_loss=True, tags="A || B"))
     assert fake.tags == "A || B"
 
 
@@ -172,11 +171,11 @@ def test_a_new_query_does_not_wait_for_an_unknown_topic_as_for_a_broker() -> Non
         door = FakeDoor(fake)
         live = Live(door.connect, retries_max=3, retry_wait_ms=1, wait=door.wait)
         with pytest.raises(NoSuchTopic, match="did you mean orders"):
-            live.ask(lambda asked: asked.queues("order"), unknown_tries_max=tries)
+            live.ask(lambda asked: asked.queues("order"), gone_tries_max=tries)
         assert len(door.waits) == failures - 1
     fake.failures = [NotConnected("gone")] * 3
     live = Live(door.connect, retries_max=3, retry_wait_ms=1, wait=door.wait)
-    found = live.ask(lambda asked: asked.queues("orders"), unknown_tries_max=1)
+    found = live.ask(lambda asked: asked.queues("orders"), gone_tries_max=1)
     assert found == [QUEUE]
 
 
@@ -215,14 +214,141 @@ def test_an_end_that_comes_back() -> None:
     door.on_wait = lambda: fake.records[QUEUE].extend(rest)
     options = directory(columns="queueOffset")
     live = Live(door.connect, retries_max=4, retry_wait_ms=1, wait=door.wait)
-    made: Any = read_range(
+    made: Any = read_slices(
         live,
-        QueueSlice(QUEUE, 0, 9),
+        [QueueSlice(QUEUE, 0, 9)],
         Batches(schema(options), options),
         count_max=100,
         fail_on_data_loss=True,
     )
     assert [row["queueOffset"] for row in plain_rows(list(made))] == list(range(9))
+
+
+THREE = [MessageQueue("orders", "broker-a", number) for number in range(3)]
+"""Queues that share a task."""
+
+
+def shared(
+    fake: FakeCluster, *, loss: bool = True, first: int = 0, retries: int = 4, **given: str
+) -> tuple[list[tuple[int, int]], FakeDoor]:
+    """Return queue and offset of what a task reads of three queues up to offset 4, and the door."""
+    options = directory(columns="queueId,queueOffset", **given)
+    door = FakeDoor(fake)
+    live = Live(door.connect, retries_max=retries, retry_wait_ms=1, wait=door.wait)
+    slices = [QueueSlice(queue, first, 4) for queue in THREE]
+    batches = Batches(schema(options), options)
+    made = read_slices(live, slices, batches, count_max=3, fail_on_data_loss=loss)
+    return [(row["queueId"], row["queueOffset"]) for row in plain_rows(list(made))], door
+
+
+def three(*counts: int) -> FakeCluster:
+    """Return a cluster with three queues of one topic."""
+    return FakeCluster(
+        {
+            queue: [encoded(1, first=number, queue=queue.queue_id) for number in range(count)]
+            for queue, count in zip(THREE, counts, strict=True)
+        }
+    )
+
+
+@pytest.mark.parametrize("size", [1, 700, 1 << 20])
+def test_queues_that_share_a_task(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Each is read in order, exactly its range, over one connection, however answers gather."""
+    monkeypatch.setattr(module, "DECODED_BYTES", size)
+    fake = three(9, 9, 9)
+    expected = [(queue, offset) for queue in range(3) for offset in (2, 3)]
+    assert shared(fake, first=2)[0] == expected
+    assert "close" not in fake.asked
+
+
+def test_small_queues_are_decoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is done once for all records of a batch is not done for each queue."""
+    options = directory(columns="queueOffset")
+    fake = three(4, 4, 4)
+    door = FakeDoor(fake)
+    live = Live(door.connect, retries_max=0, retry_wait_ms=1, wait=door.wait)
+    slices = [QueueSlice(queue, 0, 4) for queue in THREE]
+    batches = Batches(schema(options), options)
+    made = list(read_slices(live, slices, batches, count_max=9, fail_on_data_loss=True))
+    assert [len(batch) for batch in made] == [12]
+    monkeypatch.setattr(module, "_SLICES_AT_ONCE", 2)
+    made = list(read_slices(live, slices, batches, count_max=9, fail_on_data_loss=True))
+    assert [len(batch) for batch in made] == [8, 4]
+
+
+def test_a_broker_that_is_restarted_under_a_shared_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No row is lost, none comes twice, in whichever queue it went."""
+    monkeypatch.setattr(module, "DECODED_BYTES", 1)
+    expected = [(queue, offset) for queue in range(3) for offset in range(4)]
+    for good in range(6):
+        fake = three(4, 4, 4)
+        fake.failures = [*[None] * good, NotConnected("gone"), NoSuchTopic("not yet")]
+        assert shared(fake)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "tries"),
+    [
+        (NoSuchTopic("no topic 'orders'"), 5),
+        (BrokerRefused(ResponseCode.TOPIC_NOT_EXIST, "no topic"), 5),
+        (BrokerRefused(ResponseCode.INVALID_PARAMETER, "no queue"), 1),
+    ],
+)
+def test_a_queue_that_vanishes_under_a_shared_task(
+    monkeypatch: pytest.MonkeyPatch, error: ClientError, tries: int
+) -> None:
+    """It is an error that names the queue; or the others are read, and patience is had once."""
+
+    def without(lost: set[int]) -> FakeCluster:
+        fake = three(4, 4, 4)
+        pull = fake.pull
+
+        def pull_or_refuse(queue: MessageQueue, offset: int, *rest: Any, **more: Any) -> Any:
+            found = pull(queue, offset, *rest, **more)
+            if queue.queue_id in lost and offset:
+                raise error
+            return found
+
+        monkeypatch.setattr(fake, "pull", pull_or_refuse)
+        return fake
+
+    with pytest.raises(DataLost, match=r"queue 1 of topic 'orders' .*: offset 3 is gone, .*no "):
+        shared(without({1}))
+    rows, door = shared(without({1}), loss=False)
+    of = [[(queue, offset) for offset in range(4)] for queue in range(3)]
+    assert rows == of[0] + of[1][:3] + of[2]
+    assert len(door.waits) == tries - 1
+    fake = without({0, 1, 2})
+    rows, door = shared(fake, loss=False, first=1)
+    assert rows == []
+    assert len(door.waits) == tries - 1
+
+
+def test_messages_that_are_gone_under_a_shared_task() -> None:
+    """One queue's loss costs the others nothing; many that are cut short are waited for once."""
+    rows, door = shared(three(2, 4, 1), loss=False)
+    assert rows == [(0, 0), (0, 1), *((1, offset) for offset in range(4)), (2, 0)]
+    assert len(door.waits) == 8
+    rows, door = shared(three(0, 0, 0), loss=False)
+    assert (rows, len(door.waits)) == ([], 4)
+    fake = three(4, 4, 4)
+    fake.lowest[THREE[1]] = 2
+    fake.records[THREE[1]] = fake.records[THREE[1]][2:]
+    rows, door = shared(fake, loss=False)
+    assert [row for row in rows if row[0] == 1] == [(1, 2), (1, 3)]
+    assert (len(rows), door.waits) == (10, [])
+    with pytest.raises(DataLost, match=r"queue 1 of .*: offset 0 is gone, the oldest kept is 2"):
+        shared(fake)
+
+
+def test_rubbish_in_one_queue_of_a_shared_task() -> None:
+    """The error names the queue, or the other queues are whole."""
+    fake = three(4, 4, 4)
+    fake.records[THREE[1]][0] = b"rubbish in place of a record"
+    with pytest.raises(CorruptRecord, match="queue 1 of topic 'orders' on 'broker-a': byte 0"):
+        shared(fake)
+    rows, _ = shared(fake, mode="DROPMALFORMED")
+    assert [row for row in rows if row[0] != 1] == [(q, n) for q in (0, 2) for n in range(4)]
 
 
 def test_rubbish_in_an_answer() -> None:

@@ -7,14 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sprocket.base.errors import DataLost
-from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.model.route import MessageQueue, QueueSlice
 from sprocket.spark.rocketmq.live.offsets import (
-    QueueSlice,
     between,
     decode,
-    divided,
     encode,
     limit,
+    tasks,
 )
 
 QUEUES = [MessageQueue(t, b, q) for t in "zab" for b in ("b2", "b1") for q in (10, 2)]
@@ -56,17 +55,49 @@ def test_a_limit_is_shared_out(
     assert sum(taken.values()) <= max(count_max, len(ends)) + len(ends)
 
 
-@given(st.lists(st.integers(1, 50), max_size=5), st.integers(0, 40))
+@given(st.lists(st.integers(1, 50), max_size=12), st.integers(0, 40))
 def test_slices_in_so_many_parts(sizes: list[int], count_min: int) -> None:
     """At least as many as asked for where there are messages, each message in one of them."""
     slices = [QueueSlice(QUEUES[n], 7, 7 + size) for n, size in enumerate(sizes)]
-    parts = divided(slices, count_min)
-    assert len(parts) >= min(count_min, sum(sizes))
+    planned = tasks(slices, count_min)
+    assert len(planned) >= min(count_min, sum(sizes))
+    parts = [part for task in planned for part in task]
     assert all(part.start < part.end for part in parts)
     read = [(part.queue, offset) for part in parts for offset in range(part.start, part.end)]
-    assert read == [(one.queue, at) for one in slices for at in range(one.start, one.end)]
-    if len(slices) >= count_min:
-        assert parts == slices
+    assert sorted(read) == [
+        (one.queue, at) for one in sorted(slices, key=queue_of) for at in range(one.start, one.end)
+    ]
+    assert all(len({part.queue.broker_name for part in task}) == 1 for task in planned)
+    if count_min <= 1:
+        assert len(planned) == len({one.queue.broker_name for one in slices})
+
+
+def queue_of(one: QueueSlice) -> MessageQueue:
+    """Return the queue of a slice."""
+    return one.queue
+
+
+def test_small_slices_share_a_task() -> None:
+    """So many as there is to read, whatever the number of queues; a long one is a task alone."""
+    many = [QueueSlice(MessageQueue(f"t{n}", "b", 0), 0, 1) for n in range(1_000)]
+    assert 2 <= len(tasks(many, 0)) <= 4
+    many = [QueueSlice(MessageQueue("t", "b", n), 0, 3) for n in range(10_000)]
+    assert 2 <= len(tasks(many, 0)) <= 40
+    long = QueueSlice(MessageQueue("t", "b", 10_000), 0, 10**6)
+    planned = tasks([*many[:5_000], long, *many[5_000:]], 0)
+    assert planned[0] == [long]
+    assert [part for task in planned[1:] for part in task] == many
+    middle = [QueueSlice(MessageQueue("t", "b", n), 0, 20_000) for n in range(4)]
+    assert tasks(middle, 0) == [[one] for one in middle]
+
+
+@pytest.mark.parametrize("count_min", [1, 7, 100, 999, 1_000, 1_001])
+def test_as_many_tasks_as_asked_for(count_min: int) -> None:
+    """Slices share less the more tasks there are to be."""
+    many = [QueueSlice(MessageQueue("t", "b", n), 0, 2) for n in range(1_000)]
+    planned = tasks(many, count_min)
+    assert len(planned) >= count_min
+    assert sum(part.end - part.start for task in planned for part in task) == 2_000
 
 
 def test_ranges_between_two_offsets() -> None:

@@ -18,7 +18,7 @@ from tests.unit.spark.samples import (
 from sprocket.base.errors import BrokerRefused, DataLost, SettingsError
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.errors import NoRoute
-from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.model.route import MessageQueue, QueueSlice
 from sprocket.spark.rocketmq.live import offsets
 from sprocket.spark.rocketmq.live import stream as module
 from sprocket.spark.rocketmq.live.cluster import Live
@@ -208,7 +208,7 @@ def test_batches_are_planned_purely(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = cluster()
     stream = reader(monkeypatch, fake)
     partitions = stream.partitions(at(1, 3), at(5, 3))
-    assert [(p.value.queue, p.value.start, p.value.end) for p in partitions] == [(ONE, 1, 5)]
+    assert [p.value for p in partitions] == [[QueueSlice(ONE, 1, 5)]]
     assert isinstance(partitions, list)
     assert fake.asked == []
     rows = plain_rows(list(stream.read(pickle.loads(pickle.dumps(partitions[0])))))  # noqa: S301
@@ -234,8 +234,8 @@ def test_new_queues_are_read_from_the_beginning(monkeypatch: pytest.MonkeyPatch)
     grow_to = cluster().records[TWO]
     fake.records[TWO] = grow_to
     end = stream.latestOffset(start, ALL)
-    found = {p.value.queue: (p.value.start, p.value.end) for p in stream.partitions(start, end)}
-    assert found == {ONE: (0, 5), TWO: (0, 3)}
+    (task,) = stream.partitions(start, end)
+    assert task.value == [QueueSlice(ONE, 0, 5), QueueSlice(TWO, 0, 3)]
 
 
 def test_a_new_queue_that_lost_messages_already(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,7 +271,8 @@ def test_new_topics_of_a_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
         fake.records[MessageQueue(name, "broker-a", 0)] = [encoded(2)]
     end = stream.latestOffset(start, ALL)
     assert sorted(end["queues"]) == ["orders-a", "orders-b"]
-    starts = {p.value.queue.topic: p.value.start for p in stream.partitions(start, end)}
+    (task,) = stream.partitions(start, end)
+    starts = {one.queue.topic: one.start for one in task.value}
     assert starts == {"orders-a": 0, "orders-b": 0}
     del fake.records[MessageQueue("orders-b", "broker-a", 0)]
     with pytest.raises(NoRoute, match="orders-b"):
@@ -354,7 +355,7 @@ def test_progress_that_cannot_be_noted_ends_nothing(monkeypatch: pytest.MonkeyPa
 def test_a_queue_in_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """`minPartitions` cuts long queues; every message is in one of the parts."""
     stream = reader(monkeypatch, cluster(), minpartitions="4")
-    parts = [part.value for part in stream.partitions(at(0, 0), at(5, 3))]
+    parts = [part for task in stream.partitions(at(0, 0), at(5, 3)) for part in task.value]
     assert [(part.queue, part.start, part.end) for part in parts] == [
         *((ONE, 0, 1), (ONE, 1, 3), (ONE, 3, 5)),
         *((TWO, 0, 1), (TWO, 1, 3)),
