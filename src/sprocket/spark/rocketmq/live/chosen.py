@@ -60,11 +60,14 @@ def _listed(live: Live) -> list[str]:
 
 def queues(cluster: Puller, topic: str, options: Options) -> set[MessageQueue]:
     """Return the queues of a topic that the options choose, as far as they are there."""
-    found = set(cluster.queues(topic))
+    return {queue for queue in cluster.queues(topic) if names_queue(options, queue)}
+
+
+def names_queue(options: Options, queue: MessageQueue) -> bool:
+    """Tell whether the options choose a queue, if it is there."""
     if options.assigned is None:
-        return found
-    assigned = options.assigned.get(topic, {})
-    return {queue for queue in found if queue.queue_id in assigned.get(queue.broker_name, ())}
+        return options.names_topic(queue.topic)
+    return queue.queue_id in options.assigned.get(queue.topic, {}).get(queue.broker_name, ())
 
 
 def new_queues(live: Live, options: Options) -> set[MessageQueue]:

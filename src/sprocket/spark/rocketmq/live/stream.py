@@ -37,6 +37,9 @@ from sprocket.spark.rocketmq.rows.batches import Batches
 
 _log = log.get_logger(__name__)
 
+_NAMES_MAX = 10
+"""How many topics or queues an error names; a pattern may have had thousands."""
+
 
 class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Reads live topics into the schema, a StructType, that Spark wants filled."""
@@ -50,6 +53,7 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         self._target: Offsets | None = None
         self._is_target_checked = False
         self._latest: Offsets | None = None
+        self._is_drop_told = False
         self._pushed: Offsets = {}
         Batches(schema, options)
 
@@ -77,9 +81,10 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         """Return where the next batch ends.
 
         Raises:
-            DataLost: A queue is gone or ends before `start`, and that is an error.
+            DataLost: A queue is gone or ends before `start`, or the options choose it no more, and
+                that is an error.
         """
-        begin = offsets.decode(start)
+        begin = self._still_chosen(offsets.decode(start))
         if self._target is None:
             ends = self._latest = self._without_loss(begin, self._ends(begin))
         else:
@@ -136,6 +141,35 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         if self._live is None:
             self._live = open_live(self._options)
         return self._live
+
+    def _still_chosen(self, begin: Offsets) -> Offsets:
+        """Return the offsets of the queues that the options still choose.
+
+        Raises:
+            DataLost: A checkpoint has others, and that is an error.
+        """
+        dropped = [queue for queue in begin if not chosen.names_queue(self._options, queue)]
+        if not dropped:
+            return begin
+        if self._options.assigned is None:
+            names = [f"topic {topic!r}" for topic in sorted({queue.topic for queue in dropped})]
+        else:
+            names = [offsets.name(queue) for queue in sorted(dropped)]
+        which = ", ".join(names[:_NAMES_MAX])
+        if len(names) > _NAMES_MAX:
+            which += f" and {len(names) - _NAMES_MAX} more"
+        if self._options.fail_on_data_loss:
+            raise DataLost(
+                f"the query read {which} until now, which its options do not choose any more: what "
+                "is still there would not be read. Name them again in subscribe, subscribePattern "
+                "or assign, or begin with a new checkpoint; failOnDataLoss=false goes on without "
+                "them"
+            )
+        if not self._is_drop_told:
+            _log.warning("the options do not choose what was read until now", dropped=which)
+            self._is_drop_told = True
+        gone = set(dropped)
+        return {queue: offset for queue, offset in begin.items() if queue not in gone}
 
     def _ends(self, begin: Offsets) -> Offsets:
         """Return where all queues end now.

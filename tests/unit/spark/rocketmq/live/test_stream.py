@@ -370,6 +370,50 @@ def test_a_queue_that_went_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gentle.latestOffset(at(9, 3), ALL) == at(5, 3)
 
 
+OTHER = {"subscribe": "refunds"}
+PATTERN = {"subscribe": "", "subscribepattern": "ref.*"}
+ASSIGN = {"subscribe": "", "assign": '{"orders":{"broker-a":[1]}}'}
+
+
+@pytest.mark.parametrize("is_available_now", [False, True])
+@pytest.mark.parametrize(
+    ("given", "dropped", "left"),
+    [
+        (OTHER, "topic 'orders'", {"refunds": {"broker-a": {"0": 2}}}),
+        (PATTERN, "topic 'orders'", {"refunds": {"broker-a": {"0": 2}}}),
+        (ASSIGN, "queue 0 of topic 'orders' on 'broker-a'", {"orders": {"broker-a": {"1": 3}}}),
+    ],
+)
+def test_an_old_checkpoint_with_other_topics(
+    monkeypatch: pytest.MonkeyPatch,
+    given: dict[str, str],
+    dropped: str,
+    left: dict[str, Any],
+    is_available_now: bool,
+) -> None:
+    """What was read until now and is not chosen any more is an error that names it; or is left."""
+    fake = cluster()
+    fake.records[MessageQueue("refunds", "broker-a", 0)] = [encoded(2, topic="refunds")] * 2
+    strict = reader(monkeypatch, fake, **given)
+    gentle = reader(monkeypatch, fake, failondataloss="false", **given)
+    if is_available_now:
+        strict.prepareForTriggerAvailableNow()
+        gentle.prepareForTriggerAvailableNow()
+    with pytest.raises(DataLost, match=f"the query read {dropped} until now"):
+        strict.latestOffset(at(5, 2), ALL)
+    end = gentle.latestOffset(at(5, 2), ALL)
+    assert end["queues"] == left
+    assert gentle.latestOffset(end, ALL) is end
+
+
+def test_many_topics_that_are_not_chosen_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names some, and says how many more there are."""
+    stream = reader(monkeypatch, cluster())
+    old = {MessageQueue(f"t{number:03}", "broker-a", 0): 1 for number in range(500)}
+    with pytest.raises(DataLost, match="topic 't009' and 490 more until now"):
+        stream.latestOffset(offsets.encode(old), ALL)
+
+
 def test_queues_that_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are asked for again while patience lasts; then an error, or they are dropped."""
     fake = cluster()
