@@ -239,6 +239,8 @@ def task_bytes(total: int) -> int:
 def log_files(disk: Files, layout: StoreLayout) -> list[LogFile]:
     """Return the files of the log that hold something, in order.
 
+    The newest may begin with damage.
+
     Raises:
         ForeignStore: There is no log, or it is not RocketMQ's plain one.
         CorruptRecord: A file is missing between others.
@@ -249,8 +251,7 @@ def log_files(disk: Files, layout: StoreLayout) -> list[LogFile]:
         for name, size in disk.sizes(layout.commitlog).items()
         if len(name) == _NAME_DIGITS and name.isdecimal()
     ]
-    # Files are made ahead of need; what begins with zeros was not written yet.
-    while files and not any(_head(disk, files[-1], BLANK_BYTES)):
+    while files and not _is_written(disk, files[-1]):
         files.pop()
     for before, after in itertools.pairwise(files):
         if before.end != after.start:
@@ -283,6 +284,20 @@ def require_store(disk: Files, folder: str) -> None:
         if not disk.is_folder(layout.root):
             why = "it is a file" if disk.exists(layout.root) else "nothing has this name"
         raise ForeignStore(f"{layout.root} is no store directory: {why}")
+
+
+def _is_written(disk: Files, file: LogFile) -> bool:
+    """Tell whether a file has records; files are made ahead of need, and filled with zeros.
+
+    One that begins with zeros may have lost its first page, so all that was written to it is looked
+    at. Elsewhere than on the local disk that would be to ask for a GiB of zeros: its head decides.
+    """
+    if any(_head(disk, file, BLANK_BYTES)):
+        return True
+    if not isinstance(disk, RealDisk):
+        return False
+    with closing(disk.open(file.path)) as opened:
+        return resync(opened, file.start, 0, opened.data_end()) >= 0
 
 
 def _head(disk: Files, file: LogFile, size: int) -> bytes:

@@ -161,6 +161,22 @@ def test_records_behind_damage_in_the_newest_file_are_read(tmp_path: Path, targe
     assert damaged(groups) == [(120, 240), (480, 600)]
 
 
+@pytest.mark.parametrize("by_chain", [False, True])
+@pytest.mark.parametrize("counts", [[8], [8, 8]])
+def test_a_newest_file_whose_first_page_is_lost_is_damage(
+    tmp_path: Path, counts: list[int], by_chain: bool
+) -> None:
+    """It begins with zeros as one does that was made ahead, but it has records."""
+    write_log(tmp_path, [*counts, 0])
+    start = (len(counts) - 1) * FILE_BYTES
+    path = tmp_path / "commitlog" / f"{start:020d}"
+    path.write_bytes(bytes(480) + path.read_bytes()[480:])
+    groups = plan(RealDisk(), str(tmp_path), by_chain=by_chain)
+    before = [120 * number for number in range(8)] if start else []
+    assert offsets(groups) == before + [start + 120 * number for number in range(4, 8)]
+    assert damaged(groups) == [(start, start + 480)]
+
+
 def queue_of(folder: Path, units: list[tuple[int, int]]) -> None:
     """Write the queue of a log's messages: place and size of each."""
     queue = folder / "consumequeue" / "orders" / "0"
