@@ -14,6 +14,7 @@ from sprocket.base.errors import ForeignStore, SettingsError, WireError
 from sprocket.base.nearest import hint
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.errors import EngineMissing
 from sprocket.rocketmq.store import committed_offsets, geometry
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue import Queue, engines
@@ -52,7 +53,7 @@ def lag(
 
     Raises:
         SettingsError: Neither or both of store and cluster are named, or a group is unknown; the
-            store has its queues in a RocksDB that is on no local disk.
+            store has its queues or offsets in a RocksDB that is on no local disk.
         StoreError: The folder is no store, or cannot be read.
         ClientError: The cluster does not answer.
     """
@@ -94,7 +95,14 @@ def _of_folder(
     disk, layout = open_disk(path, files.settings(folder)), StoreLayout(path)
     if not disk.is_folder(layout.commitlog):
         raise ForeignStore(f"{folder} is no store directory: it has no folder commitlog")
-    offsets = committed_offsets.read(disk, layout)
+    try:
+        offsets = committed_offsets.read(disk, layout)
+    except EngineMissing as error:
+        if local_path(folder) is not None:
+            raise
+        raise SettingsError(
+            f"{folder} has its offsets in a RocksDB, which can be read on the local disk only"
+        ) from error
     known = {key.rpartition("@")[2] for key in offsets}
     for group in groups:
         if group not in known:

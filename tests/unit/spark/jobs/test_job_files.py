@@ -124,7 +124,7 @@ def test_what_is_not_possible_is_told(spark: Any, tmp_path: Path, object_store: 
         with pytest.raises(SettingsError, match="s3://a/b: expected a folder on a disk"):
             job(spark, store="s3://a/b")
     far = object_store.put(unpack("12b-config-rdb-v2", tmp_path / "rocks"), "rocks")
-    with pytest.raises(SettingsError, match="queues in a RocksDB, which can be read on the local"):
+    with pytest.raises(SettingsError, match="offsets in a RocksDB, which can be read on the local"):
         lag(spark, store=far, files=files_of(object_store))
 
 
