@@ -279,8 +279,8 @@ def test_what_cannot_be_erased_from_is_refused(store: str, tmp_path: Path) -> No
     with pytest.raises(SettingsError, match="expected a folder on a local disk"):
         erase(
             None,
-            store="s3://bucket/store",
-            to=str(tmp_path / "new"),
+            store=store,
+            to="s3://bucket/store",
             messages=ErasedMessages(key=["a"]),
         )
     with pytest.raises(ForeignStore, match="expected a new or an empty folder"):
