@@ -292,6 +292,7 @@ def _planning(folder: Path) -> list[Goal]:
 def _planning_queues() -> list[Goal]:
     """Plan 10,000 queues with a message in each: of a live cluster, and of its folder."""
     topics = [f"topic{number}" for number in range(PLANNED_QUEUES // QUEUES_OF_TOPIC)]
+    offsets: dict[str, dict[str, dict[int, int]]] = {}
     with LocalBroker() as broker:
         with Admin(broker.nameserver) as admin:
             for topic in topics:
@@ -300,11 +301,14 @@ def _planning_queues() -> list[Goal]:
             for topic in topics:
                 for queue in producer.queues(topic):
                     producer.send(Message(topic, b"one"), queue=queue)
+                    brokers = offsets.setdefault(topic, {})
+                    brokers.setdefault(queue.broker_name, {})[queue.queue_id] = 0
         broker.settle()
         pattern = {"subscribePattern": "topic[0-9]+"}
         live = _planned(nameServer=broker.nameserver, **pattern)
-        offset = json.dumps({topics[0]: {"": {"0": 0}}})
-        folder = _planned(path=broker.folder, startingOffsets=offset, **pattern)
+        # One word of a command has 128 KiB at most.
+        named = json.dumps(offsets, separators=(",", ":"))
+        folder = _planned(path=broker.folder, startingOffsets=named, **pattern)
     if live["tasks"] != PLANNED_QUEUES:
         raise BenchError(f"{live['tasks']} tasks, there are {PLANNED_QUEUES} queues")
     return [
