@@ -34,6 +34,8 @@ _REPEATED = ("topic", "tags", "bornHost", "storeHost", "transactionState", "prop
 """Columns of few distinct values, which a dictionary makes small."""
 _ORDERED = ("topic", "queueId", "queueOffset", "physicalOffset", "storeTimestamp", "bornTimestamp")
 """Columns whose lowest and highest values let readers pass over row groups."""
+_RISING = ("queueId", "queueOffset", "physicalOffset", "storeTimestamp", "bornTimestamp")
+"""Columns whose values are near to the ones before: differences are smaller and quicker to pack."""
 
 
 class FileName(str):
@@ -166,6 +168,7 @@ class _ParquetFile:
                     for name in _REPEATED
                     if name.partition(".")[0] in names
                 ],
+                column_encoding={name: "DELTA_BINARY_PACKED" for name in _RISING if name in names},
                 write_statistics=[name for name in _ORDERED if name in names],
             )
         self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
