@@ -28,6 +28,8 @@ DELAYED_RUN = ".run"
 _WRITE_AHEAD = "sprocket.wal."
 _VOID = "sprocket.void."
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_PAIRS = [first + second for first in _DIGITS for second in _DIGITS]
+"""Two digits at once: ten thousand queues are asked for at a start."""
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 
 
@@ -180,11 +182,11 @@ def queue_folder(queue: QueueName) -> str:
 
 def _folder(name: bytes) -> str:
     number = int.from_bytes(md5(name, usedforsecurity=False).digest(), "big")
-    digits = []
+    pairs = []
     while number:
-        number, digit = divmod(number, 36)
-        digits.append(_DIGITS[digit])
-    return "".join(reversed(digits))
+        number, pair = divmod(number, len(_PAIRS))
+        pairs.append(_PAIRS[pair])
+    return "".join(reversed(pairs)).lstrip("0")
 
 
 def _inner_name(queue: QueueName) -> bytes:

@@ -5,6 +5,7 @@ The parts
 * `read_journal` and `read_segment` follow the records from the beginning of a file and say where
   and why they stopped. They stop where RabbitMQ does; a segment file at whose end RabbitMQ would
   crash gives what is before it.
+  `journal_rows` does the same for a journal of a few records, one row each.
 * `states` adds the records up: what is known of each message, one row for each. It takes an ack
   without a deliver before it for both, passes over what is said of no message, and of two publishes
   of one message takes the later. Each time it does so it has an `IndexFinding`.
@@ -19,7 +20,7 @@ Invariants
 from dataclasses import dataclass
 from enum import Enum
 from struct import Struct
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +46,7 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _unpack_size = Struct(">I").unpack_from
+_unpack_word = Struct(">Q").unpack_from
 _ZEROS = bytes(JOURNAL_HEAD_BYTES)
 _TRIED = 64
 """So many records of one shape in a row, and the next ones are looked at as if they had it, too."""
@@ -113,6 +115,21 @@ class IndexRecords:
         return len(self.starts)
 
 
+class JournalRow(NamedTuple):
+    """A record of a journal: what it says, as `RecordKind`, of which message, and its bytes."""
+
+    kind: int
+    seq_id: int
+    record: bytes
+
+
+class JournalRows(NamedTuple):
+    """The records of a journal, in order, and why there are no more."""
+
+    rows: list[JournalRow]
+    stop: IndexStop
+
+
 @dataclass(frozen=True, slots=True)
 class MessageStates:
     """What the records of a file say of each message. Arrays hold one element a message.
@@ -167,6 +184,19 @@ def read_segment(data: Buffer) -> IndexRecords:
     A file of zero bytes alone, which RabbitMQ removes, has none and stops with ZEROS at 0.
     """
     return _read(data, is_segment=True)
+
+
+def journal_rows(data: bytes) -> JournalRows:
+    """Return what `read_journal` does, record by record: of a few that takes a tenth of the time.
+
+    Any bytes give rows and a reason for stopping.
+    """
+    starts, stopped_at = _journal_places(data, 0, len(data))
+    rows: list[JournalRow] = []
+    for start, end in zip(starts, [*starts, stopped_at][1:], strict=True):
+        word = _unpack_word(data, start)[0]
+        rows.append(JournalRow(word >> SEQUENCE_BITS, word & _SEQUENCE_MASK, data[start:end]))
+    return JournalRows(rows, _why(data, stopped_at, is_segment=False))
 
 
 def _read(data: Buffer, *, is_segment: bool) -> IndexRecords:

@@ -30,7 +30,7 @@ from sprocket.rabbitmq.store.queue_index.joined import JoinedStates, Mask, Place
 from sprocket.rabbitmq.store.queue_index.version_2 import FilesV2, files_v2
 from sprocket.rabbitmq.store.write_ahead import QueueTail
 
-_TRUE_ENDINGS = b"d\0\4true", b"w\4true"
+TRUE_ENDINGS = b"d\0\4true", b"w\4true"
 """How the term of a persistent message ends, by OTP 25 and by OTP 26."""
 
 
@@ -207,7 +207,7 @@ def _say_true(data: Buffer, messages: IndexedMessages) -> Mask:
     ends = messages.term_starts + messages.term_sizes
     view = np.frombuffer(data, np.uint8)
     say = np.zeros(len(ends), np.bool_)
-    for ending in _TRUE_ENDINGS:
+    for ending in TRUE_ENDINGS:
         there = np.flatnonzero(~say & (messages.term_sizes >= len(ending)))
         if len(there):
             rows = view[(ends[there] - len(ending))[:, None] + np.arange(len(ending))]

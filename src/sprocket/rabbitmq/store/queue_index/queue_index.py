@@ -55,13 +55,11 @@ from sprocket.rabbitmq.codec.index import IndexStop, MessageStates, PublishRecor
 from sprocket.rabbitmq.codec.write_ahead import SegmentAppend
 from sprocket.rabbitmq.store.layout import QueueLayout
 from sprocket.rabbitmq.store.queue_index import sums
-from sprocket.rabbitmq.store.queue_index.slots import Slot, SlotEvent, after
+from sprocket.rabbitmq.store.queue_index.slots import EVENTS, Slot, SlotEvent, after
 from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog
 
 _PUBLISH, _DELIVER, _ACK = map(int, SlotEvent)
 _ABSENT, _DELIVERED = int(Slot.ABSENT), int(Slot.DELIVERED)
-_EVENTS = (_PUBLISH, _PUBLISH, _DELIVER, _ACK)
-"""By kind of a record."""
 
 
 @dataclass(slots=True)
@@ -354,25 +352,25 @@ class QueueIndex:
         Raises:
             CorruptRecord: Something is wrong with it, so that it is neither.
         """
-        records = index.read_journal(data)
-        if records.stop != IndexStop.END:
-            raise CorruptRecord(f"{self._layout.journal}: {records.stop.value}")
-        ends = [*records.starts[1:].tolist(), records.stopped_at]
-        columns = (records.kinds.tolist(), records.ids.tolist(), records.starts.tolist(), ends)
-        for kind, seq_id, start, end in zip(*columns, strict=True):
+        rows, stop = index.journal_rows(data)
+        if stop is not IndexStop.END:
+            raise CorruptRecord(f"{self._layout.journal}: {stop.value}")
+        for kind, seq_id, record in rows:
             number, relative_id = divmod(seq_id, self._entry_count)
-            segment = self._segments.setdefault(number, _Segment())
+            segment = self._segments.get(number)
+            if segment is None:
+                segment = self._segments[number] = _Segment()
             journal = segment.journal
-            slot = after(journal.slots.get(relative_id, _ABSENT), _EVENTS[kind], seq_id)
+            slot = after(journal.slots.get(relative_id, _ABSENT), EVENTS[kind], seq_id)
             if slot == _ABSENT:
                 del journal.slots[relative_id]
                 self.journal_bytes -= len(journal.records.pop(relative_id))
                 continue
             journal.slots[relative_id] = slot
             if kind <= RecordKind.PUBLISH_TRANSIENT:
-                journal.records[relative_id] = data[start:end]
-                self.journal_bytes += end - start
-        self.dirty_count = len(records)
+                journal.records[relative_id] = record
+                self.journal_bytes += len(record)
+        self.dirty_count = len(rows)
         return [
             (number * self._entry_count + relative_id, record)
             for number, segment in self._segments.items()

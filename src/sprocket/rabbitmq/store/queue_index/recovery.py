@@ -45,6 +45,7 @@ from sprocket.rabbitmq.store.layout import (
     encode_queue_name,
 )
 from sprocket.rabbitmq.store.queue_index import sums
+from sprocket.rabbitmq.store.queue_index.carried import FEW_BYTES_MAX, carried
 from sprocket.rabbitmq.store.queue_index.loading import (
     LoadedIndex,
     LoadedSegment,
@@ -174,9 +175,13 @@ class IndexRecovery:
         Raises:
             DiskFailed: A file cannot be read.
         """
+        there = set(self._disk.folders(self._layout.queues))
         for done, folder in enumerate(self._folders):
             if done % STEP_QUEUES == 0:
                 self._step("queues looked at", done, len(self._folders))
+            if folder not in there and (plan := self._carried(folder)) is not None:
+                self._plans.append(plan)
+                continue
             loaded = self._load(folder)
             plan = _Plan(folder, loaded.layout, Origin(folder, loaded.journal_counts))
             plan.result.has_name = loaded.has_name
@@ -202,6 +207,24 @@ class IndexRecovery:
                 plan.result.was_v2 = True
                 plan.result.damage = [*loaded.version_2.damage, *loaded.damage]
                 self._version_2.append(loaded.version_2)
+
+    def _carried(self, folder: str) -> _Plan | None:
+        """Plan a queue that only the log has, if all that is left of it is to be carried."""
+        tail = self._contents.tail(folder)
+        if not tail.has_records_only:
+            return None
+        data = b"".join(tail.records)
+        if len(data) > min(FEW_BYTES_MAX, self._carried_bytes_left):
+            return None
+        found = carried(data, self._entry_count)
+        if found is None or len(found.journal) > self._carried_bytes_left:
+            return None
+        self._carried_bytes_left -= len(found.journal)
+        plan = _Plan(folder, self._layout.queue(folder), Origin(folder))
+        plan.result.journal, plan.result.body_bytes = found.journal, found.body_bytes
+        plan.result.message_count = sum(found.counts.values())
+        plan.result.segments = {n: KnownSegment(count, 0) for n, count in found.counts.items()}
+        return plan
 
     def _load(self, folder: str) -> LoadedIndex:
         return load(

@@ -25,6 +25,9 @@ class Slot(IntEnum):
     """Delivered and acknowledged; the publish is in the segment."""
 
 
+EVENTS = tuple(map(int, (SlotEvent.PUBLISH, SlotEvent.PUBLISH, SlotEvent.DELIVER, SlotEvent.ACK)))
+"""What a record says, as a number, by its kind."""
+
 TRANSITIONS = {
     (Slot.ABSENT, SlotEvent.PUBLISH): Slot.PUBLISHED,
     (Slot.ABSENT, SlotEvent.DELIVER): Slot.DELIVERED_ONLY,

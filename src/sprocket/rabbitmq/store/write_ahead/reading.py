@@ -71,6 +71,12 @@ class QueueTail:
                 self.records, self.appends, self._records_before_flush = [], [], None
                 self.journal_bytes, self.is_gone = 0, True
 
+    @property
+    def has_records_only(self) -> bool:
+        """Whether it is these records that there are, if the queue has no folder."""
+        is_other = self.journal_bytes or self.appends or self.is_gone
+        return not is_other and self._records_before_flush is None
+
     def journal(self, data: bytes) -> bytes:
         """Return the records of a journal.jif that count, and those of the log behind them."""
         written = data[: self.journal_bytes]

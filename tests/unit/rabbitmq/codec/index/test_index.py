@@ -49,6 +49,25 @@ def test_records_of_many_are_those_of_each() -> None:
     assert index.acks([8, 3]) == [index.ack(8), index.ack(3)]
 
 
+@given(
+    st.lists(
+        st.one_of(
+            st.just(published(7, b"\x83abc")),
+            st.just(published(8, is_persistent=False)),
+            st.sampled_from([index.deliver(7), index.ack((1 << 62) - 1)]),
+            st.binary(max_size=50),
+        )
+    ).map(b"".join)
+)
+def test_rows_of_a_journal_are_its_columns(data: bytes) -> None:
+    """Record by record or all at once, whatever the bytes are, and why it stops."""
+    columns = index.read_journal(data)
+    ends = [*columns.starts.tolist(), columns.stopped_at][1:]
+    parts = [data[start:end] for start, end in zip(columns.starts.tolist(), ends, strict=True)]
+    expected = [*zip(columns.kinds.tolist(), columns.ids.tolist(), parts, strict=True)]
+    assert index.journal_rows(data) == (expected, columns.stop)
+
+
 def test_the_bytes_of_a_segment() -> None:
     """The prefix is another one, the rest is the same."""
     record = published(2050, b"\x83abc")
