@@ -9,7 +9,7 @@ the index, each published, then delivered, then acknowledged. A test holds both 
 from dataclasses import dataclass
 
 from sprocket.base.errors import CorruptRecord
-from sprocket.rabbitmq.codec import index
+from sprocket.rabbitmq.codec import index, message_term
 from sprocket.rabbitmq.codec.index import IndexStop, RecordKind
 from sprocket.rabbitmq.store.queue_index.loading import TRUE_ENDINGS
 from sprocket.rabbitmq.store.queue_index.slots import EVENTS, Slot, after
@@ -70,7 +70,9 @@ def carried(data: bytes, entry_count: int) -> CarriedMessages | None:
     body_bytes = 0
     for seq_id, record in records.items():
         one = index.decode_publish(record, 0, is_segment=False)
-        if not one.is_persistent or not one.term.endswith(TRUE_ENDINGS):
+        if not one.is_persistent or one.term.startswith(message_term.DAMAGED):
+            return None
+        if not one.term.endswith(TRUE_ENDINGS):
             return None
         parts += (record, index.deliver(seq_id))
         number = seq_id // entry_count

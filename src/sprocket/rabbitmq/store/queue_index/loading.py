@@ -119,14 +119,18 @@ class LoadedSegment:
             has_stored: Says whether the persistent store has a message.
 
         Returns:
-            How many persistent messages are lost, because the store has them not, or they cannot
-            be read.
+            How many persistent messages are lost, because the store has them not, they cannot be
+            read, or a journal has them and they are not what was stored.
         """
         lost = self.lost_count
         states = self.states
         for live in self.live:
             messages = live.messages
             keep = messages.is_persistent & _say_true(live.data, messages)
+            if live.data is self.journal.data:
+                damaged = messages.is_persistent & _are_damaged(live.data, messages)
+                keep &= ~damaged  # a RabbitMQ does not start with such a term in a segment
+                lost += int(np.count_nonzero(damaged))
             for row in np.flatnonzero(messages.is_persistent & (messages.term_sizes == 0)):
                 keep[row] = has_stored(messages.message_ids[row].tobytes())
                 lost += not keep[row]
@@ -213,9 +217,17 @@ def _say_true(data: Buffer, messages: IndexedMessages) -> Mask:
             rows = view[(ends[there] - len(ending))[:, None] + np.arange(len(ending))]
             say[there] |= (rows == np.frombuffer(ending, np.uint8)).all(axis=1)
     if not say.all():
-        rest = np.flatnonzero(~say & (messages.term_sizes > 0))
-        say[rest] = view[messages.term_starts[rest]] == message_term.DAMAGED[0]  # nobody knows
+        say |= _are_damaged(data, messages)  # nobody knows
     return say
+
+
+def _are_damaged(data: Buffer, messages: IndexedMessages) -> Mask:
+    """Say which messages are known not to be what was stored."""
+    damaged = messages.term_sizes > 0
+    rows = np.flatnonzero(damaged)
+    first = np.frombuffer(data, np.uint8)[messages.term_starts[rows]]
+    damaged[rows] = first == message_term.DAMAGED[0]
+    return damaged
 
 
 def _records(journal: IndexRecords, states: MessageStates, first: int) -> bytes:
@@ -250,6 +262,7 @@ class LoadedIndex:
         journal_counts: So many bytes of that count.
         has_name: There is a .queue_name.
         are_sums_void: What checksums there are say nothing.
+        has_damaged_journal: Its journal.jif has messages that are not what was stored.
         version_2: Its files of version 2; None if it has none.
         damage: What should not be there, as far as it was read.
     """
@@ -265,6 +278,7 @@ class LoadedIndex:
     in_files: frozenset[int]
     has_name: bool
     are_sums_void: bool
+    has_damaged_journal: bool = False
     version_2: FilesV2 | None = None
     damage: list[FileDamage] = field(default_factory=list)
 
@@ -366,10 +380,12 @@ def load(
     counts = min(length, tail.journal_bytes)
     written = read_file(disk, layout.journal) if counts else b""
     damage: list[FileDamage] = []
+    has_damaged_journal = False
     if written and not are_sums_void:
         known = sums.read(disk, layout.journal)
         checked = index.check_index(written[:counts], known, is_segment=False)
         written = checked.data
+        has_damaged_journal = bool(checked.damaged)
         damage += _compared(layout.journal, checked)
     records = index.read_journal(tail.journal(written))
     states = index.states(records)
@@ -390,6 +406,7 @@ def load(
         in_files=frozenset(numbers(names, SEGMENT)),
         has_name=_base(layout.name) in names,
         are_sums_void=are_sums_void,
+        has_damaged_journal=has_damaged_journal,
         version_2=version_2,
         damage=damage,
     )
@@ -426,6 +443,8 @@ def _early_end(path: str, records: IndexRecords) -> list[FileDamage]:
 def _compared(path: str, checked: CheckedIndex) -> list[FileDamage]:
     """Return what the checksums of a file have shown."""
     what = "a message has another checksum: it stays in its queue, and nobody gets it"
+    if not path.endswith(SEGMENT):
+        what = "a message has another checksum: nobody gets it, and its journal is set aside"
     return [
         *(_damage(path, one) for one in checked.findings),
         *(FileDamage(path, position, what) for position in checked.damaged),

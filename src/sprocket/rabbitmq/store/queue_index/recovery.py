@@ -18,9 +18,9 @@ The order, so that recovery can be cut short at any moment and begun anew:
 2. When all of that is durable, segments without messages are removed, durably.
 3. The log says RECOVERED: from now on neither what it had nor a journal.jif counts. In the same
    batch, which counts whole or not at all, is what is carried.
-4. Journals are emptied, durably; of version 2 the entries are removed, durably, then the messages.
-   Only then are the log's files removed, the oldest first; the newest stays if something is
-   carried.
+4. Journals are emptied, or set aside if a message in them is not what was stored, durably; of
+   version 2 the entries are removed, durably, then the messages. Only then are the log's files
+   removed, the oldest first; the newest stays if something is carried.
 5. A segment with something in it that RabbitMQ would not start with is replaced by one without.
 
 Source: RabbitMQ 3.10.8 `rabbit_queue_index`, its dirty recovery.
@@ -162,7 +162,8 @@ class IndexRecovery:
         self._step = step
         self._plans: list[_Plan] = []
         self._held_bytes = 0
-        self._journals: list[str] = []
+        self._journals: dict[str, bool] = {}
+        """Those to be emptied, and whether they have damage to be set aside."""
         self._dead: list[str] = []
         self._unsound: list[tuple[str, dict[int, KnownSegment], int]] = []
         self._version_2: list[FilesV2] = []
@@ -189,7 +190,7 @@ class IndexRecovery:
                 plan.result.has_name = False  # the flush that made it was cut short
                 self._dead.append(plan.layout.name)
             if loaded.journal_file_bytes:
-                self._journals.append(plan.layout.journal)
+                self._journals[plan.layout.journal] = loaded.has_damaged_journal
             self._plans.append(plan)
             for segment in loaded.segments():
                 found = segment.stored_ids()
@@ -391,8 +392,11 @@ class IndexRecovery:
             plan.result.origin = Origin(plan.folder)
             log.append(plan.result.origin, plan.result.journal)
         steps.run(log.end_steps(EntryKind.RECOVERED))
-        for path in self._journals:
-            cut_file(disk, path, 0)
+        for path, has_damage in self._journals.items():
+            if has_damage:
+                disk.rename(path, QueueLayout.set_aside(path))
+            else:
+                cut_file(disk, path, 0)
         if self._journals:
             disk.sync_tree(root)
         self._remove_version_2()

@@ -7,11 +7,24 @@ there. Afterwards the store goes on and stops, and the next start agrees.
 from collections.abc import Callable
 
 import pytest
-from tests.rabbit_vhosts import PATHS, ROOT, Q, close, flush, message, opened, put, segment
+from tests.rabbit_vhosts import (
+    PATHS,
+    ROOT,
+    Q,
+    close,
+    flip,
+    flush,
+    journal,
+    message,
+    opened,
+    put,
+    segment,
+)
 
 from sprocket.base.disk import steps
 from sprocket.rabbitmq.codec import index, message_term
 from sprocket.rabbitmq.codec.store import recovery_terms
+from sprocket.rabbitmq.store.layout import QueueLayout
 from sprocket.rabbitmq.store.reading import VhostReader
 from sprocket.rabbitmq.store.repair import check_vhost
 from sprocket.rabbitmq.store.stored_queue import StoredQueue
@@ -151,6 +164,28 @@ def test_a_change_of_what_is_beside_the_messages_costs_none(
             continue  # those fix the folder: another one is refused
         for at in range(0, len(data), 1 if path.endswith(".sums") else 97):
             assert given(opened(flipped(disk, path, at))) == LEFT, f"{path} at {at}"
+
+
+def test_a_damaged_message_of_a_journal_comes_into_no_segment() -> None:
+    """A RabbitMQ would not start with its term: the journal is set aside, and the loss is told."""
+    disk = stopped()
+    flip(disk, journal(), b"body 5")
+    before = disk.contents()[journal()]
+    store = opened(disk)
+    assert given(store) == [0, 2, 3]
+    assert store.report.lost == 1
+    assert any(journal() in one for one in store.report.damage)
+    flush(store, store.queue(Q))
+    close(store)
+    contents = disk.contents()
+    assert contents[QueueLayout.set_aside(journal())] == before
+    for path, data in contents.items():
+        if path.endswith(".idx"):
+            records = index.read_segment(data)
+            starts = index.states(records).published_at
+            found = index.messages(records, starts[starts >= 0])
+            assert all(data[at] == 131 for at in found.term_starts[found.term_sizes > 0]), path
+    assert given(opened(disk)) == [0, 2, 3]
 
 
 def one_message(number: int) -> bytes:
