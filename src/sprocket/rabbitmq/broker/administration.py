@@ -34,8 +34,10 @@ from sprocket.rabbitmq.codec.definitions import (
     UserDefinition,
     VhostDefinition,
 )
+from sprocket.rabbitmq.model.binding import Destination
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.policy import GlobalParameter
+from sprocket.rabbitmq.model.resource import ResourceKind
 from sprocket.rabbitmq.model.user import TopicPermission, VhostPermission
 from sprocket.rabbitmq.store.metadata_table import MetadataTable
 from sprocket.runtime.slices import run_sliced
@@ -208,7 +210,8 @@ class Administration:
     async def take(self, file: DefinitionsFile, vhost: str | None = None) -> Report:
         """Take what a file says, into one virtual host if that is named.
 
-        Virtual hosts are made first, since their stores have to be opened.
+        Virtual hosts are made first, since their stores have to be opened. Exchanges that were
+        deleted before it began go before those of their name come.
 
         Raises:
             RequestRefused: Something cannot be; what stands before it was taken.
@@ -216,6 +219,10 @@ class Administration:
         if vhost is None:
             for one in file.vhosts or ():
                 await self._changes.make(one)
+        for exchange in file.exchanges:
+            running = self._vhosts.get(vhost or exchange.vhost or "")
+            if running is not None:
+                await running.until_gone(Destination(ResourceKind.EXCHANGE, exchange.name))
         report = Report()
 
         def queue_made(queue: DeclaredQueue) -> None:

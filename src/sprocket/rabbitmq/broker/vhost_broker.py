@@ -202,6 +202,13 @@ class VhostBroker:
         """Call `then` when it has."""
         self._going[what].append(then)
 
+    async def until_gone(self, what: Destination) -> None:
+        """Wait while it goes, before something of that name is declared."""
+        while self.is_going(what):
+            gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.when_gone(what, partial(_finish, gone))
+            await gone
+
     def declare(self, wanted: DeclaredQueue, requester: Requester) -> QueueDeclared:
         """Add a queue, or find that it is there and the same; its name is not `is_going`.
 
@@ -483,6 +490,11 @@ class _Settling:
         """Let them go on."""
         if not self.due.done():
             self.due.set_result(None)
+
+
+def _finish(waiting: "asyncio.Future[None]") -> None:
+    if not waiting.done():
+        waiting.set_result(None)
 
 
 class _Dropped:

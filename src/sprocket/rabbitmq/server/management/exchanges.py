@@ -4,7 +4,6 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TypeAlias
 
 from sprocket.base.errors import RequestRefused, WireError
@@ -119,7 +118,7 @@ class ExchangeRoutes:
             is_internal=boolean(body, "internal"),
             arguments=table(members(body, "arguments")),
         )
-        await wait_until_gone(vhost, Destination(ResourceKind.EXCHANGE, wanted.name))
+        await vhost.until_gone(Destination(ResourceKind.EXCHANGE, wanted.name))
         try:
             is_new = vhost.topology.declare_exchange(wanted, self._requester(call, vhost))
         except RequestRefused as refusal:
@@ -365,16 +364,3 @@ def _properties(given: Mapping[str, object]) -> BasicProperties:
         app_id=texts.get("app_id"),
         cluster_id=texts.get("cluster_id"),
     )
-
-
-async def wait_until_gone(vhost: VhostBroker, what: Destination) -> None:
-    """Wait for the end of a deletion, before something of that name is declared."""
-    while vhost.is_going(what):
-        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        vhost.when_gone(what, partial(_finish, gone))
-        await gone
-
-
-def _finish(waiting: "asyncio.Future[None]") -> None:
-    if not waiting.done():
-        waiting.set_result(None)

@@ -23,7 +23,7 @@ from sprocket.rabbitmq.server.management.answers import Json
 from sprocket.rabbitmq.server.management.callers import Level
 from sprocket.rabbitmq.server.management.calls import Call, boolean, members, text
 from sprocket.rabbitmq.server.management.connections import channels_by_identity
-from sprocket.rabbitmq.server.management.exchanges import table, wait_until_gone
+from sprocket.rabbitmq.server.management.exchanges import table
 from sprocket.rabbitmq.server.management.pages import Listed, chosen, listed, query_columns
 from sprocket.rabbitmq.server.management.routes import ApiRoute, route
 from sprocket.rabbitmq.server.management.served import Served
@@ -226,7 +226,7 @@ class QueueRoutes:
         return answers.json_response({"status": "ok"})
 
     async def _declare(self, call: Call, vhost: VhostBroker, wanted: DeclaredQueue) -> bool:
-        await wait_until_gone(vhost, Destination(ResourceKind.QUEUE, wanted.name))
+        await vhost.until_gone(Destination(ResourceKind.QUEUE, wanted.name))
         try:
             declared = vhost.declare(wanted, self._requester(call, vhost))
         except RequestRefused as refusal:
