@@ -41,7 +41,6 @@ def _failing(number: int) -> Callable[..., Any]:
         (os, "open", lambda d, _f, p: d.open(p + "2", write=True, create=True)),
         (os, "ftruncate", lambda d, _f, p: d.open(p + "2", write=True, create=True, size=2)),
         (os, "stat", lambda d, _f, p: d.size(p)),
-        (os, "listdir", lambda d, _f, p: d.list(p)),
         (os, "mkdir", lambda d, _f, p: d.make_folder(p + "2")),
         (os, "unlink", lambda d, _f, p: d.remove(p)),
         (shutil, "rmtree", lambda d, _f, p: d.remove_tree(p)),
@@ -82,6 +81,17 @@ def test_no_os_error_leaves(
             use(disk, file, path)
     assert str(tmp_path) in str(caught.value)
     assert type(caught.value) is expected
+
+
+def test_a_folder_that_cannot_be_listed_is_no_empty_one(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But what is no folder has no names."""
+    monkeypatch.setattr(os, "listdir", _failing(errno.EIO))
+    with pytest.raises(DiskFailed, match=str(tmp_path)):
+        RealDisk().list(str(tmp_path))
+    monkeypatch.setattr(os, "listdir", _failing(errno.ENOTDIR))
+    assert RealDisk().list(str(tmp_path)) == []
 
 
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.EOPNOTSUPP])

@@ -1,11 +1,11 @@
 """`sprocket store check`, `recover`, `salvage` and `convert` tell what they find and do."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.progress import Progress, TaskID
 from tests.stores import new
 from typer.testing import CliRunner, Result
 
@@ -149,27 +149,12 @@ def test_convert_refuses_what_it_cannot_do(folder: Path) -> None:
 
 
 def test_recover_shows_how_far_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it counts at the moment, on stderr, if that is a terminal and it takes long."""
-    for name in ("PATIENCE_SECONDS", "TELL_SECONDS"):
-        monkeypatch.setattr(output, name, 0.0)
-    shown = []
-    bar = output.progress_bar
-
-    def watched() -> Progress:
-        made = bar()
-        update = made.update
-
-        def note(task: TaskID, **fields: Any) -> None:
-            shown.append((fields["description"], fields["completed"]))
-            update(task, **fields)
-
-        monkeypatch.setattr(made, "update", note)
-        return made
-
-    monkeypatch.setattr(output, "progress_bar", watched)
+    """What it counts at the moment, in lines on stderr where that is no terminal."""
+    monkeypatch.setattr(output, "LINE_SECONDS", 0.0)
     result = run("recover", folder, "--whole", "--json")
     assert result.exit_code == 0
-    walked = [done for what, done in shown if what == "bytes of log checked"]
+    told = re.findall(r"bytes of log checked: ([\d,]+)", result.stderr)
+    walked = [int(done.replace(",", "")) for done in told]
     assert walked
     assert walked == sorted(walked)
     assert only(result)["bytes_scanned"] >= walked[-1] > 0

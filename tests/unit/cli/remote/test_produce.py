@@ -4,6 +4,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from tests.unit.cli.running import done, refused, rows, run
 
 from sprocket.rocketmq.client import ReceivedMessage, blocking
+from sprocket.rocketmq.errors import NoSuchTopic
 from sprocket.testing.local_broker import LocalBroker, small_settings
 
 
@@ -169,8 +171,10 @@ def test_ctrl_c_says_how_far_it_was(broker: LocalBroker) -> None:
     child.stdin.write(b"a\nb\nc\n")
     child.stdin.flush()
     with blocking.Puller(broker.nameserver) as puller:
-        while sum(puller.max_offset(queue) for queue in puller.queues("orders")) != 3:
-            pass
+        stored = 0
+        while stored != 3:
+            with suppress(NoSuchTopic):  # it is there once the command has begun
+                stored = sum(puller.max_offset(queue) for queue in puller.queues("orders"))
     assert child.stderr is not None
     child.send_signal(signal.SIGINT)
     said = child.stderr.read()  # stdin stays open: at its end the command ends by itself
