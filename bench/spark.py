@@ -309,8 +309,8 @@ def _planning_queues() -> list[Goal]:
         # One word of a command has 128 KiB at most.
         named = json.dumps(offsets, separators=(",", ":"))
         folder = _planned(path=broker.folder, startingOffsets=named, **pattern)
-    if live["tasks"] != PLANNED_QUEUES:
-        raise BenchError(f"{live['tasks']} tasks, there are {PLANNED_QUEUES} queues")
+    if live["queues"] != PLANNED_QUEUES:
+        raise BenchError(f"{live['queues']} queues are planned, there are {PLANNED_QUEUES}")
     return [
         at_most("10,000 queues of a cluster planned, s", live["seconds"], QUEUES_SECONDS_MAX),
         at_most("10,000 queues of a folder planned, s", folder["seconds"], QUEUES_SECONDS_MAX),

@@ -16,7 +16,10 @@ from sprocket.spark.rocketmq.rows.batches import schema_of
 
 
 def main() -> int:
-    """Plan, and print seconds, memory, tasks and, of a folder, where the last one ends as JSON."""
+    """Plan, and print seconds, memory and tasks as JSON.
+
+    Of a cluster also how much all tasks have to read, of a folder where the last one ends.
+    """
     options = dict(word.split("=", 1) for word in sys.argv[1:])
     read = read_live_batch if is_live(options) else read_directory
     reader = RocketMQSource(options).reader(schema_of(read(options), {}))
@@ -24,8 +27,12 @@ def main() -> int:
     parts = reader.partitions()
     took = time.perf_counter() - began
     mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / KIB
-    end = 0 if is_live(options) else parts[-1].value[-1].end
-    print(json.dumps({"seconds": took, "mib": mib, "tasks": len(parts), "records_end": end}))
+    found = {"seconds": took, "mib": mib, "tasks": len(parts)}
+    if is_live(options):
+        found["queues"] = sum(len(part.value) for part in parts)
+    else:
+        found["records_end"] = parts[-1].value[-1].end
+    print(json.dumps(found))
     return 0
 
 
