@@ -14,8 +14,9 @@ from msgspec import Struct
 from sprocket.base.clock import Clock
 
 SAMPLE_SECONDS: Final = 5.0
-OBJECTS_MAX: Final = 20_000
-"""Of so many objects looks are remembered, the latest ones."""
+OBJECTS_MAX: Final = 50_000
+"""Of so many objects looks are remembered, the latest ones: of 10,000 queues as well as of 10,000
+connections with some channels each. One takes a KiB."""
 
 
 class _Look(Struct):

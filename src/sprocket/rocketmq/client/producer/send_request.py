@@ -235,7 +235,8 @@ class SendRequests:
 
     def _too_late(self, one: Outgoing) -> RequestTimeout:
         if one.tries:
-            outcome = f"was not acknowledged in time after {one.tries} tries"
+            tries = "1 try" if one.tries == 1 else f"{one.tries} tries"
+            outcome = f"was not acknowledged in time after {tries}"
             outcome += f"; the last failed with: {one.error}. It may have been stored"
         else:
             outcome = f"could not be sent in time: {one.error or 'earlier messages still wait'}"
