@@ -4,11 +4,14 @@ The rules are those of RocketMQ's `MessageDecoder.string2messageProperties`: pie
 0x02 (the last one may lack it); the first 0x01 of a piece parts name and value (so a value may
 hold 0x01); a piece with an empty name or value is dropped; of equal names the last one counts.
 
-Where almost all records go the short way: separators take turns, each record closes its last pair,
-and all have as many; then numbers of pairs are multiplied and not searched for. Names are told
-apart by their first eight bytes and their length, which is exact up to eight bytes.
+Almost all records of a topic are alike but for the bytes of their values: one is parted, and all
+are cut at the same places, in a third of the time that others take, which differ in a length or
+in a name. Most of these still go a short way: separators take turns, each record closes its last
+pair, and all have as many; then numbers of pairs are multiplied and not searched for. Names are
+told apart by their first eight bytes and their length, which is exact up to eight bytes.
 """
 
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -36,12 +39,113 @@ class Properties:
     """
 
     def __init__(self, stored: Any) -> None:
-        self._count = len(stored)
+        count = len(stored)
         _, offsets_buffer, data_buffer = stored.buffers()
         data = data_buffer if data_buffer is not None else pa.py_buffer(b"")
-        places = np.frombuffer(offsets_buffer, np.int32, self._count + 1)
-        self._data = data.slice(0, int(places[-1]))
-        self._bytes = np.frombuffer(self._data, np.uint8)
+        places = np.frombuffer(offsets_buffer, np.int32, count + 1)
+        data = data.slice(0, int(places[-1]))
+        self._parted: _Alike | _Pairs = _Alike.of(data, places) or _Pairs(data, places)
+
+    def map(self) -> Any:
+        """Return one map a record."""
+        parted = self._parted
+        offsets = numbers(parted.offsets.astype(np.int32, copy=False), pa.int32())
+        return pa.MapArray.from_arrays(offsets, parted.names, parted.values)
+
+    def value(self, name: str) -> Any:
+        """Return the value of one name for each record, null where it has none."""
+        return self._parted.value(name.encode())
+
+
+class _Alike:
+    """Pairs that have the same names, and values of the same lengths, in all records.
+
+    Args:
+        rows: The properties, one row a record.
+        pieces: Which columns hold the value of each name.
+    """
+
+    def __init__(self, rows: npt.NDArray[np.uint8], pieces: Mapping[bytes, slice]) -> None:
+        self._rows = rows
+        self._pieces = pieces
+        self._is_ascii = is_ascii(rows)
+
+    @classmethod
+    def of(cls, data: Any, places: Any) -> "_Alike | None":
+        """Part the first record and see whether all others are parted so; None if not.
+
+        Args:
+            data: The properties of all records, a buffer.
+            places: Where in it those of each record begin, and the end.
+        """
+        width = int(places[1]) if len(places) > 1 else 0
+        if not width or (np.diff(places) != width).any():
+            return None
+        rows = np.frombuffer(data, np.uint8).reshape(-1, width)
+        first = rows[0].tobytes()
+        pieces: dict[bytes, slice] = {}
+        is_same = np.ones(width, np.bool_)
+        end = -1
+        for piece in first.split(b"\2"):
+            end += 1 + len(piece)
+            name, _, value = piece.partition(b"\1")
+            if name and value:
+                columns = slice(end - len(value), end)
+                is_same[columns] = False
+                pieces[name] = columns  # of equal names the last one counts
+        if not pieces or ((rows != rows[0]) & is_same).any():
+            return None
+        if np.count_nonzero(rows == 2) != first.count(2) * len(rows):
+            return None
+        return cls(rows, pieces)
+
+    @property
+    def offsets(self) -> Ints:
+        """The numbers of the first pair of each record, and the end."""
+        return np.arange(len(self._rows) + 1) * len(self._pieces)
+
+    @property
+    def names(self) -> Any:
+        """The names of all pairs."""
+        return self._texts(map(len, self._pieces), b"".join(self._pieces) * len(self._rows))
+
+    @property
+    def values(self) -> Any:
+        """The values of all pairs."""
+        parts = [self._rows[:, columns] for columns in self._pieces.values()]
+        return self._texts([part.shape[1] for part in parts], np.concatenate(parts, axis=1))
+
+    def value(self, name: bytes) -> Any:
+        """Return the value of one name for each record, null where it has none."""
+        columns = self._pieces.get(name)
+        if columns is None:
+            return pa.nulls(len(self._rows), pa.string())
+        part = self._rows[:, columns]
+        return self._texts([part.shape[1]], np.ascontiguousarray(part))
+
+    def _texts(self, sizes: Iterable[int], data: Any) -> Any:
+        """Return texts that lie one behind the other; their sizes are the same in each record."""
+        ends = np.cumsum(list(sizes), dtype=np.int32)
+        offsets = np.zeros(len(self._rows) * len(ends) + 1, np.int32)
+        starts = np.arange(len(self._rows), dtype=np.int32) * ends[-1]
+        np.add.outer(starts, ends, out=offsets[1:].reshape(-1, len(ends)))
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        stored = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+        return text(stored, is_sure=self._is_ascii)
+
+
+class _Pairs:
+    """Pairs of any kind.
+
+    Args:
+        data: The properties of all records, a buffer.
+        places: Where in it those of each record begin, and the end.
+    """
+
+    def __init__(self, data: Any, places: Any) -> None:
+        self._count = len(places) - 1
+        self._data = data
+        self._bytes = np.frombuffer(data, np.uint8)
         self._starts, self._parts, self._ends = _pairs(self._bytes, places)
         self._number_by_record(places)
         self._words, self._sizes = self._name_words()
@@ -122,14 +226,6 @@ class Properties:
     @cached_property
     def names(self) -> Any:
         """The names of all pairs."""
-        each = self._each
-        if each and self._sizes[:each].max() <= _WORD:
-            words, sizes = self._words, self._sizes
-            if np.array_equal(words[each:], words[:-each]) and np.array_equal(
-                sizes[each:], sizes[:-each]
-            ):
-                one = cut(self._data, self._starts[:each], self._parts[:each])
-                return _tiled(text(one), self._count)
         return text(cut(self._data, self._starts, self._parts), is_sure=self._is_ascii)
 
     @cached_property
@@ -137,14 +233,9 @@ class Properties:
         """The values of all pairs."""
         return text(cut(self._data, self._parts + 1, self._ends), is_sure=self._is_ascii)
 
-    def map(self) -> Any:
-        """Return one map a record."""
-        offsets = numbers(self.offsets.astype(np.int32), pa.int32())
-        return pa.MapArray.from_arrays(offsets, self.names, self.values)
-
-    def value(self, name: str) -> Any:
+    def value(self, name: bytes) -> Any:
         """Return the value of one name for each record, null where it has none."""
-        found = self._with_name(name.encode())
+        found = self._with_name(name)
         if len(found) == self._count:
             where = numbers(found, pa.int64())
         else:
@@ -161,20 +252,6 @@ class Properties:
             rest = gather(self._bytes, f"V{len(name)}", self._starts[found])
             found = found[rest == np.void(name)]
         return found
-
-
-def _tiled(one: Any, count: int) -> Any:
-    """Return the texts of an array so many times, one behind the other."""
-    _, offsets_buffer, data = one.buffers()
-    offsets = np.frombuffer(offsets_buffer, np.int32, len(one) + 1)
-    size, each = int(offsets[-1]), len(one)
-    every = np.empty(count * each + 1, np.int32)
-    every[0] = 0
-    steps = size * np.arange(count, dtype=np.int32)
-    for number in range(each):
-        np.add(steps, offsets[number + 1], out=every[number + 1 :: each])
-    filled = pa.py_buffer(data.to_pybytes()[:size] * count)
-    return pa.Array.from_buffers(pa.string(), len(every) - 1, [None, pa.py_buffer(every), filled])
 
 
 def _pairs(data: Any, places: Any) -> tuple[Ints, Ints, Ints]:

@@ -23,6 +23,11 @@ from sprocket.spark.rocketmq.rows.properties import Properties
 @example([b"TAGS\1b\2TAGS\0\1c\2"] * 2)
 @example([b"abc\1d\2", b"abd\1d\2"])
 @example([b"abc\1d\2", b"abc\0\1d\2"])
+@example([b"k\1a\2TAGS\1bc\2", b"k\1d\2TAGS\1ef\2", b"k\1\1\2TAGS\1\xffg\2"])
+@example([b"k\1abcd\2", b"k\1a\2x\1\2", b"k\1\1bc\2\2"])
+@example([b"k\1a\2TAGS\1b\2k\1cd\2", b"k\1d\2TAGS\1b\2k\1ef\2"])
+@example([b"a\1bc\2k\1d", b"a\1ef\2k\1g"])
+@example([b"a\1bc\2\1d\2x\1\2", b"a\1ef\2\1g\2x\1\2"])
 @settings(max_examples=150, deadline=None)
 def test_equal_the_plain_decoder(stored: list[bytes]) -> None:
     """Last duplicates win, empty names and values go, a value may hold 0x01, U+FFFD for rubbish."""
