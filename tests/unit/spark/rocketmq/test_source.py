@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from sprocket.spark.rocketmq import RocketMQSource
 given = {"nameserver": "127.0.0.1:1", "subscribe": "orders"}
 RocketMQSource(given).streamReader(StructType().add("body", "binary").add("tags", "string"))
-heavy = ("pandas", "rocksdict", "sprocket.spark.rocketmq.folder")
+heavy = ("pandas", "rocksdict", "structlog", "sprocket.spark.rocketmq.folder")
 print([name for name in heavy if name in sys.modules])
 """
 
