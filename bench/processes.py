@@ -54,6 +54,15 @@ def memory(pid: int) -> Mapping[str, float]:
     }
 
 
+def find_package() -> None:
+    """Let the Python processes of Spark find this folder, compiled as what is installed is.
+
+    Each query starts one; without compiled files it would take half a second more.
+    """
+    os.environ["PYTHONPATH"] = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
 @contextmanager
 def alone(pid: int, pids: Iterable[int]) -> Iterator[None]:
     """Stop every other process of `pids` meanwhile."""

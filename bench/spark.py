@@ -26,7 +26,7 @@ from bench.goals import Goal, at_least, at_most
 from bench.spark_resent import FORMAT as RESENT
 from bench.spark_resent import ResentSource
 
-from bench import spark_samples
+from bench import processes, spark_samples
 from sprocket.base.errors import StoreError
 from sprocket.rocketmq.client import Message
 from sprocket.rocketmq.client.blocking import Admin, Producer
@@ -175,7 +175,7 @@ ROWS = (
 def main() -> int:
     """Measure, print, and return the exit code."""
     arguments = _arguments()
-    os.environ["PYTHONPATH"] = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
+    processes.find_package()
     folder = Path(tempfile.mkdtemp(prefix="bench-spark-", dir=arguments.folder))
     try:
         goals = _jobs(folder, arguments.rounds, arguments.row)

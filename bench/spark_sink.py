@@ -141,7 +141,7 @@ def main() -> int:
     parser.add_argument("--folder", default="build", help="on which disk; everything is removed")
     options = parser.parse_args()
     Path(options.folder).mkdir(exist_ok=True)
-    os.environ["PYTHONPATH"] = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
+    processes.find_package()
     folder = Path(tempfile.mkdtemp(prefix="bench-sink-", dir=options.folder))
     try:
         goals = _goals(folder, options)
