@@ -1,21 +1,38 @@
 """The command `sprocket`: puts the command families together.
 
 A family is one module of a room beside this one: a single command is a function, several share a
-`typer.Typer` of their own. To add one, add it to the list at the end of `app`. Families import
-what they need inside their functions, so that no command pays for another's imports.
+`typer.Typer` of their own. To add one, add it to `FAMILIES`. A command that was named is made
+alone, so that none pays for another's imports and options: those of all take as long as a server's
+start. Families import what they need inside their functions.
 """
 
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Final
 
 import typer
 
 from sprocket import __version__
 from sprocket.base.errors import SprocketError
-from sprocket.cli import pipe, sql
-from sprocket.cli.folder import rabbit_store, store
-from sprocket.cli.remote import cluster, consume, group, msg, produce, rabbit, topic
-from sprocket.cli.servers import settings, up
+
+FAMILIES: Final = {
+    "up": "servers.up:up",
+    "nameserver": "servers.up:nameserver",
+    "broker": "servers.up:broker",
+    "settings": "servers.settings:settings",
+    "produce": "remote.produce:produce",
+    "consume": "remote.consume:consume",
+    "topic": "remote.topic:app",
+    "group": "remote.group:app",
+    "cluster": "remote.cluster:app",
+    "msg": "remote.msg:app",
+    "store": "folder.store:app",
+    "rabbit": "remote.rabbit:app",
+    "rabbit-store": "folder.rabbit_store:app",
+    "pipe": "pipe:app",
+    "sql": "sql:sql",
+}
+"""Module and attribute of each, by name, in the order of the help."""
 
 
 def _tell_version(is_asked: bool) -> None:
@@ -24,8 +41,8 @@ def _tell_version(is_asked: bool) -> None:
         raise typer.Exit
 
 
-def app() -> typer.Typer:
-    """Return the command line with every family."""
+def app(name: str | None = None) -> typer.Typer:
+    """Return the command line with one family, or with every one if none has that name."""
     root = typer.Typer(
         name="sprocket",
         help="A message system: RocketMQ's store and protocol in Python.",
@@ -34,21 +51,13 @@ def app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     root.callback()(common)
-    root.command("up")(up.up)
-    root.command("nameserver")(up.nameserver)
-    root.command("broker")(up.broker)
-    root.command("settings")(settings.settings)
-    root.command("produce")(produce.produce)
-    root.command("consume")(consume.consume)
-    root.add_typer(topic.app, name="topic")
-    root.add_typer(group.app, name="group")
-    root.add_typer(cluster.app, name="cluster")
-    root.add_typer(msg.app, name="msg")
-    root.add_typer(store.app, name="store")
-    root.add_typer(rabbit.app, name="rabbit")
-    root.add_typer(rabbit_store.app, name="rabbit-store")
-    root.add_typer(pipe.app, name="pipe")
-    root.command("sql")(sql.sql)
+    for family in [name] if name in FAMILIES else FAMILIES:
+        module, _, attribute = FAMILIES[family].partition(":")
+        found = getattr(import_module(f"sprocket.cli.{module}"), attribute)
+        if isinstance(found, typer.Typer):
+            root.add_typer(found, name=family)
+        else:
+            root.command(family)(found)
     return root
 
 
@@ -66,7 +75,7 @@ def common(
 def main() -> None:
     """Run the command line; an error of ours is one line and exit code 1."""
     try:
-        app()()
+        app(sys.argv[1] if len(sys.argv) > 1 else None)()
     except SprocketError as error:
         sys.stderr.write(f"sprocket: {' '.join(str(error).split())}\n")
         raise SystemExit(1) from None

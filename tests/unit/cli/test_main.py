@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 from sprocket.base.errors import SettingsError
 from sprocket.cli import main as module
 
+REAL_APP = module.app
+
 
 def test_help_names_the_commands() -> None:
     """Without a command there is help, not an error."""
@@ -35,6 +37,29 @@ def test_the_version_is_told() -> None:
     """That of the package."""
     told = CliRunner().invoke(module.app(), ["--version"])
     assert (told.exit_code, told.stdout) == (0, f"sprocket {version('sprocketmq')}\n")
+
+
+@pytest.mark.parametrize("name", module.FAMILIES)
+def test_a_family_is_there_alone_as_among_all(name: str) -> None:
+    """Called by its name, it says of itself what it says beside the others."""
+    alone = CliRunner().invoke(module.app(name), [name, "-h"])
+    assert alone.exit_code == 0, alone.output
+    assert alone.stdout == CliRunner().invoke(module.app(), [name, "-h"]).stdout
+    root = typer.main.get_command(module.app(name))
+    assert isinstance(root, TyperGroup)
+    assert [*root.commands] == [name]
+
+
+@pytest.mark.parametrize("words", [["-h"], ["--version"], ["nonsense"], []])
+def test_what_names_no_family_has_all(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that help lists them and completion knows them."""
+    seen: list[str | None] = []
+    monkeypatch.setattr(module, "app", lambda name: lambda: seen.append(name))
+    monkeypatch.setattr(sys, "argv", ["sprocket", *words])
+    module.main()
+    root = typer.main.get_command(REAL_APP(*seen))
+    assert isinstance(root, TyperGroup)
+    assert sorted(root.commands) == sorted(module.FAMILIES)
 
 
 @pytest.mark.slow
@@ -68,7 +93,7 @@ def test_an_error_is_one_line(
     def fails() -> None:
         raise SettingsError("a\nb")
 
-    monkeypatch.setattr(module, "app", lambda: fails)
+    monkeypatch.setattr(module, "app", lambda _: fails)
     with pytest.raises(SystemExit) as ended:
         module.main()
     assert ended.value.code == 1
@@ -125,10 +150,23 @@ def test_what_only_tells_something_loads_no_server(words: list[str]) -> None:
 
 
 @pytest.mark.slow
+def test_a_family_does_not_load_the_others() -> None:
+    """They take as long as a server's start."""
+    code = (
+        "import sys; from sprocket.cli.main import main\n"
+        "sys.argv = ['sprocket', 'up', '-h']\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "print([m for m in sys.modules if m.startswith('sprocket.cli.remote')], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
+
+
+@pytest.mark.slow
 def test_starting_is_light() -> None:
     """Neither Spark nor its friends are imported for the command line and the node."""
     code = (
-        "import sys, sprocket.cli.main, sprocket.node.rocketmq;"
+        "import sys, sprocket.node.rocketmq; from sprocket.cli.main import app; app();"
         "print([m for m in ('pyspark', 'pandas', 'pyarrow', 'matplotlib') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
