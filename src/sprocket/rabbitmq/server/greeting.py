@@ -5,9 +5,9 @@ the capabilities.
 """
 
 import platform
-from importlib import metadata
 from typing import Final
 
+from sprocket import __version__
 from sprocket.rabbitmq.codec.amqp import methods
 from sprocket.rabbitmq.model.fields import Field, FieldKind, FieldTable, long_string
 from sprocket.rabbitmq.server.login import AMQPLAIN, EXTERNAL, PLAIN
@@ -56,7 +56,7 @@ def _properties(cluster: str) -> FieldTable:
     texts = {
         "cluster_name": cluster,
         "copyright": "Apache License 2.0",
-        "information": f"Sprocket {metadata.version('sprocketmq')}; it is no RabbitMQ",
+        "information": f"Sprocket {__version__}; it is no RabbitMQ",
         "platform": f"Python {platform.python_version()}",
         "product": PRODUCT,
         "version": VERSION,
