@@ -370,9 +370,9 @@ def encode_all(messages: Sequence[BasicMessage]) -> list[bytes]:
         properties = message.properties
         if type(properties) is bytes and message.protocol == AMQP_0_9_1:
             if (
-                message.routing_keys is not keys
-                or message.exchange is not exchange
-                or message.vhost is not vhost
+                message.routing_keys != keys
+                or message.exchange != exchange
+                or message.vhost != vhost
             ):
                 head = _plain_head(message)
                 vhost, exchange, keys = message.vhost, message.exchange, message.routing_keys

@@ -6,6 +6,10 @@ Whatever happens to a message is noted in memory and in the write-ahead log's ne
 record is written with each message, as RabbitMQ does since 3.10; up to where messages may have been
 delivered is one number, which a clean stop leaves to the next start.
 
+Small messages come a few at a time, of each client and read. To make records of them, and to note
+those, costs a third in one go (`TurnMessages`). So they wait for the log's next write, and whatever
+else happens to their queue takes them up before.
+
 Who acknowledges a message names its sequence id. Which message of the store that is, and how large
 its body was, is known of all that were published or read in this life. Of others it is looked up in
 their segment before the next flush, which may remove that; the store keeps them until then.
@@ -15,10 +19,13 @@ Invariants
 1. The store counts a reference for each message of the index that lies there, plus those whose ids
    are still to be looked up.
 2. What cannot be read, or is not what was stored, is never given out; it stays where it is.
+3. What was published is in a log's write that comes after it, and in its place among all that
+   happens to the queue. What waits for that is small, and nothing can refuse it any more.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from msgspec import Struct
 
@@ -51,14 +58,24 @@ class StoredEntry(Struct, frozen=True, gc=False):
     is_delivered: bool
 
 
-class TurnTerms:
-    """The stored form of each message that was published since the last write, made once.
+ARRIVED_MAX: Final = 1000
+"""Messages of all queues that may wait to be taken up, some 10 ms: more make it no cheaper."""
 
-    A message that goes to several queues is embedded in the index of each.
+_AROUND_BODY_BYTES: Final = 300
+"""What a record has beside the body, as clients send messages."""
+
+
+class TurnMessages:
+    """What was published since the log's last write.
+
+    A message that goes to several queues is embedded in the index of each; its stored form is made
+    once.
     """
 
     def __init__(self) -> None:
         self._terms: dict[bytes, bytes] = {}
+        self._waiting: dict[StoredQueue, None] = {}
+        self._arrived = 0
 
     def terms(self, messages: Sequence[BasicMessage]) -> list[bytes]:
         """Return the terms of messages. Raises StoreError for a float that Erlang does not have."""
@@ -72,8 +89,22 @@ class TurnTerms:
             known.update(zip([one.id for one in missing], made, strict=True))
         return [known[one.id] for one in messages]
 
+    def arrived(self, queue: "StoredQueue", count: int) -> None:
+        """Have a queue take up so many messages more, with the next write at the latest."""
+        self._waiting[queue] = None
+        self._arrived += count
+        if self._arrived >= ARRIVED_MAX:
+            self.take_up()
+
+    def take_up(self) -> None:
+        """Have all queues take up what waits for that."""
+        waiting, self._waiting, self._arrived = self._waiting, {}, 0
+        for queue in waiting:
+            queue.take_up()
+
     def write(self) -> None:
-        """Forget them: the log has been given all."""
+        """Give the log what it has not got yet, and forget all."""
+        self.take_up()
         self._terms = {}
 
     def begin_sync(self) -> None:
@@ -87,7 +118,7 @@ class QueueSurroundings:
     Attributes:
         log: What makes durable what they do.
         store: What has their large messages.
-        terms: What makes the stored form of messages.
+        turn: What was published since the log's last write.
         embed_bytes_below: From which size on the store has a message.
         entry_count: Messages of a segment.
         touched: Queues that something happened to since this was looked at.
@@ -96,7 +127,7 @@ class QueueSurroundings:
 
     log: WriteAheadLog
     store: MessageStore
-    terms: TurnTerms
+    turn: TurnMessages
     embed_bytes_below: int
     entry_count: int
     touched: "dict[StoredQueue, None]" = field(default_factory=dict)
@@ -161,6 +192,8 @@ class StoredQueue:
         """Segments that were purged, perhaps with messages of which nothing is known."""
         self._known_from = found.next_seq_id
         """Of messages from this on everything is known."""
+        self._arrived: list[BasicMessage] = []
+        """Messages up to `next_seq_id` that are still to be taken up."""
         if found.journal:
             self._replay(found.journal)
 
@@ -189,33 +222,64 @@ class StoredQueue:
         """
         around = self._around
         limit = around.embed_bytes_below
-        embedded = [embedding.is_embedded(one, limit) for one in messages]
-        if all(embedded):
-            terms = around.terms.terms(messages)
-        else:
-            terms = self._terms(messages, embedded, first_seq_id)
         sizes = [one.body_size for one in messages]
-        records = index.publishes(
-            first_seq_id, [one.id for one in messages], expires_at_us or 0, sizes, terms
-        )
+        if first_seq_id != self.next_seq_id:
+            self.take_up()
+        if expires_at_us is None and embedding.are_plain(messages, limit):
+            self._arrived += messages
+            self._note_published(first_seq_id, sizes, is_delivered=is_delivered)
+            around.log.expect(_expected_bytes(sizes))
+            around.turn.arrived(self, len(messages))
+            return
+        self.take_up()
+        terms = self._terms(messages, first_seq_id)
+        self._append(first_seq_id, messages, sizes, terms, expires_at_us or 0)
+        self._note_published(first_seq_id, sizes, is_delivered=is_delivered)
+
+    def take_up(self) -> None:
+        """Give the index, and so the log, what was published and waits for that."""
+        messages, self._arrived = self._arrived, []
+        if not messages:
+            return
+        around = self._around
+        sizes = [one.body_size for one in messages]
+        around.log.expect(-_expected_bytes(sizes))
+        terms = around.turn.terms(messages)
+        self._append(self.next_seq_id - len(messages), messages, sizes, terms, 0)
+
+    def _append(
+        self,
+        first_seq_id: int,
+        messages: Sequence[BasicMessage],
+        sizes: Sequence[int],
+        terms: Sequence[bytes],
+        expiry_us: int,
+    ) -> None:
+        """Put messages into the index, and so into the log."""
+        ids = [one.id for one in messages]
+        records = index.publishes(first_seq_id, ids, expiry_us, sizes, terms)
         self.index.publish_all(first_seq_id, records)
-        self.next_seq_id = first_seq_id + len(messages)
+        self._sizes.put_all(first_seq_id, sizes)
+        if self.index.is_flush_due:
+            self._around.full[self] = None
+
+    def _note_published(
+        self, first_seq_id: int, sizes: Sequence[int], *, is_delivered: bool
+    ) -> None:
+        self.next_seq_id = first_seq_id + len(sizes)
         if is_delivered:
             self._delivered_end = self.next_seq_id
-        self._sizes.put_all(first_seq_id, sizes)
-        self._count += len(messages)
+        self._count += len(sizes)
         self._body_bytes += sum(sizes)
-        around.touched[self] = None
-        if self.index.is_flush_due:
-            around.full[self] = None
+        self._around.touched[self] = None
 
-    def _terms(
-        self, messages: Sequence[BasicMessage], embedded: Sequence[bool], first_seq_id: int
-    ) -> list[bytes]:
+    def _terms(self, messages: Sequence[BasicMessage], first_seq_id: int) -> list[bytes]:
         """Give large messages to the store; return the terms of the others, and nothing of them."""
         around = self._around
+        limit = around.embed_bytes_below
+        embedded = [embedding.is_embedded(one, limit) for one in messages]
         small = iter(
-            around.terms.terms(
+            around.turn.terms(
                 [m for m, is_small in zip(messages, embedded, strict=True) if is_small]
             )
         )
@@ -251,6 +315,7 @@ class StoredQueue:
             CorruptRecord: One is not there; nothing has changed for it and those behind it.
         """
         around, size_of, stored = self._around, self._sizes.get, self._stored
+        self.take_up()
         self.index.ack(seq_ids)
         self._count -= len(seq_ids)
         gone: list[bytes] = []
@@ -281,6 +346,7 @@ class StoredQueue:
         Raises:
             DiskFailed: A segment cannot be read.
         """
+        self.take_up()
         found: list[IndexEntry] = []
         for number in self.index.numbers(start, end):
             some = yield from self.index.segment_steps(number)
@@ -343,6 +409,7 @@ class StoredQueue:
 
     def purge(self) -> None:
         """Have no messages any more."""
+        self.take_up()
         states = self.index.forget()
         self._purges += 1
         store, entry_count = self._around.store, self._around.entry_count
@@ -423,3 +490,8 @@ class StoredQueue:
     def keep_sizes(self) -> None:
         """Let go of what is known of segments that are gone."""
         self._sizes.keep(self.index.unacked)
+
+
+def _expected_bytes(sizes: Sequence[int]) -> int:
+    """Return about how much messages add to the log."""
+    return sum(sizes) + len(sizes) * _AROUND_BODY_BYTES

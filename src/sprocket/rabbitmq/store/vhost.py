@@ -54,7 +54,7 @@ from sprocket.rabbitmq.store.layout import (
 from sprocket.rabbitmq.store.message_store import MessageStore
 from sprocket.rabbitmq.store.queue_index import IndexLimits, QueueIndex
 from sprocket.rabbitmq.store.recovery import RecoveredQueue, RecoveredVhost
-from sprocket.rabbitmq.store.stored_queue import QueueSurroundings, StoredQueue, TurnTerms
+from sprocket.rabbitmq.store.stored_queue import QueueSurroundings, StoredQueue, TurnMessages
 from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog
 
 FLUSH_QUEUES_MAX = 256
@@ -132,10 +132,10 @@ class VhostStore:
             found.delayed,
             settings.delayed_bytes_max,
         )
-        terms = TurnTerms()
-        self.log.write_with(terms)
+        turn = TurnMessages()
+        self.log.write_with(turn)
         self._around = QueueSurroundings(
-            self.log, store, terms, settings.embed_bytes_below, entry_count
+            self.log, store, turn, settings.embed_bytes_below, entry_count
         )
         self._queues: dict[str, StoredQueue] = {}
         self._dirty: dict[StoredQueue, float] = {}
@@ -243,6 +243,7 @@ class VhostStore:
             now: Seconds, of a clock that only rises; asked some times each second.
         """
         around, dirty = self._around, self._dirty
+        around.turn.take_up()
         for queue in around.touched:
             dirty[queue] = now
         around.touched.clear()
@@ -297,6 +298,7 @@ class VhostStore:
             for queue in waiting:
                 yield from queue.look_up_steps()
         for queue in queues:
+            queue.take_up()
             around.full.pop(queue, None)
             around.touched.pop(queue, None)
             self._dirty.pop(queue, None)

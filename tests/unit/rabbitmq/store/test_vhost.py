@@ -23,12 +23,14 @@ from tests.rabbit_vhosts import (
 from sprocket.base.disk import steps
 from sprocket.base.errors import DiskFull, ForeignStore, StoreLocked
 from sprocket.base.units import KIB, MIB
+from sprocket.rabbitmq.codec import index
 from sprocket.rabbitmq.codec.store import clean_stop
 from sprocket.rabbitmq.model.names import QueueName
 from sprocket.rabbitmq.settings import VhostGeometry, VhostStoreSettings
 from sprocket.rabbitmq.store.layout import queue_folder
 from sprocket.rabbitmq.store.reading import VhostReader
 from sprocket.rabbitmq.store.repair import check_vhost
+from sprocket.rabbitmq.store.stored_queue import ARRIVED_MAX
 from sprocket.rabbitmq.store.vhost import VhostPlace, VhostStore
 from sprocket.testing.disk import SimulatedDisk
 
@@ -79,6 +81,63 @@ def test_after_a_clean_stop_nothing_is_looked_at() -> None:
     close(again)
     assert [*check_vhost(disk, ROOT)] == []
     assert delivered(opened(disk).queue(Q)) == [1, 2]
+
+
+def test_small_messages_wait_for_the_write_and_are_in_it() -> None:
+    """They count at once, and are noted together; what is written later is behind them."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    queue = store.queue(Q)
+    publish(queue, 0, 1)
+    publish(queue, 5)
+    assert (queue.message_count, queue.body_bytes, queue.next_seq_id) == (3, 60, 6)
+    assert sum(queue.index.unacked.values()) == 2  # those before the gap
+    assert store.log.pending_bytes > 3 * 20
+    store.log.commit()
+    assert sum(queue.index.unacked.values()) == 3
+    assert store.log.waiting_bytes == 0
+    publish(queue, 6)
+    store.log.commit()
+    assert ids(opened(disk.crash(lambda _: 0)).queue(Q)) == [0, 1, 5, 6]
+
+
+def test_what_happens_to_a_queue_is_behind_what_waits() -> None:
+    """It is acknowledged, read and purged as if it had been noted."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    a, b = store.queue(Q), store.queue(OTHER)
+    publish(a, 0, 1)
+    a.ack([0])
+    publish(a, 2)
+    publish(a, 3, size=LARGE)
+    publish(a, 4)
+    assert ids(a) == [1, 2, 3, 4]
+    publish(b, 0)
+    b.purge()
+    publish(b, 1)
+    store.log.commit()
+    again = opened(disk.crash(lambda _: 0))
+    assert (ids(again.queue(Q)), ids(again.queue(OTHER))) == ([1, 2, 3, 4], [1])
+
+
+def test_what_is_expected_of_a_write_is_what_it_gets() -> None:
+    """Bytes that were expected do not count any more once the log has them."""
+    store = opened(SimulatedDisk())
+    queue = store.queue(Q)
+    publish(queue, *range(4))
+    queue.take_up()
+    assert store.log.pending_bytes == queue.index.journal_bytes + 4 * len(index.deliver(0))
+
+
+def test_messages_that_wait_have_a_limit() -> None:
+    """Of all queues together, so that a write does not take long."""
+    store = opened(SimulatedDisk(), VhostStoreSettings(embed_bytes_below=200))
+    queues = [store.queue(QueueName("/", name)) for name in "abcd"]
+    for number in range(ARRIVED_MAX // 4):
+        assert not any(queue.index.journal_bytes for queue in queues)
+        for queue in queues:
+            publish(queue, number)
+    assert all(queue.index.journal_bytes for queue in queues)
 
 
 def test_a_message_of_several_queues_is_stored_once() -> None:

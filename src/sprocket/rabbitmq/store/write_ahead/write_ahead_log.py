@@ -83,7 +83,11 @@ class WrittenWithLog(Protocol):
     """What must be durable before the records are that speak of it."""
 
     def write(self) -> None:
-        """Hand it to the file system; raises DiskFull or DiskFailed, and keeps it then."""
+        """Hand it to the file system, or append it to the log, which is written behind that.
+
+        Raises:
+            DiskFull, DiskFailed: It is kept.
+        """
 
     def begin_sync(self) -> FilesSync | None:
         """Return what makes durable all that is written; None if it is."""
@@ -191,7 +195,7 @@ class WriteAheadLog:
         sequence: Of the first batch.
 
     Attributes:
-        pending_bytes: What was appended and is not written.
+        pending_bytes: What was appended and is not written, and what is expected.
         failure: Why nothing is written any more.
     Threads: one at a time; jobs and steps may run elsewhere.
     """
@@ -224,6 +228,10 @@ class WriteAheadLog:
     def write_with(self, other: WrittenWithLog) -> None:
         """Have something written with each `write`, and synced before the log is."""
         self._with.append(other)
+
+    def expect(self, size: int) -> None:
+        """Count bytes that come with the next `write` at the latest; fewer if it is negative."""
+        self.pending_bytes += size
 
     def append(self, origin: Origin, record: bytes) -> None:
         """Take up a record of a queue's journal, or some.
@@ -308,10 +316,10 @@ class WriteAheadLog:
         Durability: none before a sync.
         """
         self._check()
-        if not self._dirty and self._ending is None:
-            return self._written
         for one in self._with:
             one.write()
+        if not self._dirty and self._ending is None:
+            return self._written
         if self._end >= self.file_bytes:
             self._roll()
         file = self._file
