@@ -172,34 +172,39 @@ class Publishing:
         """
         groups = _Groups()
         vhost, ids = self._vhost, self._ids.take(len(sent))
-        envelope, method, group = None, None, None
-        keys: tuple[str, ...] = ()
+        envelope = None
+        found: dict[int, _Group] = {}
+        """Of messages with this envelope, by the identity of their method."""
         is_persistent = False
         try:
             for position, one in enumerate(sent):
-                if one.envelope is not envelope or one.method is not method:
-                    envelope, method = one.envelope, one.method
+                method = one.method
+                if one.envelope is not envelope:
+                    envelope, found = one.envelope, {}
                     is_persistent = envelope.delivery_mode == _PERSISTENT
+                group = found.get(id(method))
+                if group is None:
                     route = self._route(method, envelope, publisher)
                     if route is None:
-                        group = None
-                    else:
-                        keys, priority = route.keys, envelope.priority or 0
+                        yield from groups.take()
+                        found = {}
+                        yield self._special(one, position, ids[position], publisher, reply_key)
+                        continue
+                    priority = envelope.priority or 0
+                    group = groups.of(route, priority)
+                    if group is None:
+                        yield from groups.take()
+                        found = {}
                         group = groups.of(route, priority)
-                        if group is None:
-                            yield from groups.take()
-                            group = groups.of(route, priority)
-                if group is None:
-                    yield from groups.take()
-                    yield self._special(one, position, ids[position], publisher, reply_key)
-                    continue
+                        assert group is not None, "a group with none before it"
+                    found[id(method)] = group
                 group.positions.append(position)
                 group.messages.append(
                     BasicMessage(
                         ids[position],
                         vhost,
                         method.exchange,
-                        keys,
+                        group.route.keys,
                         one.properties,
                         one.fragments,
                         is_persistent,

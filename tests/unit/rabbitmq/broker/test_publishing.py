@@ -115,6 +115,24 @@ def test_ways_are_looked_for_once_until_something_changes() -> None:
     assert "refused for user 'ann'" in why
 
 
+def test_ways_are_looked_for_again_when_others_had_their_turn() -> None:
+    """Topology may have changed between two publications of what was sent together."""
+    shop = Shop()
+    work = shop.publishing.publications([*map(sent, "aca")], shop.publisher, lambda: "reply")
+    assert _said(next(work)) == ("0", "a")
+    declare_queue(shop.topology, "another")
+    shop.queues["a"] = "b"
+    assert [*map(_said, work)] == [("1", "ab"), ("2", "b")]
+
+
+def test_messages_with_several_envelopes_are_together() -> None:
+    """If they have the same priority; each is as durable as it says."""
+    shop = Shop()
+    order = [sent("a"), sent("a", Envelope(1)), sent("a")]
+    (found,) = shop.publishing.publications(order, shop.publisher, lambda: "reply")
+    assert [one.is_persistent for one in found.messages] == [True, False, True]
+
+
 def counted(shop: Shop) -> tuple[int, int]:
     """Return what is counted for the default exchange."""
     found = shop.topology.exchange_counts("")

@@ -9,6 +9,7 @@ answer that is given in between stands for nothing that was not put anywhere.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from sprocket.base.errors import StoreError
@@ -131,7 +132,7 @@ class Numbering:
         self._confirms = confirms
         self._first = confirms.next_number
         self._count = 0
-        self._put: list[int] = []
+        self._put: list[Sequence[int]] = []
         """Positions that were put since the last pause, and those beyond the first gap."""
         self._gap = 0
         """The lowest position that was not put, at the last pause."""
@@ -143,18 +144,18 @@ class Numbering:
             positions: Where they stand among all; in the end each position was given once, from
                 0 on.
         """
-        self._put += positions
+        self._put.append(positions)
         self._count += len(positions)
         self._confirms.next_number = self._first + self._count
         return [self._first + position for position in positions]
 
     def pause(self) -> None:
         """Note that others have their turn before the rest is put."""
-        put = set(self._put)
+        put = set(chain.from_iterable(self._put))
         while self._gap in put:
             put.remove(self._gap)
             self._gap += 1
-        self._put = list(put)
+        self._put = [list(put)]
         self._confirms.next_number = self._first + self._gap
 
 
