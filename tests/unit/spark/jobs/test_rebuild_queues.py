@@ -328,7 +328,14 @@ RealDisk.exchange = exchange
 }
 
 
-@pytest.mark.parametrize("when", PATCHES)
+@pytest.mark.parametrize(
+    "when",
+    [
+        pytest.param("before the exchange", marks=pytest.mark.nightly),
+        pytest.param("behind the exchange", marks=pytest.mark.nightly),
+        "between two names",
+    ],
+)
 def test_a_killed_run_is_run_again(when: str, spark: Any, tmp_path: Path) -> None:
     """Killed with -9, it leaves the old queues or the new ones; then the result is the same."""
     store = unpacked("02-kill9-load", tmp_path / "unpacked")
