@@ -8,12 +8,16 @@ are what they were, and after a clean stop `check` is silent. One seed a run; `C
 import copy
 import os
 from functools import partial
+from itertools import count
 from random import Random
 
 import pytest
-from tests.crash.vhost_driver import NAMES, BrokenPromise, QueueModel, VhostLife
+from tests.crash.vhost_driver import NAMES, ROOT, VHOST, BrokenPromise, QueueModel, VhostLife
 
 from sprocket.base.errors import StoreError
+from sprocket.rabbitmq.model.message import BasicMessage
+from sprocket.rabbitmq.settings import VhostGeometry, VhostStoreSettings
+from sprocket.rabbitmq.store.vhost import VhostPlace, VhostStore
 from sprocket.testing.disk import CHANGES, SimulatedDisk
 
 SEED = int(os.environ.get("CRASH_SEED", "1"))
@@ -77,6 +81,40 @@ def run_seeds(seeds: range) -> int:
         except (BrokenPromise, StoreError) as error:
             raise AssertionError(f"CRASH_SEED={seed} CRASH_RUNS=1: {error}") from error
     return crashes
+
+
+def test_recovery_rests_on_a_log_that_is_synced() -> None:
+    """A kill leaves a purge in memory only, and power goes while the next start recovers."""
+    disk, name = SimulatedDisk(), NAMES[0]
+    models = {name: QueueModel() for name in NAMES}
+    life = VhostLife(disk, models, [0], is_clean=False)
+    for seq_id, body in enumerate((b"small", b"large" * 100, b"small")):
+        message = BasicMessage(
+            b"%016d" % seq_id, VHOST, "", ("k",), b"\x10\0\2", (body,), is_persistent=True
+        )
+        life.queues[name].publish(seq_id, [message], expires_at_us=None, is_delivered=False)
+    life.store.log.commit()
+    life.queues[name].purge()
+    life.store.log.write()
+    killed = disk.kill()
+    for calls in count(1):
+        again = copy.deepcopy(killed)
+        again.before = partial(lose_power, [calls])
+        try:
+            opened(again)
+        except PowerLoss:
+            again.before = None
+            left = opened(again.crash(Random(calls).randrange)).queue(name)
+            assert left.unacked_count() in (0, 3), f"power lost at call {calls}"
+            continue
+        break
+    assert calls > 5
+
+
+def opened(disk: SimulatedDisk) -> VhostStore:
+    """Open the virtual host of a disk."""
+    place = VhostPlace(disk, ROOT, VHOST)
+    return VhostStore.open(place, VhostStoreSettings.small(), VhostGeometry.small())
 
 
 @pytest.mark.slow

@@ -281,4 +281,4 @@ class VhostLife:
             raise BrokenPromise(f"after a clean stop: {broken}")
 
 
-__all__ = ["NAMES", "ROOT", "BrokenPromise", "QueueModel", "StoreFailed", "VhostLife"]
+__all__ = ["NAMES", "ROOT", "VHOST", "BrokenPromise", "QueueModel", "StoreFailed", "VhostLife"]

@@ -2,7 +2,8 @@
 
 The order, so that it can be cut short at any moment and begun anew:
 
-1. The write-ahead log and the queues' indexes are read: which messages are needed.
+1. The write-ahead log and the queues' indexes are read: which messages are needed. After a kill the
+   end of the log may be in memory only; it is synced, so that whatever rests on it is not ahead.
 2. A log that is void, as a RabbitMQ has run since, is set aside; then whatever says that the last
    stop was a clean one is removed, all durably.
 3. The message store keeps these, and that of delayed messages takes over what the log has.
@@ -30,7 +31,7 @@ from sprocket.rabbitmq.store.message_store import RecoveredStore
 from sprocket.rabbitmq.store.queue_index import IndexRecovery, RecoveredIndex, sums
 from sprocket.rabbitmq.store.recovery import clean
 from sprocket.rabbitmq.store.recovery.report import RecoveredQueue, RecoveredVhost, VhostReport
-from sprocket.rabbitmq.store.write_ahead import WriteAheadContents, read_log, set_aside
+from sprocket.rabbitmq.store.write_ahead import WriteAheadContents, read_log, set_aside, sync_log
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ def recover(
     Durability: on return all is durable.
     """
     read = _read(disk, layout)
+    sync_log(disk, layout.root, read.contents.numbers)
     if sums.are_void(disk, layout):
         for folder in read.folders:
             sums.remove_all(disk, layout.queue(folder))

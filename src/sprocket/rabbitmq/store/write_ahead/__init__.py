@@ -10,6 +10,7 @@ from sprocket.rabbitmq.store.write_ahead.reading import (
     WriteAheadContents,
     read_log,
     set_aside,
+    sync_log,
 )
 from sprocket.rabbitmq.store.write_ahead.write_ahead_log import Origin, WriteAheadLog
 
@@ -21,4 +22,5 @@ __all__ = [
     "WriteAheadLog",
     "read_log",
     "set_aside",
+    "sync_log",
 ]

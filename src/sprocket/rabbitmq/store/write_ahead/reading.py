@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sprocket.base.checksum import crc32
-from sprocket.base.disk import Disk, read_file
+from sprocket.base.disk import Disk, read_file, sync_file
 from sprocket.base.errors import CorruptRecord
 from sprocket.rabbitmq.codec import index, write_ahead
 from sprocket.rabbitmq.codec.write_ahead import EntryKind, SegmentAppend, WriteAheadEntry
@@ -185,6 +185,18 @@ def read_log(disk: Disk, folder: str) -> WriteAheadContents:
                 except CorruptRecord as error:
                     findings.append(f"{path}: {error}")
     return WriteAheadContents(tails, are_void, numbers, next_number, sequence or 0, tuple(findings))
+
+
+def sync_log(disk: Disk, folder: str, numbers: Sequence[int]) -> None:
+    """Make the log durable, as far as it was read.
+
+    Raises:
+        DiskFailed: It is not.
+    """
+    for number in numbers:
+        sync_file(disk, write_ahead_file(folder, number))
+    if numbers:
+        disk.sync_folder(folder)
 
 
 def set_aside(disk: Disk, folder: str, numbers: Sequence[int]) -> list[str]:
