@@ -6,7 +6,8 @@ never writes to the stdout of a program. Either way the value `exc_info`, an exc
 traceback, which shows users the line of their listener that failed.
 
 Who configured structlog has imported it. This does not: with what it brings along that takes 60 ms,
-which each Python process of Spark's would spend for nothing.
+which each Python process of Spark's would spend for nothing, and it cannot be done any more once
+stdout is closed.
 """
 
 import logging
@@ -47,13 +48,19 @@ class Logger:
         self._tell("exception", event, values)
 
     def _tell(self, level: str, event: str, values: dict[str, Any]) -> None:
-        structlog = sys.modules.get("structlog")
-        if structlog is not None and structlog.is_configured():
+        structlog = configured()
+        if structlog is not None:
             getattr(structlog.get_logger(self._name), level)(event, **values)
             return
         trace = {"exc_info": values.pop("exc_info")} if "exc_info" in values else {}
         text = " ".join([event, *(f"{name}={value!r}" for name, value in values.items())])
         getattr(logging.getLogger(self._name), level)("%s", text, **trace)
+
+
+def configured() -> Any | None:
+    """Return structlog if this program has configured it, else None; it is not imported."""
+    found = sys.modules.get("structlog")
+    return found if found is not None and found.is_configured() else None
 
 
 def get_logger(name: str) -> Logger:

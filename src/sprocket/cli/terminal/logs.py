@@ -13,6 +13,8 @@ from typing import Annotated
 
 import typer
 
+from sprocket.base import log
+
 
 class LogFormat(StrEnum):
     """For whom log lines are."""
@@ -90,29 +92,28 @@ class LogOptions:
 @contextmanager
 def _structlog_kept() -> Iterator[None]:
     """Have structlog afterwards as it is now."""
-    import structlog
-
-    before = structlog.get_config() if structlog.is_configured() else None
+    structlog = log.configured()
+    before = None if structlog is None else structlog.get_config()
     try:
         yield
     finally:
-        if before is None:
-            structlog.reset_defaults()
-        else:
+        structlog = log.configured()
+        if structlog is not None and before is not None:
             structlog.configure(**before)
+        elif structlog is not None:
+            structlog.reset_defaults()
 
 
 @contextmanager
 def only_errors() -> Iterator[None]:
     """Leave out what the client warns of, for a command that brings it about on purpose."""
-    import structlog
-
     logger = logging.getLogger("sprocket")
     before = logger.level
     logger.setLevel(logging.ERROR)
     try:
         with _structlog_kept():
-            if structlog.is_configured():
+            structlog = log.configured()
+            if structlog is not None:
                 only = structlog.make_filtering_bound_logger(logging.ERROR)
                 structlog.configure(wrapper_class=only)
             yield

@@ -768,7 +768,10 @@ class BrokerQueue:
 
         def due() -> None:
             self._expiry_timer = None
-            self._mark()
+            if 1000 * self._clock.now_ms() < self._expiry_at_us:
+                self._watch_head()  # timers go by another clock, which may be early
+            else:
+                self._mark()
 
         self._expiry_at_us = head.expires_at_us
         seconds = (head.expires_at_us - 1000 * self._clock.now_ms()) / 1_000_000
