@@ -358,6 +358,20 @@ def test_expired_messages_are_dropped_without_anybody_asking() -> None:
     assert storage.unacked_count() == 0
 
 
+def test_a_timer_that_is_early_costs_no_turn() -> None:
+    """The queue waits on, and its message goes in its time."""
+    yard = Yard(TINY)
+    queue = yard.queue(options=QueueOptions(message_ttl_ms=1000))
+    queue.publish(message("waits"))
+    yard.settle()
+    yard.advance(999)
+    yard.timers.run_early(1)
+    assert yard.turns.is_idle
+    assert queue.ready_count == 1
+    yard.advance(1)
+    assert queue.ready_count == 0
+
+
 def test_a_message_that_expires_at_once_is_for_who_has_room_now() -> None:
     """Nobody else gets it; what somebody has does not expire."""
     yard = Yard()
