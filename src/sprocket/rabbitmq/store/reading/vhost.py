@@ -441,10 +441,12 @@ def vhost_folders(disk: Disk, folder: str) -> list[str]:
 
     Args:
         disk: Where it is.
-        folder: Of a virtual host, of all of them, or of a node's data.
+        folder: Of a virtual host, of all of them, or of a node's data: RabbitMQ's, or what
+            `sprocket up` is given.
     """
     folder = folder.rstrip("/")
-    for root in (folder, f"{folder}/vhosts", f"{folder}/msg_stores/vhosts"):
+    for below in ("", "/vhosts", "/msg_stores/vhosts", "/rabbitmq/msg_stores/vhosts"):
+        root = folder + below
         found = [path for name in disk.folders(root) if _is_vhost(disk, path := f"{root}/{name}")]
         if _is_vhost(disk, root):
             return [root]

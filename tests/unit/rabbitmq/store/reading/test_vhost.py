@@ -368,6 +368,16 @@ def test_virtual_hosts_are_found_from_any_folder_above() -> None:
     assert vhost_folders(made.disk, "/") == [made.folder]
 
 
+def test_virtual_hosts_are_found_in_the_data_of_sprocket_up() -> None:
+    """Which has RocketMQ's files beside them."""
+    disk = SimulatedDisk()
+    folder = "/sprocket-data/rabbitmq/msg_stores/vhosts/628WB79"
+    for one in ("/sprocket-data/commitlog", "/sprocket-data/config", f"{folder}/queues"):
+        disk.make_folder(one)
+    assert vhost_folders(disk, "/sprocket-data") == [folder]
+    assert vhost_folders(disk, "/sprocket-data/rabbitmq/") == [folder]
+
+
 def test_nothing_is_written() -> None:
     """Not one byte of any file changes."""
     made = in_store(FILE)
