@@ -27,7 +27,7 @@ from sprocket.spark.archive import (
     TopicFiles,
 )
 from sprocket.spark.files import WritableFiles, local_path, open_writable
-from sprocket.spark.jobs.job import JobOption, JobReport
+from sprocket.spark.jobs.job import JobOption, JobReport, PartitionBytes, by_size
 from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
 from sprocket.spark.jobs.rebuilding import damage_rows
 from sprocket.spark.jobs.tasks import collected, spread
@@ -81,9 +81,7 @@ class ArchivedMessages:
 class ArchiveRun:
     """How a run goes."""
 
-    partition_bytes: Annotated[
-        int, JobOption("Bytes of the log for one task; 0 for 64 to 256 MiB.", "BYTES")
-    ] = 0
+    partition_bytes: PartitionBytes = 0
     round_bytes: Annotated[int, JobOption("Bytes of the log between two manifests.", "BYTES")] = (
         ROUND_BYTES
     )
@@ -137,7 +135,7 @@ def archive(
     target = _Target(local_path(to) or to.rstrip("/"), files.settings(to))
     folder = ArchiveFolder(target.open(), target.folder)
     given = files.options(store)
-    given |= {"maxPartitionBytes": str(run.partition_bytes)} if run.partition_bytes else {}
+    given |= by_size(run.partition_bytes)
     given |= {"mode": "DROPMALFORMED"} if messages.skip_damaged else {}
     stored = Stored.plan(
         spark, store, topics=messages.topic, internal=messages.internal, more=given

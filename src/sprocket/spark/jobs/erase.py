@@ -42,7 +42,7 @@ from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue import QUEUE_UNIT, UNIT_BYTES, UnitAssigner
 from sprocket.spark.failures import in_one_line
 from sprocket.spark.files import local_path, open_disk, open_files
-from sprocket.spark.jobs.job import JobOption, JobReport
+from sprocket.spark.jobs.job import JobOption, JobReport, PartitionBytes, by_size
 from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
 from sprocket.spark.jobs.tasks import collected, spread
 from sprocket.spark.rocketmq.folder import Stored, copy_records
@@ -126,9 +126,7 @@ class ErasedMessages:
 class EraseRun:
     """How a run goes."""
 
-    partition_bytes: Annotated[
-        int, JobOption("Bytes of the log for one task; 0 for 64 to 256 MiB.", "BYTES")
-    ] = 0
+    partition_bytes: PartitionBytes = 0
     dry_run: Annotated[bool, JobOption("Count what would be erased, and write nothing.")] = False
 
 
@@ -167,7 +165,7 @@ def erase(
         raise SettingsError("name what to erase by --key, --keys-file or --where")
     geometry = _understood(source)
     _require_free(source, target)
-    given = {"maxPartitionBytes": str(run.partition_bytes)} if run.partition_bytes else {}
+    given = by_size(run.partition_bytes)
     given |= files.options(store)
     stored = Stored.plan(spark, source.path, internal=True, more=given)
     where = messages.where

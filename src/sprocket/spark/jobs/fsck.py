@@ -21,7 +21,7 @@ from sprocket.base.errors import SettingsError
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.store.repair import Finding, check, parts_check
 from sprocket.spark.files import local_path, open_disk
-from sprocket.spark.jobs.job import JobOption, JobReport
+from sprocket.spark.jobs.job import JobOption, JobReport, PartitionBytes
 from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
 from sprocket.spark.jobs.tasks import collected, spread
 from sprocket.spark.rocketmq.folder import likely_starts, task_bytes
@@ -95,9 +95,7 @@ def fsck(
     index: Annotated[
         bool, JobOption("Check the key index, too: a task more for each of its files.")
     ] = False,
-    partition_bytes: Annotated[
-        int, JobOption("Bytes of the log for one task; 0 for 64 to 256 MiB.", "BYTES")
-    ] = 0,
+    partition_bytes: PartitionBytes = 0,
     progress: Step = unwatched,
 ) -> FsckReport:
     """Check a store: each record and checksum of the log, and each unit of its queues.

@@ -9,7 +9,7 @@ parameter `progress`, which is told how far it is.
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias, get_args
+from typing import Annotated, Any, TypeAlias, get_args
 
 import msgspec
 
@@ -75,6 +75,17 @@ class JobOption:
     metavar: str | None = None
     is_argument: bool = False
     also: str = ""
+
+
+PartitionBytes = Annotated[
+    int, JobOption("Bytes of the log for one task; 0 for 64 to 256 MiB.", "BYTES")
+]
+"""Of a job that reads a log; `by_size` says it to the format `rocketmq`."""
+
+
+def by_size(partition_bytes: int) -> dict[str, str]:
+    """Return the option of the format `rocketmq` that cuts a log into tasks of so many bytes."""
+    return {"maxPartitionBytes": str(partition_bytes)} if partition_bytes else {}
 
 
 def options(job: Callable[..., Any]) -> Iterator[tuple[inspect.Parameter, JobOption]]:

@@ -30,9 +30,11 @@ from sprocket.rocketmq.store.index import (
     key_of,
 )
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.spark.jobs.job import JobOption, JobReport
+from sprocket.spark.jobs.job import JobOption, JobReport, PartitionBytes, by_size
 from sprocket.spark.jobs.rebuilding import (
     Rebuilding,
+    SkipDamaged,
+    StoreFolder,
     beyond_end,
     damage_rows,
     rebuilding,
@@ -91,26 +93,15 @@ class RebuildIndexReport(JobReport, frozen=True, kw_only=True):
 def rebuild_index(
     spark: Any,
     *,
-    store: Annotated[
-        str,
-        JobOption(
-            "The store's folder, which every worker sees and nobody has open.",
-            "FOLDER",
-            is_argument=True,
-        ),
-    ],
-    skip_damaged: Annotated[
-        bool, JobOption("Go on behind damage in the log, do not fail.")
-    ] = False,
+    store: StoreFolder,
+    skip_damaged: SkipDamaged = False,
     slots: Annotated[
         int, JobOption("Hash slots of an index file; 0 for as many as the store has.", "COUNT")
     ] = 0,
     units: Annotated[
         int, JobOption("Units of an index file; 0 for as many as the store has.", "COUNT")
     ] = 0,
-    partition_bytes: Annotated[
-        int, JobOption("Bytes of the log for one task; 0 for 64 to 256 MiB.", "BYTES")
-    ] = 0,
+    partition_bytes: PartitionBytes = 0,
     progress: Step = unwatched,
 ) -> RebuildIndexReport:
     """Make the key index of a closed store again from its commit log.
@@ -132,7 +123,7 @@ def rebuild_index(
             slots=settled_count(beside, "slots", slots, geometry.slots, SLOTS_MAX),
             units=settled_count(beside, "units", units, geometry.units, UNITS_MAX, least=2),
         )
-        given = {"maxPartitionBytes": str(partition_bytes)} if partition_bytes else {}
+        given = by_size(partition_bytes)
         given |= {"mode": "DROPMALFORMED"} if skip_damaged else {}
         stored = Stored.plan(
             spark, layout.root, columns=["size"], internal=True, is_to_break=True, more=given

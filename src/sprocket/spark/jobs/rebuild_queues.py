@@ -38,9 +38,11 @@ from sprocket.rocketmq.store.queue import (
     delays_ms,
     stretches,
 )
-from sprocket.spark.jobs.job import JobOption, JobReport
+from sprocket.spark.jobs.job import JobOption, JobReport, PartitionBytes, by_size
 from sprocket.spark.jobs.rebuilding import (
     Rebuilding,
+    SkipDamaged,
+    StoreFolder,
     beyond_end,
     damage_rows,
     rebuilding,
@@ -115,26 +117,15 @@ class RebuildQueuesReport(JobReport, frozen=True, kw_only=True):
 def rebuild_queues(
     spark: Any,
     *,
-    store: Annotated[
-        str,
-        JobOption(
-            "The store's folder, which every worker sees and nobody has open.",
-            "FOLDER",
-            is_argument=True,
-        ),
-    ],
-    skip_damaged: Annotated[
-        bool, JobOption("Go on behind damage in the log, do not fail.")
-    ] = False,
+    store: StoreFolder,
+    skip_damaged: SkipDamaged = False,
     delay_levels: Annotated[
         str, JobOption("Waits of the delay levels, as its broker has them.", "WORDS")
     ] = DELAY_LEVELS,
     units_per_file: Annotated[
         int, JobOption("Units in a queue file; 0 for as many as the store has.", "COUNT")
     ] = 0,
-    partition_bytes: Annotated[
-        int, JobOption("Bytes of the log for one task; 0 for 64 to 256 MiB.", "BYTES")
-    ] = 0,
+    partition_bytes: PartitionBytes = 0,
     progress: Step = unwatched,
 ) -> RebuildQueuesReport:
     """Make the consume queues of a closed store again from its commit log.
@@ -157,7 +148,7 @@ def rebuild_queues(
             beside, "units-per-file", units_per_file, geometry.units_per_file, UNITS_PER_FILE_MAX
         )
         geometry = replace(geometry, units_per_file=size)
-        given = {"maxPartitionBytes": str(partition_bytes)} if partition_bytes else {}
+        given = by_size(partition_bytes)
         given |= {"mode": "DROPMALFORMED"} if skip_damaged else {}
         stored = Stored.plan(
             spark, layout.root, columns=["size"], internal=True, is_to_break=True, more=given

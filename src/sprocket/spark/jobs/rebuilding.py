@@ -17,16 +17,27 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 from uuid import uuid4
 
 from sprocket.base.disk import Disk, RealDisk
 from sprocket.base.errors import CorruptRecord, ForeignStore, SettingsError, StoreError
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.spark.files import local_path
+from sprocket.spark.jobs.job import JobOption
 from sprocket.spark.rocketmq.folder import DamagedRange, IsTaken, Stored, log_files, records_behind
 
 REPLACED = "replaced"
+
+StoreFolder = Annotated[
+    str,
+    JobOption(
+        "The store's folder, which every worker sees and nobody has open.",
+        "FOLDER",
+        is_argument=True,
+    ),
+]
+SkipDamaged = Annotated[bool, JobOption("Go on behind damage in the log, do not fail.")]
 
 
 @dataclass(frozen=True, slots=True)

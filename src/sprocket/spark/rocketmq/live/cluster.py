@@ -186,6 +186,22 @@ def wait(seconds: float) -> None:
         portal.call(asyncio.sleep, seconds)
 
 
+def read_task(slices: Sequence[QueueSlice], schema: Any, options: Options) -> Iterator[Any]:
+    """Give the batches of one task, over connections of its own; as `read_slices`."""
+    live = open_live(options)
+    try:
+        yield from read_slices(
+            live,
+            slices,
+            Batches(schema, options, slices[0].queue.broker_name),
+            count_max=options.pull_count_max,
+            fail_on_data_loss=options.fail_on_data_loss,
+            tags=" || ".join(options.tags) or "*",
+        )
+    finally:
+        live.close()
+
+
 def read_slices(
     live: Live,
     slices: Sequence[QueueSlice],

@@ -11,8 +11,8 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from sprocket.rocketmq.model.route import QueueSlice
-from sprocket.spark.rocketmq.live import chosen, offsets
-from sprocket.spark.rocketmq.live.cluster import Live, open_live, read_slices
+from sprocket.spark.rocketmq.live import chosen, cluster, offsets
+from sprocket.spark.rocketmq.live.cluster import Live
 from sprocket.spark.rocketmq.options import Options
 from sprocket.spark.rocketmq.rows.batches import Batches
 
@@ -40,7 +40,7 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
             DataLost: An offset is outside of its queue, and that is an error.
             ClientError: The cluster did not answer in time.
         """
-        live = open_live(self._options)
+        live = cluster.open_live(self._options)
         try:
             slices = self._slices(live)
         finally:
@@ -53,19 +53,7 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
         slices: list[QueueSlice] | None = partition.value
         if slices is None:  # Spark gives it in place of an empty list
             return
-        options = self._options
-        live = open_live(options)
-        try:
-            yield from read_slices(
-                live,
-                slices,
-                Batches(self._schema, options, slices[0].queue.broker_name),
-                count_max=options.pull_count_max,
-                fail_on_data_loss=options.fail_on_data_loss,
-                tags=" || ".join(options.tags) or "*",
-            )
-        finally:
-            live.close()
+        yield from cluster.read_task(slices, self._schema, self._options)
 
     def _slices(self, live: Live) -> list[QueueSlice]:
         """Return what to read of each queue."""

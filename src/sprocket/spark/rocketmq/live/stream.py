@@ -29,8 +29,8 @@ from sprocket.rocketmq.client.blocking import Puller
 from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.route import MessageQueue, QueueSlice
 from sprocket.spark.rocketmq.admission import Admission
-from sprocket.spark.rocketmq.live import chosen, offsets
-from sprocket.spark.rocketmq.live.cluster import Live, open_live, read_slices
+from sprocket.spark.rocketmq.live import chosen, cluster, offsets
+from sprocket.spark.rocketmq.live.cluster import Live
 from sprocket.spark.rocketmq.live.offsets import Offsets
 from sprocket.spark.rocketmq.options import Options
 from sprocket.spark.rocketmq.rows.batches import Batches
@@ -118,19 +118,7 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
     def read(self, partition: Any) -> Iterator[Any]:
         """Give the batches of one partition; runs in a worker."""
         slices: list[QueueSlice] = partition.value
-        options = self._options
-        live = open_live(options)
-        try:
-            yield from read_slices(
-                live,
-                slices,
-                Batches(self._schema, options, slices[0].queue.broker_name),
-                count_max=options.pull_count_max,
-                fail_on_data_loss=options.fail_on_data_loss,
-                tags=" || ".join(options.tags) or "*",
-            )
-        finally:
-            live.close()
+        return cluster.read_task(slices, self._schema, self._options)
 
     def stop(self) -> None:
         """Close the connections."""
@@ -139,7 +127,7 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
 
     def _cluster(self) -> Live:
         if self._live is None:
-            self._live = open_live(self._options)
+            self._live = cluster.open_live(self._options)
         return self._live
 
     def _still_chosen(self, begin: Offsets) -> Offsets:

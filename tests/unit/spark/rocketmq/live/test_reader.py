@@ -13,7 +13,7 @@ from tests.unit.spark.samples import FakeCluster, FakeDoor, encoded, plain_rows,
 from sprocket.base.errors import DataLost, SettingsError
 from sprocket.rocketmq.client import Message, blocking
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.spark.rocketmq.live import reader as module
+from sprocket.spark.rocketmq.live import cluster as live_cluster
 from sprocket.spark.rocketmq.live.cluster import Live
 from sprocket.spark.rocketmq.live.reader import TopicReader
 from sprocket.spark.rocketmq.options import read_live_batch
@@ -46,7 +46,7 @@ def reader(monkeypatch: pytest.MonkeyPatch, fake: FakeCluster, **given: Any) -> 
     options = read_live_batch({"nameserver": "n:1", **texts})
     door = FakeDoor(fake)
     live = Live(door.connect, retries_max=2, retry_wait_ms=1, wait=door.wait)
-    monkeypatch.setattr(module, "open_live", lambda _: live)
+    monkeypatch.setattr(live_cluster, "open_live", lambda _: live)
     return TopicReader(schema(options), options)
 
 

@@ -19,8 +19,8 @@ from sprocket.base.errors import BrokerRefused, DataLost, SettingsError
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.route import MessageQueue, QueueSlice
+from sprocket.spark.rocketmq.live import cluster as live_cluster
 from sprocket.spark.rocketmq.live import offsets
-from sprocket.spark.rocketmq.live import stream as module
 from sprocket.spark.rocketmq.live.cluster import Live
 from sprocket.spark.rocketmq.live.stream import LiveReader
 from sprocket.spark.rocketmq.options import read_live
@@ -44,7 +44,7 @@ def reader(monkeypatch: pytest.MonkeyPatch, fake: FakeCluster, **given: str) -> 
     options = read_live({name: text for name, text in named.items() if text})
     door = FakeDoor(fake)
     live = Live(door.connect, retries_max=2, retry_wait_ms=1, wait=door.wait)
-    monkeypatch.setattr(module, "open_live", lambda _: live)
+    monkeypatch.setattr(live_cluster, "open_live", lambda _: live)
     return LiveReader(schema(options), options, fake.clock)
 
 
