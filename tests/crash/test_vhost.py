@@ -14,6 +14,7 @@ from random import Random
 import pytest
 from tests.crash.vhost_driver import NAMES, ROOT, VHOST, BrokenPromise, QueueModel, VhostLife
 
+from sprocket.base.disk import steps
 from sprocket.base.errors import StoreError
 from sprocket.rabbitmq.model.message import BasicMessage
 from sprocket.rabbitmq.settings import VhostGeometry, VhostStoreSettings
@@ -109,6 +110,49 @@ def test_recovery_rests_on_a_log_that_is_synced() -> None:
             continue
         break
     assert calls > 5
+
+
+@pytest.mark.parametrize("acked", [[0, 1, 2], [2]])
+@pytest.mark.parametrize("flushed_count", [0, 2])
+def test_a_journal_that_a_flush_empties_is_not_called_damaged(
+    flushed_count: int, acked: list[int]
+) -> None:
+    """Power goes while its file may be as long as before and have nothing in it."""
+    disk, name = SimulatedDisk(), NAMES[0]
+    life = VhostLife(disk, {name: QueueModel() for name in NAMES}, [0], is_clean=False)
+    for seq_id in range(3):
+        if seq_id == flushed_count:
+            flush(life.store)
+        message = BasicMessage(
+            b"%016d" % seq_id, VHOST, "", ("k",), b"\x10\0\2", (b"small",), is_persistent=True
+        )
+        life.queues[name].publish(seq_id, [message], expires_at_us=None, is_delivered=False)
+    life.close()
+    stopped = disk.kill()
+    for calls in count(1):
+        for seed in range(20):
+            disk = copy.deepcopy(stopped)
+            store = opened(disk)
+            store.queue(name).deliver(acked)
+            store.queue(name).ack(acked)
+            store.log.commit()
+            disk.before = partial(lose_power, [calls])
+            try:
+                flush(store)
+            except PowerLoss:
+                disk.before = None
+                left = opened(disk.crash(Random(seed).randrange))
+                assert left.report.damage == [], f"power lost at call {calls}"
+                assert left.queue(name).unacked_count() == 3 - len(acked)
+                continue
+            assert calls > 5
+            return
+
+
+def flush(store: VhostStore) -> None:
+    """Flush all queues to which anything happened."""
+    for now in (0, 1e9):
+        steps.run(store.flush_steps(store.flush_due(now)))
 
 
 def opened(disk: SimulatedDisk) -> VhostStore:

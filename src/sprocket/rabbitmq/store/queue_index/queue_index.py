@@ -10,8 +10,8 @@ brings the slots into the segment files, in RabbitMQ's order and form:
    finds the segments without messages. The log is synced.
 2. The appends are written, then synced. Until they are written `read` sees the slots that were
    taken.
-3. The journal.jif of the last clean stop is emptied, segments without messages are removed, and
-   the log is told that the flush is done.
+3. Segments without messages and the journal.jif of the last clean stop are removed, and the log is
+   told that the flush is done.
 
 A message that is published, delivered and acknowledged between two flushes comes into no segment.
 What a purge has made void is removed by the next flush, before it appends anything. A failed flush
@@ -30,7 +30,6 @@ Invariants
 Source: RabbitMQ 3.10.8 `rabbit_queue_index`; docs/formats/rabbitmq-queue-index.md.
 """
 
-import contextlib
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -631,27 +630,26 @@ class QueueIndex:
             self._disk.sync_folder(self._layout.root)
 
     def clean_up_flush(self) -> bool:
-        """Remove dead segments, then empty the journal.jif, whose records are in the others.
+        """Remove dead segments, then the journal.jif, whose records are in the others.
 
         A dead segment may lack the acks that the journal has: it is gone durably before these are.
+        The journal goes whole: a file that was cut may come back as long as it was, with zeros.
 
         Returns:
             Whether there was something to do.
 
         Raises:
             DiskFailed: It is to be tried again.
-        Durability: an empty journal.jif may still come back; see `sync_clean_up`.
+        Durability: a journal.jif may still come back; see `sync_clean_up`.
         Threads: any.
         """
         assert self._flush is not None
         for number in self._flush.removed:
-            path = self._layout.segment(number)
-            remove_if_there(self._disk, self._layout.sums(path))
-            remove_if_there(self._disk, path)
+            remove_index_file(self._disk, self._layout.segment(number))
         if self.origin.journal_bytes:
             if self._flush.removed:
                 self._disk.sync_folder(self._layout.root)
-            cut_file(self._disk, self._layout.journal, 0)
+            remove_index_file(self._disk, self._layout.journal)
         return bool(self.origin.journal_bytes or self._flush.removed)
 
     def sync_clean_up(self) -> None:
@@ -659,8 +657,6 @@ class QueueIndex:
 
         Threads: any.
         """
-        if self.origin.journal_bytes:
-            sync_file(self._disk, self._layout.journal)
         self._disk.sync_folder(self._layout.root)
 
     def end_flush(self) -> None:
@@ -759,15 +755,10 @@ def _write(disk: Disk, path: str, data: bytes, position: int) -> None:
         file.close()
 
 
-def cut_file(disk: Disk, path: str, size: int) -> None:
-    """Cut a file, or leave it alone if it is not longer, or not there. Durable after its sync."""
-    with contextlib.suppress(FileMissing):
-        if disk.size(path) > size:
-            file = disk.open(path, write=True)
-            try:
-                file.resize(size)
-            finally:
-                file.close()
+def remove_index_file(disk: Disk, path: str) -> None:
+    """Remove a segment or a journal, if it is there, and its checksums; durable after a sync."""
+    remove_if_there(disk, QueueLayout.sums(path))
+    remove_if_there(disk, path)
 
 
 def flush_steps(log: WriteAheadLog, indexes: Sequence[QueueIndex]) -> Steps:

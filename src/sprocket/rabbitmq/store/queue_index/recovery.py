@@ -2,7 +2,7 @@
 
 What journal.jif and the write-ahead log have is brought into the segments, transient and lost
 messages are acknowledged there, everything else counts as delivered. Afterwards the segments alone
-say what each queue has, journals are empty and the log is gone. But where it is little for a
+say what each queue has, journals and the log are gone. But where it is little for a
 queue, and whoever goes on has the log, it is carried: it comes into the log's next file, all of it
 with one write and one sync, while folders and files for ten thousand queues take seconds; a flush
 will bring it into segments. Unlike RabbitMQ it starts from
@@ -18,7 +18,7 @@ The order, so that recovery can be cut short at any moment and begun anew:
 2. When all of that is durable, segments without messages are removed, durably.
 3. The log says RECOVERED: from now on neither what it had nor a journal.jif counts. In the same
    batch, which counts whole or not at all, is what is carried.
-4. Journals are emptied, or set aside if a message in them is not what was stored, durably; of
+4. Journals are removed, or set aside if a message in them is not what was stored, durably; of
    version 2 the entries are removed, durably, then the messages. Only then are the log's files
    removed, the oldest first; the newest stays if something is carried.
 5. A segment with something in it that RabbitMQ would not start with is replaced by one without.
@@ -52,7 +52,7 @@ from sprocket.rabbitmq.store.queue_index.loading import (
     load,
     sound,
 )
-from sprocket.rabbitmq.store.queue_index.queue_index import KnownSegment, cut_file
+from sprocket.rabbitmq.store.queue_index.queue_index import KnownSegment, remove_index_file
 from sprocket.rabbitmq.store.queue_index.version_2 import FilesV2
 from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadContents, WriteAheadLog
 
@@ -163,7 +163,7 @@ class IndexRecovery:
         self._plans: list[_Plan] = []
         self._held_bytes = 0
         self._journals: dict[str, bool] = {}
-        """Those to be emptied, and whether they have damage to be set aside."""
+        """Those to be removed, and whether they have damage to be set aside."""
         self._dead: list[str] = []
         self._unsound: list[tuple[str, dict[int, KnownSegment], int]] = []
         self._version_2: list[FilesV2] = []
@@ -320,7 +320,7 @@ class IndexRecovery:
         count = segment.message_count
         if not count:
             if segment.has_file:
-                self._dead += [plan.layout.sums(path), path]
+                self._dead.append(path)
             return 0
         result.cut_bytes += segment.file_bytes - segment.whole_bytes
         if not segment.is_sound:
@@ -384,7 +384,7 @@ class IndexRecovery:
         disk, root = self._disk, self._layout.root
         disk.sync_tree(root)
         for path in self._dead:
-            remove_if_there(disk, path)
+            remove_index_file(disk, path)
         if self._dead:
             disk.sync_tree(root)
         carried = [plan for plan in self._plans if plan.result.journal]
@@ -395,8 +395,7 @@ class IndexRecovery:
         for path, has_damage in self._journals.items():
             if has_damage:
                 disk.rename(path, QueueLayout.set_aside(path))
-            else:
-                cut_file(disk, path, 0)
+            remove_index_file(disk, path)
         if self._journals:
             disk.sync_tree(root)
         self._remove_version_2()
