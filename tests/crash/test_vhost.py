@@ -145,7 +145,7 @@ def test_a_journal_that_a_flush_empties_is_not_called_damaged(
                 assert left.report.damage == [], f"power lost at call {calls}"
                 assert left.queue(name).unacked_count() == 3 - len(acked)
                 continue
-            assert calls > 5
+            assert calls > 3, "nothing was flushed"
             return
 
 
