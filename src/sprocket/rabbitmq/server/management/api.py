@@ -10,19 +10,27 @@ from typing import Final
 from sprocket.base import log
 from sprocket.base.errors import RequestRefused, StoreError
 from sprocket.base.units import KIB, MIB
-from sprocket.rabbitmq.server.management import answers
-from sprocket.rabbitmq.server.management.answers import REALM, ApiError
-from sprocket.rabbitmq.server.management.callers import Callers, Level, Unnamed
-from sprocket.rabbitmq.server.management.calls import Call, split_target
-from sprocket.rabbitmq.server.management.connections import ConnectionRoutes
-from sprocket.rabbitmq.server.management.exchanges import ExchangeRoutes
 from sprocket.rabbitmq.server.management.metrics import Metrics
-from sprocket.rabbitmq.server.management.nodes import NodeRoutes
-from sprocket.rabbitmq.server.management.policies import PolicyRoutes
-from sprocket.rabbitmq.server.management.queues import QueueRoutes
-from sprocket.rabbitmq.server.management.routes import ApiRoute
+from sprocket.rabbitmq.server.management.requests import (
+    REALM,
+    ApiError,
+    ApiRoute,
+    Call,
+    Callers,
+    Level,
+    Unnamed,
+    answers,
+    split_target,
+)
+from sprocket.rabbitmq.server.management.resources import (
+    ConnectionRoutes,
+    ExchangeRoutes,
+    NodeRoutes,
+    PolicyRoutes,
+    QueueRoutes,
+    TenantRoutes,
+)
 from sprocket.rabbitmq.server.management.served import Served
-from sprocket.rabbitmq.server.management.tenants import TenantRoutes
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.http import HttpRequest, HttpResponse
 

@@ -10,11 +10,10 @@ from msgspec import Struct
 
 from sprocket.rabbitmq.broker.node_folder import LIKE_VERSION
 from sprocket.rabbitmq.broker.queues import BrokerQueue
-from sprocket.rabbitmq.server.management.callers import Callers
 from sprocket.rabbitmq.server.management.process import descriptors, memory_bytes
+from sprocket.rabbitmq.server.management.requests import Callers, made_of_each
 from sprocket.rabbitmq.server.management.served import Served
 from sprocket.rabbitmq.server.management.tallies import Tally, tallied, together
-from sprocket.rabbitmq.server.management.turns import made_of_each
 from sprocket.rabbitmq.server.tenancy import VhostTenancy
 from sprocket.runtime.http import HttpResponse
 

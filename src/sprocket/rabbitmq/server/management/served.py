@@ -14,9 +14,8 @@ from sprocket.rabbitmq.broker.cluster_name import ClusterName
 from sprocket.rabbitmq.broker.topology import Vhosts
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.server.alarms import Alarms
-from sprocket.rabbitmq.server.management.answers import not_found
-from sprocket.rabbitmq.server.management.callers import Caller
 from sprocket.rabbitmq.server.management.rates import Rates
+from sprocket.rabbitmq.server.management.requests import Caller, not_found
 from sprocket.rabbitmq.server.tenancy import UserEntrance, VhostTenancy
 
 

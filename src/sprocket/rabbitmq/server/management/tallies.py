@@ -7,8 +7,8 @@ from msgspec import Struct, field
 from sprocket.rabbitmq.broker.queues import BrokerQueue
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.model.counts import DeliveryCounts, PublishCounts
+from sprocket.rabbitmq.server.management.requests import made_of_each
 from sprocket.rabbitmq.server.management.served import Served
-from sprocket.rabbitmq.server.management.turns import made_of_each
 from sprocket.rabbitmq.server.tenancy import VhostTenancy
 
 

@@ -21,8 +21,8 @@ from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.exchange import Exchange
 from sprocket.rabbitmq.model.resource import ResourceKind
 from sprocket.rabbitmq.model.user import User
-from sprocket.rabbitmq.server.management.answers import Json
 from sprocket.rabbitmq.server.management.rates import Rates
+from sprocket.rabbitmq.server.management.requests import Json
 from sprocket.rabbitmq.server.management.served import ServedChannel, connection_name
 from sprocket.rabbitmq.server.tenancy import VhostTenancy
 

@@ -10,15 +10,25 @@ from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.codec.definitions import UserDefinition, VhostDefinition, VhostMetadata
 from sprocket.rabbitmq.model.user import TopicPermission, User, VhostPermission
-from sprocket.rabbitmq.server.management import answers, views
-from sprocket.rabbitmq.server.management.answers import Json
-from sprocket.rabbitmq.server.management.callers import Level
-from sprocket.rabbitmq.server.management.calls import Call, text
-from sprocket.rabbitmq.server.management.pages import Listed, chosen, listed, query_columns
-from sprocket.rabbitmq.server.management.routes import ApiRoute, route
+from sprocket.rabbitmq.server.management import views
+from sprocket.rabbitmq.server.management.requests import (
+    ApiRoute,
+    Call,
+    Json,
+    Level,
+    Listed,
+    answers,
+    chosen,
+    in_order,
+    json_array,
+    listed,
+    made_of_each,
+    query_columns,
+    route,
+    text,
+)
 from sprocket.rabbitmq.server.management.served import Served
 from sprocket.rabbitmq.server.management.tallies import Tally, tallied
-from sprocket.rabbitmq.server.management.turns import in_order, json_array, made_of_each
 from sprocket.runtime.http import HttpResponse
 
 

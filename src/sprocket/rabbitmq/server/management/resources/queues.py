@@ -18,14 +18,24 @@ from sprocket.rabbitmq.model.binding import Destination
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.message import BasicMessage
 from sprocket.rabbitmq.model.resource import ResourceKind, queue_resource
-from sprocket.rabbitmq.server.management import answers, views
-from sprocket.rabbitmq.server.management.answers import Json
-from sprocket.rabbitmq.server.management.callers import Level
-from sprocket.rabbitmq.server.management.calls import Call, boolean, members, text
-from sprocket.rabbitmq.server.management.connections import channels_by_identity
-from sprocket.rabbitmq.server.management.exchanges import table
-from sprocket.rabbitmq.server.management.pages import Listed, chosen, listed, query_columns
-from sprocket.rabbitmq.server.management.routes import ApiRoute, route
+from sprocket.rabbitmq.server.management import views
+from sprocket.rabbitmq.server.management.requests import (
+    ApiRoute,
+    Call,
+    Json,
+    Level,
+    Listed,
+    answers,
+    boolean,
+    chosen,
+    listed,
+    members,
+    query_columns,
+    route,
+    text,
+)
+from sprocket.rabbitmq.server.management.resources.connections import channels_by_identity
+from sprocket.rabbitmq.server.management.resources.exchanges import table
 from sprocket.rabbitmq.server.management.served import Served
 from sprocket.rabbitmq.server.management.short_channel import ShortChannel
 from sprocket.runtime.http import HttpResponse

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from sprocket.rabbitmq.server.management.callers import Level
-from sprocket.rabbitmq.server.management.calls import Call
+from sprocket.rabbitmq.server.management.requests.callers import Level
+from sprocket.rabbitmq.server.management.requests.calls import Call
 from sprocket.runtime.http import HttpResponse
 
 Handler = Callable[[Call], Awaitable[HttpResponse]]

@@ -7,16 +7,21 @@ from sprocket.rabbitmq.broker.cluster_name import PARAMETER
 from sprocket.rabbitmq.broker.node_folder import LIKE_VERSION
 from sprocket.rabbitmq.model.exchange import DIRECT, FANOUT, HEADERS, TOPIC
 from sprocket.rabbitmq.model.policy import GlobalParameter
-from sprocket.rabbitmq.server.management import answers, views
-from sprocket.rabbitmq.server.management.answers import Json
-from sprocket.rabbitmq.server.management.callers import Level
-from sprocket.rabbitmq.server.management.calls import Call
-from sprocket.rabbitmq.server.management.pages import chosen, query_columns
+from sprocket.rabbitmq.server.management import views
 from sprocket.rabbitmq.server.management.process import descriptors, memory_bytes
-from sprocket.rabbitmq.server.management.routes import ApiRoute, route
+from sprocket.rabbitmq.server.management.requests import (
+    ApiRoute,
+    Call,
+    Json,
+    Level,
+    answers,
+    chosen,
+    made_of_each,
+    query_columns,
+    route,
+)
 from sprocket.rabbitmq.server.management.served import Served
 from sprocket.rabbitmq.server.management.tallies import tallied, together
-from sprocket.rabbitmq.server.management.turns import made_of_each
 from sprocket.runtime.http import HttpResponse
 
 _EXCHANGE_TYPES = [

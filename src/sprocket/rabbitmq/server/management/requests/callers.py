@@ -22,7 +22,7 @@ from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.access import UserAccess, Users
 from sprocket.rabbitmq.broker.topology import Vhosts
 from sprocket.rabbitmq.model.user import User
-from sprocket.rabbitmq.server.management.answers import REALM, ApiError, not_authorised
+from sprocket.rabbitmq.server.management.requests.answers import REALM, ApiError, not_authorised
 
 ADMINISTRATOR: Final = "administrator"
 MONITORING: Final = "monitoring"

@@ -12,7 +12,7 @@ from itertools import count, islice
 from typing import Final, TypeVar
 
 from sprocket.base.clock import Clock
-from sprocket.rabbitmq.server.management.answers import encode
+from sprocket.rabbitmq.server.management.requests.answers import encode
 from sprocket.runtime.slices import SLICE_SECONDS
 
 _PIECE_ENTRIES: Final = 32

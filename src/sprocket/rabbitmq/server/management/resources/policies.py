@@ -13,14 +13,19 @@ from sprocket.rabbitmq.broker.definitions import OPERATOR_POLICY, VHOST_LIMITS
 from sprocket.rabbitmq.codec import definitions as definitions_codec
 from sprocket.rabbitmq.codec.definitions import ParameterDefinition, PolicyDefinition
 from sprocket.rabbitmq.model.policy import GlobalParameter, Policy
-from sprocket.rabbitmq.server.management import answers
-from sprocket.rabbitmq.server.management.answers import Json
-from sprocket.rabbitmq.server.management.callers import Level
-from sprocket.rabbitmq.server.management.calls import Call
-from sprocket.rabbitmq.server.management.pages import Listed, listed
-from sprocket.rabbitmq.server.management.routes import ApiRoute, Handler, route
+from sprocket.rabbitmq.server.management.requests import (
+    ApiRoute,
+    Call,
+    Handler,
+    Json,
+    Level,
+    Listed,
+    answers,
+    json_array,
+    listed,
+    route,
+)
 from sprocket.rabbitmq.server.management.served import Served
-from sprocket.rabbitmq.server.management.turns import json_array
 from sprocket.runtime.http import HttpResponse
 
 PRODUCT: Final = "RabbitMQ"

@@ -5,8 +5,8 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
-from sprocket.rabbitmq.server.management.answers import bad_request
-from sprocket.rabbitmq.server.management.callers import Caller
+from sprocket.rabbitmq.server.management.requests.answers import bad_request
+from sprocket.rabbitmq.server.management.requests.callers import Caller
 from sprocket.runtime.http import HttpRequest
 
 

@@ -12,7 +12,7 @@ from tests.management.requests import STEPS
 
 from sprocket.testing.local_amqp import LocalAmqp
 
-RECORDED = Path(__file__).parents[4] / "data" / "rabbitmq-3.10.8" / "management.json.xz"
+RECORDED = Path(__file__).parents[5] / "data" / "rabbitmq-3.10.8" / "management.json.xz"
 
 
 @pytest.fixture(scope="module")

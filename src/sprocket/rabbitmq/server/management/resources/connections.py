@@ -4,14 +4,23 @@ from collections.abc import Sequence
 
 from sprocket.rabbitmq.broker.channels import ConsumedQueue
 from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode
-from sprocket.rabbitmq.server.management import answers, views
-from sprocket.rabbitmq.server.management.callers import Caller, Level
-from sprocket.rabbitmq.server.management.calls import Call
-from sprocket.rabbitmq.server.management.pages import Listed, chosen, listed
-from sprocket.rabbitmq.server.management.pages import query_columns as columns_of
-from sprocket.rabbitmq.server.management.routes import ApiRoute, route
+from sprocket.rabbitmq.server.management import views
+from sprocket.rabbitmq.server.management.requests import (
+    ApiRoute,
+    Call,
+    Caller,
+    Level,
+    Listed,
+    answers,
+    chosen,
+    in_order,
+    json_array,
+    listed,
+    made_of_each,
+    query_columns,
+    route,
+)
 from sprocket.rabbitmq.server.management.served import Served, ServedChannel, connection_name
-from sprocket.rabbitmq.server.management.turns import in_order, json_array, made_of_each
 from sprocket.rabbitmq.server.tenancy import VhostTenancy
 from sprocket.runtime.http import HttpResponse
 
@@ -60,7 +69,7 @@ class ConnectionRoutes:
         served = self._served
         found = self._connection(call)
         view = views.connection(found, served.facts.name, served.rates)
-        return answers.json_response(chosen(views.without_nothing(view), columns_of(call.query)))
+        return answers.json_response(chosen(views.without_nothing(view), query_columns(call.query)))
 
     async def close_connection(self, call: Call) -> HttpResponse:
         """Close one connection."""
@@ -103,7 +112,7 @@ class ConnectionRoutes:
                     for mine in one.channel.consumed()
                 ]
                 view["deliveries"] = view["publishes"] = []
-                return answers.json_response(chosen(view, columns_of(call.query)))
+                return answers.json_response(chosen(view, query_columns(call.query)))
         raise answers.not_found()
 
     async def list_consumers(self, call: Call) -> HttpResponse:

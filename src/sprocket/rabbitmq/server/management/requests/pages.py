@@ -12,14 +12,14 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from sprocket.base.clock import Clock
 from sprocket.rabbitmq.broker.patterns import Pattern, PatternInvalid
-from sprocket.rabbitmq.server.management.answers import (
+from sprocket.rabbitmq.server.management.requests.answers import (
     ApiError,
     Json,
     bad_request,
     json_pieces,
     json_response,
 )
-from sprocket.rabbitmq.server.management.turns import in_order, json_array, made_of_each
+from sprocket.rabbitmq.server.management.requests.turns import in_order, json_array, made_of_each
 from sprocket.runtime.http import HttpResponse
 
 PAGE_SIZE: Final = 100

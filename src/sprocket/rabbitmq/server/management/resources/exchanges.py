@@ -18,12 +18,22 @@ from sprocket.rabbitmq.model.exchange import DEFAULT_EXCHANGE, Exchange
 from sprocket.rabbitmq.model.fields import FieldTable
 from sprocket.rabbitmq.model.properties import BasicProperties
 from sprocket.rabbitmq.model.resource import ResourceKind
-from sprocket.rabbitmq.server.management import answers, views
-from sprocket.rabbitmq.server.management.answers import Json
-from sprocket.rabbitmq.server.management.callers import Level
-from sprocket.rabbitmq.server.management.calls import Call, boolean, members, text
-from sprocket.rabbitmq.server.management.pages import Listed, chosen, listed, query_columns
-from sprocket.rabbitmq.server.management.routes import ApiRoute, route
+from sprocket.rabbitmq.server.management import views
+from sprocket.rabbitmq.server.management.requests import (
+    ApiRoute,
+    Call,
+    Json,
+    Level,
+    Listed,
+    answers,
+    boolean,
+    chosen,
+    listed,
+    members,
+    query_columns,
+    route,
+    text,
+)
 from sprocket.rabbitmq.server.management.served import Served
 from sprocket.rabbitmq.server.management.short_channel import ShortChannel
 from sprocket.runtime.http import HttpResponse

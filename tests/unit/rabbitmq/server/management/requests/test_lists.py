@@ -8,8 +8,13 @@ import msgspec
 import pytest
 
 from sprocket.rabbitmq.server.management import ApiError
-from sprocket.rabbitmq.server.management.pages import Listed, listed
-from sprocket.rabbitmq.server.management.turns import in_order, json_array, made_of_each
+from sprocket.rabbitmq.server.management.requests import (
+    Listed,
+    in_order,
+    json_array,
+    listed,
+    made_of_each,
+)
 from sprocket.runtime.http import HttpResponse
 from sprocket.testing.clock import FakeClock
 

@@ -1,0 +1,57 @@
+"""A request of the API as everything that answers one sees it: route, user, lists, answer.
+
+`route` declares what a path is, `Callers` says who asks and what that user may, `Call` is what was
+asked, `Listed` a list as it is wanted; `answers` turns values into JSON and errors into RabbitMQ's.
+`made_of_each` and its like work on many objects some at a time.
+"""
+
+from sprocket.rabbitmq.server.management.requests import answers
+from sprocket.rabbitmq.server.management.requests.answers import (
+    REALM,
+    ApiError,
+    Json,
+    not_found,
+)
+from sprocket.rabbitmq.server.management.requests.callers import Caller, Callers, Level, Unnamed
+from sprocket.rabbitmq.server.management.requests.calls import (
+    Call,
+    boolean,
+    members,
+    split_target,
+    text,
+)
+from sprocket.rabbitmq.server.management.requests.pages import (
+    Listed,
+    chosen,
+    listed,
+    query_columns,
+)
+from sprocket.rabbitmq.server.management.requests.routes import ApiRoute, Handler, route
+from sprocket.rabbitmq.server.management.requests.turns import in_order, json_array, made_of_each
+
+__all__ = [
+    "REALM",
+    "ApiError",
+    "ApiRoute",
+    "Call",
+    "Caller",
+    "Callers",
+    "Handler",
+    "Json",
+    "Level",
+    "Listed",
+    "Unnamed",
+    "answers",
+    "boolean",
+    "chosen",
+    "in_order",
+    "json_array",
+    "listed",
+    "made_of_each",
+    "members",
+    "not_found",
+    "query_columns",
+    "route",
+    "split_target",
+    "text",
+]
