@@ -1,13 +1,17 @@
 """The Parquet files of one task: one for each topic that has much, one for all others.
 
 With thousands of topics a file for each in every task would be thousands of small files. So a
-topic gets a file of its own once it has a row group's worth of rows; what has less shares a file,
-sorted by topic. Within a topic rows keep the order of the log.
+topic gets a file of its own once a row group's worth of its rows waits; what has less shares a
+file, sorted by topic. Within a topic rows keep the order of the log.
+
+Nor are batches cut into thousands of pieces, as each has its cost in every column: a topic with few
+rows of a batch waits together with all others of that kind, until they are sorted to be written.
+Each piece has buffers of its own, so that what waits holds no more memory than is counted.
 """
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -27,6 +31,10 @@ WAITING_BYTES_MAX = 128 * MIB
 """Rows that wait for their row group to be full, of all topics."""
 OWN_FILES_MAX = 32
 """Topics with a file of their own, of one task; open files hold memory."""
+APART_MAX = 32
+"""Topics of a batch whose rows wait apart, at most: each has one row in so many at least."""
+MIXED = ""
+"""In the place of a topic, as none is called so: rows of several, and the file of them."""
 SHARED = "topics"
 """The folder of files that several topics share."""
 
@@ -74,12 +82,12 @@ class TopicFiles:
 
     def add(self, batch: Any) -> None:
         """Take rows; `batch` is an Arrow batch of the source, all of one schema."""
-        for topic, rows in _by_topic(batch):
+        for topic, rows in split(batch, self._files):
             self._waiting.setdefault(topic, []).append(rows)
             size = self._bytes.get(topic, 0) + rows.nbytes
             self._bytes[topic] = size
             is_own = topic in self._files or len(self._files) < OWN_FILES_MAX
-            if size >= self._row_group_bytes and is_own:
+            if topic != MIXED and size >= self._row_group_bytes and is_own:
                 self._file(topic).write(self._taken([topic]))
         if sum(self._bytes.values()) > WAITING_BYTES_MAX:
             self._write_rest()
@@ -100,10 +108,12 @@ class TopicFiles:
                 self._system.remove(f"{self._folder}/{file.path}")
 
     def _write_rest(self) -> None:
-        for topic in [topic for topic in self._waiting if topic in self._files]:
+        for topic in [one for one in self._waiting if one != MIXED and one in self._files]:
             self._file(topic).write(self._taken([topic]))
         if self._waiting:
-            self._file("").write(self._taken(sorted(self._waiting)))
+            topics = list(self._waiting)
+            rows = self._taken(topics)
+            self._file(MIXED).write(_sorted(rows) if len(topics) > 1 or MIXED in topics else rows)
 
     def _taken(self, topics: list[str]) -> Any:
         batches = [batch for topic in topics for batch in self._waiting.pop(topic)]
@@ -112,7 +122,7 @@ class TopicFiles:
         return pa.Table.from_batches(batches)
 
     def _file(self, topic: str) -> "_ParquetFile":
-        """Return the file of a topic, or of several for an empty name."""
+        """Return the file of a topic, or the one that is shared."""
         if topic not in self._files:
             inside = f"{DATA}/{_folder_name(topic)}"
             self._system.make_folder(f"{self._folder}/{inside}")
@@ -124,22 +134,43 @@ class TopicFiles:
 
 def _folder_name(topic: str) -> str:
     """Return a folder's name that every reader of Parquet takes; topics may share one."""
-    return f"topic-{re.sub(r'[^a-zA-Z0-9-]', '_', topic)[:100]}" if topic else SHARED
+    name = re.sub(r"[^a-zA-Z0-9-]", "_", topic)[:100]
+    return SHARED if topic == MIXED else f"topic-{name}"
 
 
-def _by_topic(batch: Any) -> Iterator[tuple[str, Any]]:
-    """Give the rows of each topic of a batch, in their order."""
+def split(batch: Any, own: Container[str]) -> Iterator[tuple[str, Any]]:
+    """Give the rows of topics that wait apart, then all others as `MIXED`, in their order.
+
+    Args:
+        batch: An Arrow batch with the column `topic`.
+        own: Topics that wait apart however few their rows are.
+    """
     coded = batch.column("topic").dictionary_encode()
     names = coded.dictionary.to_pylist()
     if len(names) == 1:
         yield names[0], batch
         return
     codes = coded.indices.to_numpy(zero_copy_only=False)
-    order = np.argsort(codes, kind="stable")
-    together = batch.take(pa.array(order))
-    bounds = np.searchsorted(codes[order], np.arange(len(names) + 1)).tolist()
-    for number, name in enumerate(names):
-        yield name, together.slice(bounds[number], bounds[number + 1] - bounds[number])
+    is_large = (np.bincount(codes, minlength=len(names)) * APART_MAX >= len(codes)).tolist()
+    apart = [number for number, name in enumerate(names) if is_large[number] or name in own]
+    pieces = np.full(len(names), len(apart))
+    pieces[apart] = np.arange(len(apart))
+    piece = pieces[codes]
+    order = np.argsort(piece, kind="stable")
+    bounds = np.searchsorted(piece[order], np.arange(len(apart) + 2)).tolist()
+    for number, name in enumerate([*(names[number] for number in apart), MIXED]):
+        if bounds[number] < bounds[number + 1]:
+            yield name, batch.take(pa.array(order[bounds[number] : bounds[number + 1]]))
+
+
+def _sorted(table: Any) -> Any:
+    """Return rows by topic, each in the order of the log."""
+    coded = table["topic"].combine_chunks().dictionary_encode()
+    names = np.array(coded.dictionary.to_pylist(), object)
+    rank = np.empty(len(names), np.int64)
+    rank[np.argsort(names)] = np.arange(len(names))
+    topics = rank[coded.indices.to_numpy(zero_copy_only=False)]
+    return table.take(pa.array(np.lexsort((table["physicalOffset"].to_numpy(), topics))))
 
 
 class _ParquetFile:

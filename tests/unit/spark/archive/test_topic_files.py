@@ -1,5 +1,6 @@
 """Files of one task: every row once, in the order of the log, those of large topics apart."""
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import DiskFailed, DiskFull
 from sprocket.spark.archive import FileName, TopicFiles
+from sprocket.spark.archive.topic_files import SHARED, split
 from sprocket.spark.files import LocalFiles
 from sprocket.testing.disk import SimulatedDisk
 
@@ -47,9 +49,19 @@ def read(folder: Path, path: str) -> list[dict[str, Any]]:
     return rows
 
 
-@settings(max_examples=40, deadline=None)
+FEW = ["a", "b", "ü/%", "c" * 200]
+MANY = [f"topic-{number}" for number in range(200)]
+
+
+@settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.lists(st.sampled_from(["a", "b", "ü/%", "c" * 200]), min_size=1), max_size=6),
+    st.lists(
+        st.one_of(
+            st.lists(st.sampled_from(FEW), min_size=1),
+            st.randoms(use_true_random=False).map(lambda chosen: chosen.choices(FEW + MANY, k=300)),
+        ),
+        max_size=6,
+    ),
     st.sampled_from([1, 300, 100_000]),
 )
 def test_every_row_once(
@@ -73,6 +85,8 @@ def test_every_row_once(
         assert (file.first_offset, file.last_offset) == (min(offsets), max(offsets))
         assert file.first_stored_at_ms == min(offsets) * 1000
         assert file.bytes == (folder / file.path).stat().st_size
+        if f"/{SHARED}/" not in file.path:
+            assert len(file.topics) == 1
         for topic in by_topic:
             own = [row["physicalOffset"] for row in rows if row["topic"] == topic]
             assert own == sorted(own)
@@ -88,6 +102,47 @@ def test_a_large_topic_has_a_file_of_its_own(tmp_path: Path) -> None:
     shared, own = files.close()
     assert (shared.path, shared.topics) == (f"data/topics/{NAME}", {"small": 1, "tiny": 1})
     assert (own.path, own.topics) == (f"data/topic-_large_/{NAME}", {"_large%": 3})
+
+
+def test_ten_thousand_topics_wait_together(tmp_path: Path) -> None:
+    """A batch is cut into few pieces; what is written is sorted, each topic in the log's order."""
+    chosen = random.Random(5)
+    names = [f"topic-{number:04d}" for number in range(10_000)]
+    files = TopicFiles(LocalFiles(RealDisk()), str(tmp_path), NAME)
+    rows: list[tuple[str, int]] = []
+    for _ in range(4):
+        topics = [chosen.choice(names) for _ in range(4_000)] + ["large"] * 500
+        chosen.shuffle(topics)
+        one = batch(topics, len(rows))
+        pieces = [topic for topic, _ in split(one, {topics[0]})]
+        assert set(pieces) == {"large", topics[0], ""}
+        files.add(one)
+        rows += [(topic, len(rows) + number) for number, topic in enumerate(topics)]
+    (file,) = files.close()
+    found = pq.read_table(tmp_path / file.path, columns=["topic", "physicalOffset"])
+    assert list(zip(*found.to_pydict().values(), strict=True)) == sorted(rows)
+
+
+def test_one_topic_may_wait_in_both_ways(tmp_path: Path) -> None:
+    """It is in order all the same."""
+    files = TopicFiles(LocalFiles(RealDisk()), str(tmp_path), NAME, row_group_bytes=20_000)
+    files.add(batch(["b"], size=10))
+    files.add(batch(["a"] * 300 + ["b"], 1, size=100))
+    files.add(batch(["b"], 302, size=10))
+    shared, own = files.close()
+    assert (shared.topics, own.topics) == ({"b": 3}, {"a": 300})
+    assert [row["physicalOffset"] for row in read(tmp_path, shared.path)] == [0, 301, 302]
+
+
+def test_what_waits_holds_no_more_than_is_counted(tmp_path: Path) -> None:
+    """Few rows of a batch do not keep the rest of it in memory, which is written long before."""
+    files = TopicFiles(LocalFiles(RealDisk()), str(tmp_path), NAME, row_group_bytes=1_000_000)
+    before = pa.total_allocated_bytes()
+    for number in range(30):
+        topics = ["large"] * 980 + [f"small-{one}" for one in range(20)]
+        files.add(batch(topics, 1000 * number, size=1000))
+    assert pa.total_allocated_bytes() - before < 4_000_000  # 0.6 MB of small ones, and one batch
+    files.close()
 
 
 def test_files_are_packed_by_zstd_and_can_be_narrowed(tmp_path: Path) -> None:
