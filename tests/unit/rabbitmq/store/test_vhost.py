@@ -600,3 +600,46 @@ def test_a_journal_that_lacks_something_is_told(left: str) -> None:
     assert ids(again.queue(Q)) == expected
     assert [one for one in again.report.damage if "journal.jif" in one] == again.report.damage
     assert len(again.report.damage) == 1
+
+
+@pytest.mark.parametrize("lacks", ["little", "much", "nothing"])
+def test_checksums_of_what_was_not_written_are_no_damage(lacks: str) -> None:
+    """Power went in a flush: of a segment and its checksums only these are on the disk.
+
+    The start that finds it tells the checksums where the segment ends, or the next one would miss
+    something.
+    """
+    disk = SimulatedDisk()
+    store = opened(disk)
+    queue = store.queue(Q)
+    publish(queue, 0, 1)
+    flush(store, queue)
+    written = disk.contents()[segment(0)]
+    if lacks == "little":
+        queue.ack([0])
+    else:
+        publish(queue, 2, size=300)
+    store.log.commit()
+
+    def lose_power(call: str, path: str) -> None:
+        if call == "sync" and path == segment(0):
+            raise PowerLoss
+
+    disk.before = lose_power
+    with pytest.raises(PowerLoss):
+        flush(store, queue)
+    disk.before = None
+    if lacks == "nothing":
+        queue.ack([2])
+        store.log.commit()
+    disk = disk.kill()
+    put(disk, segment(0), written)
+    for _ in range(3):
+        report = opened(disk).report
+        assert report.damage == []
+        disk = disk.crash(lambda _: 0)
+    assert [*check_vhost(disk, ROOT)] == []
+
+
+class PowerLoss(BaseException):
+    """The moment at which everything stops."""

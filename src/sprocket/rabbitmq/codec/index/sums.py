@@ -109,6 +109,7 @@ class CheckedIndex(NamedTuple):
         damaged: Where messages begin that are not what was stored.
         findings: What is wrong besides: records that are not what was written.
         covered: Up to where checksums tell without a gap.
+        told: Up to where the last of them tells, be those bytes there or not.
     """
 
     data: bytes
@@ -116,6 +117,7 @@ class CheckedIndex(NamedTuple):
     damaged: tuple[int, ...] = ()
     findings: tuple[IndexFinding, ...] = ()
     covered: int = 0
+    told: int = 0
 
 
 def check_index(data: bytes, sums: list[IndexSum], *, is_segment: bool) -> CheckedIndex:
@@ -126,7 +128,7 @@ def check_index(data: bytes, sums: list[IndexSum], *, is_segment: bool) -> Check
         sums: As `decode_sums` gives them.
         is_segment: Whether it is a segment's, else a journal's.
     """
-    covered = 0
+    covered, told = 0, sums[-1].end if sums else 0
     parts: list[_Part] = []
     view = memoryview(data)
     for one in sums:
@@ -138,7 +140,7 @@ def check_index(data: bytes, sums: list[IndexSum], *, is_segment: bool) -> Check
         if crc32(here) != one.crc and (part := _compared(one, here, is_segment=is_segment)):
             parts.append(part)
     if not parts:
-        return CheckedIndex(data, covered=covered)
+        return CheckedIndex(data, covered=covered, told=told)
     read, mended = bytearray(data), bytearray(data)
     for part in parts:
         read[part.start : part.end] = mended[part.start : part.end] = part.data
@@ -150,6 +152,7 @@ def check_index(data: bytes, sums: list[IndexSum], *, is_segment: bool) -> Check
         tuple(start for part in parts for start in part.damaged),
         tuple(finding for part in parts for finding in part.findings),
         covered,
+        told,
     )
 
 

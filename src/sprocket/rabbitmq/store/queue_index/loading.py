@@ -61,7 +61,8 @@ class LoadedSegment:
         has_file: It has a file.
         file_bytes: Length of that; 0 if there is none.
         whole_bytes: Up to where that is good; what is behind is to be cut.
-        covered_bytes: Up to where its checksums tell.
+        covered_bytes: Up to where its checksums tell without a gap.
+        told_bytes: Up to where the last of them tells, be those bytes there or not.
         is_sound: There is nothing in it that RabbitMQ would not start with, or that the checksums
             know better.
         has_damage: There are messages in it that are not what was stored.
@@ -77,6 +78,7 @@ class LoadedSegment:
     file_bytes: int
     whole_bytes: int
     covered_bytes: int
+    told_bytes: int
     is_sound: bool
     has_damage: bool
     journal: IndexRecords
@@ -329,6 +331,7 @@ class LoadedIndex:
             file_bytes=len(data),
             whole_bytes=records.stopped_at,
             covered_bytes=checked.covered,
+            told_bytes=checked.told,
             is_sound=not said.findings and checked.mended is None,
             has_damage=bool(checked.damaged),
             journal=journal,
@@ -344,12 +347,10 @@ class LoadedIndex:
         """Compare what counts of a segment with its checksums, if they count."""
         if not data or self.are_sums_void:
             return CheckedIndex(data)
-        known = sums.read(self.disk, path)
-        end = known[-1].end if known else 0
-        if end > len(data) and not self.tail.appends:
-            what = f"expected {end} bytes, as the checksums say, found {len(data)}"
+        checked = index.check_index(data, sums.read(self.disk, path), is_segment=True)
+        if checked.told > len(data) and not self.tail.appends:
+            what = f"expected {checked.told} bytes, as the checksums say, found {len(data)}"
             self.damage.append(FileDamage(path, len(data), what))
-        checked = index.check_index(data, known, is_segment=True)
         self.damage += _compared(path, checked)
         return checked
 

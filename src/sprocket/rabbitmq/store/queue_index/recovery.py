@@ -348,6 +348,8 @@ class IndexRecovery:
             return False
         if segment.covered_bytes < segment.whole_bytes and not segment.has_damage:
             return False  # it is to get checksums
+        if segment.told_bytes > segment.whole_bytes:
+            return False  # they are to say where it was cut
         records = segment.missing_records(segment.number * self._entry_count)
         if not 0 < len(records) <= min(CARRIED_EACH_BYTES_MAX, self._carried_bytes_left):
             return False
@@ -450,7 +452,8 @@ def _sums(segment: LoadedSegment, data: bytes) -> list[IndexSum]:
     if covered < whole and not segment.has_damage and segment.is_sound:
         old = bytes(segment.records.data[covered:whole])
         found.append(index.index_sum(old, covered, is_segment=True))
-    if data or whole < segment.file_bytes:  # an entry of no bytes says where it was cut
+    if data or whole < max(segment.file_bytes, segment.told_bytes):
+        # An entry of no bytes says where it was cut.
         found.append(index.index_sum(data, whole, is_segment=True))
     return found
 
