@@ -13,7 +13,6 @@ from sprocket.base.errors import StoreError, StoreFailed
 from sprocket.rabbitmq.model.message import BasicMessage
 from sprocket.rabbitmq.model.names import QueueName
 from sprocket.rabbitmq.settings import VhostGeometry, VhostStoreSettings
-from sprocket.rabbitmq.store.layout import queue_folder
 from sprocket.rabbitmq.store.reading import VhostReader, vhost_folders
 from sprocket.rabbitmq.store.repair import check_vhost
 from sprocket.rabbitmq.store.stored_queue import StoredEntry, StoredQueue
@@ -137,14 +136,14 @@ class VhostLife:
         reader = VhostReader(self.disk, ROOT)
         found: dict[QueueName, list[int]] = {name: [] for name in NAMES}
         for queue in reader.queues():
+            if queue.name not in {name.name for name in NAMES}:
+                raise BrokenPromise(f"a reader met a queue {queue.name!r}")
             for one in reader.messages(queue):
                 if "has no message" in one.fault:  # the log got further than the store: no sync
                     continue
                 if one.fault:
                     raise BrokenPromise(f"a reader met {one.fault}")
-                for name in NAMES:
-                    if one.queue.name in (name.name, queue_folder(name)):
-                        found[name].append(one.seq_id)
+                found[one.queue].append(one.seq_id)
         reader.close()
         return found
 

@@ -26,13 +26,14 @@ _CHECKED = Struct(">QI")
 ENTRY_HEAD = Struct(">BII")
 _APPEND = Struct(">QQII")
 _POSITION = Struct(">Q")
+_LINE_FEED = b"\n"
 
 
 class EntryKind(IntEnum):
     """What an entry says."""
 
     NAME = 1
-    """The origin's number stands for this folder; so long is its journal.jif."""
+    """The origin's number stands for this queue's folder; so long is its journal.jif."""
     RECORDS = 2
     """Records of the origin's journal, as in a journal.jif."""
     FLUSH = 3
@@ -100,25 +101,42 @@ def batch_head(sequence: int, payload: Buffer) -> bytes:
     return _HEAD.pack(MAGIC, crc, sequence, size)
 
 
-def name(origin: int, folder: str, journal_bytes: int) -> bytes:
+@dataclass(frozen=True, slots=True)
+class NamedOrigin:
+    """What a NAME says.
+
+    Attributes:
+        folder: What the queue's folder is called.
+        journal_bytes: How long its journal.jif is.
+        queue_name: What its .queue_name holds, or will hold; empty if that is not known.
+    """
+
+    folder: str
+    journal_bytes: int = 0
+    queue_name: bytes = b""
+
+
+def name(origin: int, named: NamedOrigin) -> bytes:
     """Return the entry that gives a number to a folder."""
-    content = _POSITION.pack(journal_bytes) + folder.encode()
+    content = _POSITION.pack(named.journal_bytes) + named.folder.encode()
+    if named.queue_name:
+        content += _LINE_FEED + named.queue_name
     return ENTRY_HEAD.pack(EntryKind.NAME, origin, len(content)) + content
 
 
-def decode_name(content: bytes) -> tuple[str, int]:
-    """Return the folder that a NAME names, and the length of its journal.jif.
+def decode_name(content: bytes) -> NamedOrigin:
+    """Return what a NAME says.
 
     Raises:
         CorruptRecord: It is none.
     """
     if len(content) <= _POSITION.size:
         raise CorruptRecord("write-ahead log: a name that is cut")
+    folder, _, queue_name = content[_POSITION.size :].partition(_LINE_FEED)
     try:
-        folder = content[_POSITION.size :].decode()
+        return NamedOrigin(folder.decode(), _POSITION.unpack_from(content)[0], queue_name)
     except ValueError as error:
         raise CorruptRecord(f"write-ahead log: a name that is no text: {error}") from error
-    return folder, int(_POSITION.unpack_from(content)[0])
 
 
 def flush_content(appends: Sequence[SegmentAppend]) -> bytes:

@@ -145,14 +145,16 @@ class VhostStore:
             self._add(folder, None, queue)
 
     def _add(self, folder: str, name: QueueName | None, found: RecoveredQueue) -> StoredQueue:
+        origin = found.origin or Origin(folder, len(found.journal))
+        if name is not None:
+            origin.queue_name = encode_queue_name(name)
         mine = QueueIndex(
             self._disk,
             self._layout.queue(folder),
             self.log,
-            found.origin or Origin(folder, len(found.journal)),
+            origin,
             self._limits,
             found.segments,
-            name=b"" if name is None else encode_queue_name(name),
             is_named=found.has_name,
         )
         reference = found.reference or secrets.token_bytes(ID_BYTES)
@@ -210,7 +212,7 @@ class VhostStore:
             return self._add(folder, name, RecoveredQueue())
         if found.name is None:
             found.name = name
-            found.index.set_name(encode_queue_name(name))
+            found.index.origin.queue_name = encode_queue_name(name)
         found.is_removed = False
         return found
 

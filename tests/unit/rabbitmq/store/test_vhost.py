@@ -27,7 +27,7 @@ from sprocket.rabbitmq.codec import index
 from sprocket.rabbitmq.codec.store import clean_stop
 from sprocket.rabbitmq.model.names import QueueName
 from sprocket.rabbitmq.settings import VhostGeometry, VhostStoreSettings
-from sprocket.rabbitmq.store.layout import queue_folder
+from sprocket.rabbitmq.store.layout import encode_queue_name, queue_folder
 from sprocket.rabbitmq.store.reading import VhostReader
 from sprocket.rabbitmq.store.repair import check_vhost
 from sprocket.rabbitmq.store.stored_queue import ARRIVED_MAX
@@ -600,6 +600,99 @@ def test_a_journal_that_lacks_something_is_told(left: str) -> None:
     assert ids(again.queue(Q)) == expected
     assert [one for one in again.report.damage if "journal.jif" in one] == again.report.damage
     assert len(again.report.damage) == 1
+
+
+@pytest.mark.parametrize("count", [1, 20], ids=["synced one by one", "synced together"])
+@pytest.mark.parametrize("end", ["a clean stop", "a kill", "a kill and a start", "three kills"])
+def test_who_reads_the_folder_knows_what_queues_are_called(end: str, count: int) -> None:
+    """Whatever the end was, and before anything of a queue came into a segment."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    names = [QueueName("/", f"orders\n{number}") for number in range(count)]
+    for name in names:
+        publish(store.queue(name), 0)
+    store.log.commit()
+    if end == "a clean stop":
+        close(store)
+        disk = disk.crash(lambda _: 0)
+    else:
+        disk = disk.crash(lambda _: 0)
+        for _ in range({"a kill": 0, "a kill and a start": 1, "three kills": 2}[end]):
+            opened(disk)
+            disk = disk.crash(lambda _: 0)
+    found = [queue.name for queue in VhostReader(disk, ROOT).queues()]
+    assert found == sorted(name.name for name in names)
+
+
+@pytest.mark.parametrize("is_carried", [True, False])
+def test_a_torn_name_is_written_again(is_carried: bool) -> None:
+    """By the start that finds it, though nothing of the queue comes into a segment then."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    publish(store.queue(Q), 0, size=20 if is_carried else 300)
+    store.log.commit()
+    disk = disk.crash(lambda _: 0)
+    put(disk, PATHS.queue(queue_folder(Q)).name, b"")
+    queue = opened(disk).queue(Q)
+    assert ids(queue) == [0]
+    put_back = disk.crash(lambda _: 0).contents()[PATHS.queue(queue_folder(Q)).name]
+    assert put_back == encode_queue_name(Q)
+
+
+NAME_FILE = PATHS.queue(queue_folder(Q)).name
+
+
+def test_a_name_that_is_missing_comes_at_the_next_stop() -> None:
+    """Though nothing happens to the queue."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    publish(store.queue(Q), 0)
+    close(store)
+    disk.remove(NAME_FILE)
+    disk.sync_folder(NAME_FILE.rpartition("/")[0])
+    again = opened(disk)
+    assert ids(again.queue(Q)) == [0]
+    again.queue(OTHER)  # has no folder, and gets none
+    close(again)
+    assert disk.crash(lambda _: 0).contents()[NAME_FILE] == encode_queue_name(Q)
+    assert not disk.is_folder(PATHS.queue(queue_folder(OTHER)).root)
+    assert opened(disk).report.clean_stop
+
+
+@pytest.mark.parametrize("data", [b"", encode_queue_name(Q) + b"and more"])
+def test_a_name_that_cannot_be_read_is_replaced_by_the_next_flush(data: bytes) -> None:
+    """Whoever left it so, where no log tells what it was."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    queue = store.queue(Q)
+    publish(queue, 0)
+    flush(store, queue)
+    disk = disk.crash(lambda _: 0)
+    put(disk, NAME_FILE, data)
+    again = opened(disk)
+    queue = again.queue(Q)
+    publish(queue, 7)
+    flush(again, queue)
+    assert disk.crash(lambda _: 0).contents()[NAME_FILE] == encode_queue_name(Q)
+
+
+def test_a_queue_is_named_that_was_flushed_before_its_name_was_known() -> None:
+    """As one of a log that does not tell names."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    queue = store.queue(Q)
+    queue.index.origin.queue_name = b""
+    publish(queue, 0)
+    store.log.commit()
+    disk = disk.crash(lambda _: 0)
+    again = opened(disk)
+    flush(again, *again.unclaimed.values())
+    queue = again.queue(Q)
+    publish(queue, 7)
+    flush(again, queue)
+    close(again)
+    (found,) = VhostReader(disk, ROOT).queues()
+    assert found.name == Q.name
 
 
 @pytest.mark.parametrize("lacks", ["little", "much", "nothing"])

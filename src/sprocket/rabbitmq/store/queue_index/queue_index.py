@@ -19,7 +19,8 @@ is tried again as it was begun. After a crash `recovery` finds in the log what t
 segments may lack, and cuts what the crash has left of an append.
 
 `journal.jif` is written at a clean stop only (`close_steps`), and then holds what RabbitMQ's would:
-the records since the last flush.
+the records since the last flush. The `.queue_name` comes with the first file of either kind; until
+then the log says what the queue is called.
 
 Invariants
 
@@ -142,6 +143,7 @@ class _Flush:
         removed: Segments without messages.
         taken: The slots that it takes away.
         has_void_files: All files that there were are void, and go first.
+        name: What it writes as the .queue_name, if it appends; empty for nothing.
         is_written: What it appends is in the files.
         is_void: A purge came meanwhile; whatever it still does is for nothing.
     """
@@ -150,6 +152,7 @@ class _Flush:
     removed: list[int]
     taken: dict[int, SegmentSlots]
     has_void_files: bool
+    name: bytes = b""
     is_written: bool = False
     is_void: bool = False
 
@@ -212,8 +215,7 @@ class QueueIndex:
         origin: Its name in the log.
         limits: When it begins a segment, and flushes.
         segments: What there is already, by number.
-        name: What its .queue_name is to hold; empty for none.
-        is_named: It does.
+        is_named: There is its .queue_name.
 
     Attributes:
         origin: Its name in the log.
@@ -231,7 +233,6 @@ class QueueIndex:
         limits: IndexLimits,
         segments: dict[int, KnownSegment],
         *,
-        name: bytes = b"",
         is_named: bool = False,
     ) -> None:
         self.origin = origin
@@ -247,7 +248,6 @@ class QueueIndex:
         self._has_void_files = False
         self._epoch = 0
         """Rises when bytes of files begin to count, or do not count any more."""
-        self._name = name
         self._is_named = is_named
 
     # -- what happens to messages
@@ -396,10 +396,6 @@ class QueueIndex:
         """Whether files are to be removed by the next flush."""
         return self._has_void_files
 
-    def set_name(self, name: bytes) -> None:
-        """Say what the .queue_name is to hold, if there is none."""
-        self._name = name
-
     def read_journal(self) -> bytes:
         """Return what counts of the journal.jif, on any thread.
 
@@ -545,6 +541,11 @@ class QueueIndex:
             self._disk.sync_folder(root.rpartition("/")[0])
         self._is_named = False
 
+    @property
+    def missing_name(self) -> bytes:
+        """What the .queue_name is to hold that there is not; empty if nothing is missing."""
+        return b"" if self._is_named else self.origin.queue_name
+
     # -- flush
 
     def begin_flush(self) -> None:
@@ -568,7 +569,8 @@ class QueueIndex:
                 segment.file_bytes += len(data)
                 taken[number] = segment.journal
                 segment.journal = SegmentSlots()
-        self._flush = _Flush(appends, removed, taken, self._has_void_files)
+        name = self.missing_name if appends else b""
+        self._flush = _Flush(appends, removed, taken, self._has_void_files, name)
         self._has_void_files = False
         self.dirty_count = self.journal_bytes = 0
         self._log.begin_flush(
@@ -598,8 +600,8 @@ class QueueIndex:
                 self._disk.sync_folder(root)
         if flush.appends:
             self._disk.make_folder(root)
-            if self._name and not self._is_named:
-                _write(self._disk, self._layout.name, self._name, 0)
+        if flush.name:
+            write_name(self._disk, self._layout, flush.name)
         for one in flush.appends:
             path = self._layout.segment(one.segment)
             _write(self._disk, path, one.data, one.position)
@@ -625,7 +627,7 @@ class QueueIndex:
             sync_file(self._disk, path)
             sync_file(self._disk, self._layout.sums(path))
         if self._flush.appends:
-            if self._name and not self._is_named:
+            if self._flush.name:
                 sync_file(self._disk, self._layout.name)
             self._disk.sync_folder(self._layout.root)
 
@@ -664,7 +666,7 @@ class QueueIndex:
         assert self._flush is not None
         if not self._flush.is_void:
             self._log.end_flush(self.origin)
-        self._is_named = self._is_named or bool(self._flush.appends)
+        self._is_named = self._is_named or bool(self._flush.name)
         self._flush = None
 
 
@@ -751,6 +753,16 @@ def _write(disk: Disk, path: str, data: bytes, position: int) -> None:
     file = disk.open(path, write=True, create=True)
     try:
         file.write([data], position)
+    finally:
+        file.close()
+
+
+def write_name(disk: Disk, layout: QueueLayout, name: bytes) -> None:
+    """Write a .queue_name into the queue's folder, which is there; durable after syncs of both."""
+    file = disk.open(layout.name, write=True, create=True)
+    try:
+        file.resize(len(name))
+        file.write([name], 0)
     finally:
         file.close()
 

@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 
 from sprocket.base.checksum import crc32
 from sprocket.base.disk import Disk, read_file, remove_if_there, replace_file, steps, sync_file
-from sprocket.base.errors import CorruptRecord, FileMissing
+from sprocket.base.errors import CorruptRecord, DiskFailed, FileMissing
 from sprocket.base.progress import Step, unwatched
 from sprocket.base.units import KIB, MIB
 from sprocket.rabbitmq.codec import index
@@ -52,7 +52,11 @@ from sprocket.rabbitmq.store.queue_index.loading import (
     load,
     sound,
 )
-from sprocket.rabbitmq.store.queue_index.queue_index import KnownSegment, remove_index_file
+from sprocket.rabbitmq.store.queue_index.queue_index import (
+    KnownSegment,
+    remove_index_file,
+    write_name,
+)
 from sprocket.rabbitmq.store.queue_index.version_2 import FilesV2
 from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadContents, WriteAheadLog
 
@@ -120,6 +124,7 @@ class _Plan:
     """Segments that are still to be settled, by number."""
     loaded: dict[int, LoadedSegment] = field(default_factory=dict)
     """Those of them that are in memory."""
+    has_folder: bool = False
 
 
 class IndexRecovery:
@@ -184,11 +189,13 @@ class IndexRecovery:
                 self._plans.append(plan)
                 continue
             loaded = self._load(folder)
-            plan = _Plan(folder, loaded.layout, Origin(folder, loaded.journal_counts))
-            plan.result.has_name = loaded.has_name
-            if loaded.has_name and loaded.tail.appends and not self._is_named(plan):
-                plan.result.has_name = False  # the flush that made it was cut short
-                self._dead.append(plan.layout.name)
+            tail = loaded.tail
+            origin = Origin(folder, loaded.journal_counts, tail.queue_name)
+            plan = _Plan(folder, loaded.layout, origin)
+            plan.has_folder = folder in there and not tail.is_gone
+            plan.result.has_name = loaded.has_name and self._is_named(plan)
+            if loaded.has_name and not plan.result.has_name and not tail.queue_name:
+                self._dead.append(plan.layout.name)  # a crash has torn it; a flush makes it anew
             if loaded.journal_file_bytes:
                 self._journals[plan.layout.journal] = loaded.has_damaged_journal
             self._plans.append(plan)
@@ -215,13 +222,13 @@ class IndexRecovery:
         if not tail.has_records_only:
             return None
         data = b"".join(tail.records)
-        if len(data) > min(FEW_BYTES_MAX, self._carried_bytes_left):
+        if len(data) + len(tail.queue_name) > min(FEW_BYTES_MAX, self._carried_bytes_left):
             return None
         found = carried(data, self._entry_count)
         if found is None or len(found.journal) > self._carried_bytes_left:
             return None
-        self._carried_bytes_left -= len(found.journal)
-        plan = _Plan(folder, self._layout.queue(folder), Origin(folder))
+        self._carried_bytes_left -= len(found.journal) + len(tail.queue_name)
+        plan = _Plan(folder, self._layout.queue(folder), Origin(folder, 0, tail.queue_name))
         plan.result.journal, plan.result.body_bytes = found.journal, found.body_bytes
         plan.result.message_count = sum(found.counts.values())
         plan.result.segments = {n: KnownSegment(count, 0) for n, count in found.counts.items()}
@@ -237,9 +244,11 @@ class IndexRecovery:
         )
 
     def _is_named(self, plan: _Plan) -> bool:
-        """Say whether a .queue_name can be read."""
+        """Say whether a .queue_name is one; over a bad sector it is left as it is."""
         try:
             decode_queue_name(read_file(self._disk, plan.layout.name), plan.folder)
+        except DiskFailed:
+            return True
         except CorruptRecord:
             return False
         return True
@@ -369,6 +378,10 @@ class IndexRecovery:
                 self._step("queues written", done, len(plans))
             if plan.appends:
                 self._disk.make_folder(plan.layout.root, durable=False)
+                plan.has_folder = True
+            if plan.has_folder and plan.origin.queue_name and not plan.result.has_name:
+                write_name(self._disk, plan.layout, plan.origin.queue_name)
+                plan.result.has_name = True
             for one in plan.appends:
                 file = self._disk.open(one.path, write=True, create=True)
                 try:
@@ -391,7 +404,7 @@ class IndexRecovery:
             disk.sync_tree(root)
         carried = [plan for plan in self._plans if plan.result.journal]
         for plan in carried:
-            plan.result.origin = Origin(plan.folder)
+            plan.result.origin = Origin(plan.folder, 0, plan.origin.queue_name)
             log.append(plan.result.origin, plan.result.journal)
         steps.run(log.end_steps(EntryKind.RECOVERED))
         for path, has_damage in self._journals.items():

@@ -260,9 +260,10 @@ class VhostReader:
             paths = self.layout.queue(folder)
             queue = QueueName("", folder)
             data = self._reads.read(paths.name)
-            if data is not None:
+            said = self._log.tail(folder).queue_name
+            if data is not None or said:
                 try:
-                    queue = layout.decode_queue_name(data, folder)
+                    queue = layout.decode_queue_name(said or data or b"", folder)
                 except CorruptRecord as error:
                     self._reads.tell(paths.name, 0, str(error))
             is_v2 = has_v2(disk.list(paths.root))

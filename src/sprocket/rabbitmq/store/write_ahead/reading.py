@@ -45,12 +45,14 @@ class QueueTail:
         records: Records of its journal, in order.
         appends: What flushes that may not be complete were to append to segments, in order.
         is_gone: Whatever files the queue has are void.
+        queue_name: What its .queue_name holds, or would hold; empty if the log does not say.
     """
 
     journal_bytes: int = _ALL_BYTES
     records: list[bytes] = field(default_factory=list)
     appends: list[SegmentAppend] = field(default_factory=list)
     is_gone: bool = False
+    queue_name: bytes = b""
     _records_before_flush: int | None = None
 
     def take(self, entry: WriteAheadEntry) -> None:
@@ -217,9 +219,10 @@ def set_aside(disk: Disk, folder: str, numbers: Sequence[int]) -> list[str]:
 def _take(entry: WriteAheadEntry, names: dict[int, QueueTail], tails: dict[str, QueueTail]) -> None:
     """Give an entry to the queue that it is about."""
     if entry.kind == EntryKind.NAME:
-        folder, journal_bytes = write_ahead.decode_name(entry.content)
-        tail = names[entry.origin] = tails.setdefault(folder, QueueTail(journal_bytes))
-        tail.journal_bytes = journal_bytes
+        named = write_ahead.decode_name(entry.content)
+        tail = names[entry.origin] = tails.setdefault(named.folder, QueueTail())
+        tail.journal_bytes = named.journal_bytes
+        tail.queue_name = named.queue_name or tail.queue_name
         return
     if entry.origin not in names:
         raise CorruptRecord(f"an entry of origin {entry.origin}, which has no name")

@@ -29,7 +29,7 @@ from sprocket.base.disk import Disk, File, PendingSync, Steps, StepsTo, remove_i
 from sprocket.base.errors import StoreError, StoreFailed
 from sprocket.base.units import KIB
 from sprocket.rabbitmq.codec import write_ahead
-from sprocket.rabbitmq.codec.write_ahead import EntryKind, SegmentAppend
+from sprocket.rabbitmq.codec.write_ahead import EntryKind, NamedOrigin, SegmentAppend
 from sprocket.rabbitmq.store.layout import write_ahead_file, write_ahead_files
 
 _ZERO_CHUNK = bytes(256 * KIB)
@@ -41,6 +41,7 @@ class Origin:
     Attributes:
         folder: What the queue's folder is called.
         journal_bytes: How long its journal.jif is, whose records come before those in the log.
+        queue_name: What its .queue_name holds, or will hold; empty if that is not known.
     """
 
     __slots__ = (
@@ -53,11 +54,13 @@ class Origin:
         "_sealed",
         "folder",
         "journal_bytes",
+        "queue_name",
     )
 
-    def __init__(self, folder: str, journal_bytes: int = 0) -> None:
+    def __init__(self, folder: str, journal_bytes: int = 0, queue_name: bytes = b"") -> None:
         self.folder = folder
         self.journal_bytes = journal_bytes
+        self.queue_name = queue_name
         self._parts: list[bytes] = []
         self._sealed: list[tuple[EntryKind, bytes]] = []
         self._named_in = self._number = -1
@@ -335,7 +338,8 @@ class WriteAheadLog:
             if origin._named_in != number:
                 known, names = names, names + 1
                 named.append((origin, known))
-                parts.append(write_ahead.name(known, origin.folder, origin.journal_bytes))
+                said = NamedOrigin(origin.folder, origin.journal_bytes, origin.queue_name)
+                parts.append(write_ahead.name(known, said))
             for kind, content in origin._sealed:
                 parts += (pack(kind, known, len(content)), content)
             if origin._parts:
