@@ -214,7 +214,9 @@ def _jobs(folder: Path, rounds: int, wanted: str) -> list[Goal]:
     """Run the rows in turns, and print what each came to."""
     from sprocket.spark import session
 
-    rows = [row for row in ROWS if row.name.startswith(wanted)]
+    rows = [row for row in ROWS if str(row).startswith(wanted)]
+    if not rows:
+        raise BenchError(f"no row begins with {wanted!r}; there are {', '.join(map(str, ROWS))}")
     sizes = sorted({row.body_bytes for row in rows}, reverse=True)
     ceilings = [Row("ceiling", size, _resent) for size in sizes]
     stores = {size: spark_samples.store(folder / f"store-{size}", size) for size in sizes}
