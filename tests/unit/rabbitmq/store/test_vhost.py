@@ -21,7 +21,7 @@ from tests.rabbit_vhosts import (
 )
 
 from sprocket.base.disk import steps
-from sprocket.base.errors import DiskFull, ForeignStore, StoreLocked
+from sprocket.base.errors import DiskFailed, DiskFull, ForeignStore, StoreLocked
 from sprocket.base.units import KIB, MIB
 from sprocket.rabbitmq.codec import index
 from sprocket.rabbitmq.codec.store import clean_stop
@@ -674,6 +674,26 @@ def test_a_name_that_cannot_be_read_is_replaced_by_the_next_flush(data: bytes) -
     publish(queue, 7)
     flush(again, queue)
     assert disk.crash(lambda _: 0).contents()[NAME_FILE] == encode_queue_name(Q)
+
+
+def test_a_bad_sector_under_a_name_stops_no_start() -> None:
+    """The file is left as it is: nobody needs it, and it may be read again."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    queue = store.queue(Q)
+    publish(queue, 0)
+    flush(store, queue)
+    disk = disk.crash(lambda _: 0)
+
+    def fail(call: str, path: str) -> None:
+        if (call, path) == ("read", NAME_FILE):
+            raise DiskFailed("bad sector", path)
+
+    disk.before = fail
+    again = opened(disk)
+    assert (ids(again.queue(Q)), again.report.damage) == ([0], [])
+    close(again)
+    assert disk.contents()[NAME_FILE] == encode_queue_name(Q)
 
 
 def test_a_queue_is_named_that_was_flushed_before_its_name_was_known() -> None:
