@@ -1,5 +1,6 @@
 """The job that archives: equal to the store, resumed without repeats, read by other engines."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from typing import Any
 import duckdb
 import pyarrow.dataset as ds
 import pytest
+from tests.unit.spark.jobs import interrupted_archive
 from tests.unit.spark.rocketmq.folder.test_plan import write_log
 from tests.unit.spark.samples import expected, unpack
 
@@ -136,33 +138,17 @@ def test_what_lies_behind_damage_in_the_newest_file_is_archived(spark: Any, tmp_
     assert archive(spark, store=store, to=to, messages=messages).messages == 3
 
 
-KILLED = """
-import os, signal
-from sprocket.spark import session
-from sprocket.spark.archive import ArchiveFolder
-from sprocket.spark.jobs import ArchiveRun, archive
-
-publish = ArchiveFolder.publish
-def fatal(self, manifest):
-    if len(self.manifests()) == 2:
-        os.kill(os.getpid(), signal.SIGKILL)
-    publish(self, manifest)
-
-ArchiveFolder.publish = fatal
-spark = session(cores=1, folder={folder!r}, jvm="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-run = ArchiveRun(partition_bytes=20_000, round_bytes=20_000)
-archive(spark, store={store!r}, to={to!r}, run=run)
-"""
-
-
-def test_a_killed_run_leaves_no_repeats(spark: Any, tmp_path: Path) -> None:
-    """Killed with -9 where the files of its third round are there, and not its manifest."""
+def test_runs_that_end_badly_leave_no_repeats(spark: Any, tmp_path: Path) -> None:
+    """A full disk is one error and leaves no file; `kill -9` leaves files and no manifest."""
     store, to = unpack("02-kill9-load", tmp_path), str(tmp_path / "archive")
-    script = KILLED.format(folder=str(tmp_path / "spark"), store=store, to=to)
-    ended = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True)
+    program = [sys.executable, interrupted_archive.__file__, store, to, str(tmp_path / "spark")]
+    ended = subprocess.run(program, check=False, capture_output=True, text=True)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
+    said, left = ended.stdout.splitlines()
+    assert re.fullmatch(r"pwritev .*/archive/data/topics/\S+\.parquet: File too large", said)
     before = ArchiveFolder(LocalFiles(RealDisk()), to).manifests()
     assert len(before) == 2
+    assert int(left) == len(before[0].files)
     report = archive(spark, store=store, to=to, run=CUT)
     assert (report.start, report.removed_files) == (before[-1].end, 1)
     wanted = rows_of(spark.read.format("rocketmq").load(store))
