@@ -45,7 +45,7 @@ def app(name: str | None = None) -> typer.Typer:
     """Return the command line with one family, or with every one if none has that name."""
     root = typer.Typer(
         name="sprocket",
-        help="A message system: RocketMQ's store and protocol in Python.",
+        help="A message system in Python, with RocketMQ's and RabbitMQ's files and protocols.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -69,7 +69,7 @@ def common(
         ),
     ] = False,
 ) -> None:
-    """A message system: RocketMQ's store and protocol in Python."""
+    """A message system in Python, with RocketMQ's and RabbitMQ's files and protocols."""
 
 
 def main() -> None:
