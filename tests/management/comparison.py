@@ -190,26 +190,32 @@ def is_known(step: Step, found: Difference) -> bool:
     )
 
 
-def ask(session: requests.Session, base: str, step: Step) -> Answer:
-    """Make one request."""
+def ask(session: requests.Session, base: str, step: Step, *, tries: int = 1) -> Answer:
+    """Make one request; again if the connection broke, which the last of `tries` says by status 0.
+
+    RabbitMQ refuses a login before it has read the body, and resets the connection: the client may
+    see that and no answer. It has done nothing then.
+    """
     data = step.body if step.body is None or isinstance(step.body, str) else json.dumps(step.body)
-    try:
-        found = session.request(
-            step.method,
-            base + step.path,
-            data=data,
-            headers={} if data is None else {"content-type": "application/json"},
-            auth=step.user,
-            timeout=TIMEOUT_SECONDS,
-        )
-    except requests.ConnectionError:
-        return Answer(0, {}, "")
-    try:
-        body = found.json()
-    except ValueError:
-        body = found.text
-    headers = {name.lower(): value for name, value in found.headers.items()}
-    return Answer(found.status_code, headers, body)
+    for _ in range(tries):
+        try:
+            found = session.request(
+                step.method,
+                base + step.path,
+                data=data,
+                headers={} if data is None else {"content-type": "application/json"},
+                auth=step.user,
+                timeout=TIMEOUT_SECONDS,
+            )
+        except requests.ConnectionError:
+            continue
+        try:
+            body = found.json()
+        except ValueError:
+            body = found.text
+        headers = {name.lower(): value for name, value in found.headers.items()}
+        return Answer(found.status_code, headers, body)
+    return Answer(0, {}, "")
 
 
 def differences(theirs: Answer, ours: Answer) -> Iterator[Difference]:
