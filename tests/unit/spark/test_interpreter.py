@@ -16,7 +16,8 @@ from sprocket.testing.local_broker import LocalBroker
 SCRIPT = """
 {first}
 from pyspark.sql import SparkSession
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+spark = builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
 {then}
 assert spark.read.format("rocketmq").load({folder!r}).count() == 3
 message = spark.createDataFrame([("hello",)], "body string")
