@@ -677,7 +677,7 @@ def test_a_name_that_cannot_be_read_is_replaced_by_the_next_flush(data: bytes) -
 
 
 def test_a_bad_sector_under_a_name_stops_no_start() -> None:
-    """The file is left as it is: nobody needs it, and it may be read again."""
+    """The file is left as it is, unwritten: nobody needs it, and it may be read again."""
     disk = SimulatedDisk()
     store = opened(disk)
     queue = store.queue(Q)
@@ -685,7 +685,11 @@ def test_a_bad_sector_under_a_name_stops_no_start() -> None:
     flush(store, queue)
     disk = disk.crash(lambda _: 0)
 
+    calls: set[str] = set()
+
     def fail(call: str, path: str) -> None:
+        if path.startswith(NAME_FILE):
+            calls.add(call)
         if (call, path) == ("read", NAME_FILE):
             raise DiskFailed("bad sector", path)
 
@@ -694,6 +698,7 @@ def test_a_bad_sector_under_a_name_stops_no_start() -> None:
     assert (ids(again.queue(Q)), again.report.damage) == ([0], [])
     close(again)
     assert disk.contents()[NAME_FILE] == encode_queue_name(Q)
+    assert calls == {"open", "read", "size"}
 
 
 def test_a_queue_is_named_that_was_flushed_before_its_name_was_known() -> None:
