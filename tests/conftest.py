@@ -1,13 +1,16 @@
 """Rules for every test: Spark tests share a worker, none leaves its logging to the next.
 
-And Ctrl-C reaches what they start, even if a shell in the background has them ignore it.
+The JVMs of Spark start quickly. And Ctrl-C reaches what tests start, even if a shell in the
+background has them ignore it.
 """
 
+import shutil
 import signal
 from collections.abc import Iterator
 
 import pytest
 import structlog
+from tests import spark_classes
 
 
 def pytest_configure() -> None:
@@ -28,3 +31,19 @@ def unconfigured_structlog() -> Iterator[None]:
     """Leave structlog as a program finds it: `capture_logs` and commands configure it for good."""
     yield
     structlog.reset_defaults()
+
+
+@pytest.fixture(scope="session")
+def quick_jvms() -> Iterator[None]:
+    """Let each JVM of Spark, in whatever process, start in half the time and work for a minute."""
+    with pytest.MonkeyPatch.context() as patch:
+        if java := shutil.which("java"):
+            patch.setenv(spark_classes.VARIABLE, spark_classes.options(java))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def quick_spark(request: pytest.FixtureRequest) -> None:
+    """Have them for each test that is marked `spark`."""
+    if request.node.get_closest_marker("spark"):
+        request.getfixturevalue("quick_jvms")

@@ -13,8 +13,7 @@ from sprocket.spark.jobs import ErasedMessages, EraseRun, erase
 
 def main(store: str, target: str, folder: Path, keys: Sequence[str]) -> None:
     """Copy a store without the messages that have some keys."""
-    jvm = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    spark = session("killed", cores=1, folder=str(folder), jvm=jvm, quiet=False)
+    spark = session("killed", cores=1, folder=str(folder), quiet=False)
     messages, run = ErasedMessages(key=list(keys)), EraseRun(partition_bytes=50_000)
     erase(spark, store=store, to=target, messages=messages, run=run)
     spark.stop()

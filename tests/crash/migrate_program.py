@@ -12,8 +12,7 @@ from sprocket.spark.jobs import JobCluster, MigrateSending, migrate
 
 def main(nameserver: str, vhosts: str, folder: Path, rate: int) -> None:
     """Send all that the queues have."""
-    jvm = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    spark = session("killed", cores=2, folder=str(folder), jvm=jvm, quiet=False)
+    spark = session("killed", cores=2, folder=str(folder), quiet=False)
     sending = MigrateSending(create_topics=2, rate=rate)
     migrate(spark, source=vhosts, cluster=JobCluster(name_server=nameserver), sending=sending)
     spark.stop()

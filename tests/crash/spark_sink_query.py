@@ -21,8 +21,7 @@ BATCH_ROWS = 600
 
 def main(nameserver: str, folder: Path, is_last: bool) -> None:
     """Run the query, for ever or to the end."""
-    jvm = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    spark = session("killed", cores=2, folder=str(folder / "spark"), jvm=jvm, quiet=False)
+    spark = session("killed", cores=2, folder=str(folder / "spark"), quiet=False)
     trigger = {"availableNow": True} if is_last else {"processingTime": "0 seconds"}
     query = (
         spark.readStream.format("rocketmq")

@@ -13,7 +13,7 @@ import sprocket
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def spark(tmp_path_factory: pytest.TempPathFactory, quick_jvms: None) -> Iterator[Any]:
     """Start `local[2]` with the format registered; skipped, with a word, where Java is missing."""
     if shutil.which("java") is None:
         pytest.skip("no Java on the PATH")
@@ -24,9 +24,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     os.environ["PYTHONPATH"] = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
     os.environ["PYSPARK_PYTHON"] = sys.executable
     folder = tmp_path_factory.mktemp("spark")
-    spark = session(
-        "tests", cores=2, folder=str(folder), jvm="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    )
+    spark = session("tests", cores=2, folder=str(folder))
     yield spark
     spark.stop()
 

@@ -34,7 +34,7 @@ from sprocket.spark.jobs import ArchiveRun, archive, stats
 
 master, folder, stores = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 told = []
-spark = session(master=master, cores=2, folder=folder, jvm="-XX:TieredStopAtLevel=1")
+spark = session(master=master, cores=2, folder=folder)
 for name, store in stores.items():
     source = spark.read.format("rocketmq").option("maxPartitionBytes", "256k")
     source = source.option("includeInternalTopics", "true").option("decompress", "false")

@@ -22,7 +22,7 @@ PUBLISH = ArchiveFolder.publish
 
 def main(store: str, to: str, folder: str) -> None:
     """Run both."""
-    spark = session(cores=1, folder=folder, jvm="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    spark = session(cores=1, folder=folder)
     run = ArchiveRun(partition_bytes=20_000, round_bytes=20_000)
 
     def publish(archive: ArchiveFolder, manifest: Manifest) -> None:

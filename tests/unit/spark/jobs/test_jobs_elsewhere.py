@@ -37,7 +37,7 @@ from sprocket.spark import session
 from sprocket.spark.jobs import JOBS, command
 
 master, folder, runs = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-spark = session(master=master, cores=2, folder=folder, jvm="-XX:TieredStopAtLevel=1")
+spark = session(master=master, cores=2, folder=folder)
 told = []
 
 def run(job, options):

@@ -306,7 +306,7 @@ def fatal(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 {patch}
-spark = session(cores=1, folder={folder!r}, jvm="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+spark = session(cores=1, folder={folder!r})
 rebuild_queues(spark, store={store!r}, units_per_file={units}, partition_bytes=200_000)
 """
 PATCHES = {

@@ -40,8 +40,7 @@ def failing(batches):
 
 settings = {"spark.sql.execution.arrow.maxRecordsPerBatch": "50"}
 settings["spark.sql.execution.arrow.maxBytesPerOutputBatch"] = "65536"
-jvm = "-XX:TieredStopAtLevel=1"
-spark = session(master="local[2,2]", folder=folder, settings=settings, jvm=jvm)
+spark = session(master="local[2,2]", folder=folder, settings=settings)
 rows = spark.range(0, 5000, 1, 2).selectExpr("concat(id, repeat(' ', 2000)) AS body")
 writer = rows.mapInArrow(failing, "body string").write.format("rocketmq").mode("append")
 writer.option("nameServer", nameserver).option("topic", "orders").save()
@@ -52,7 +51,7 @@ import sys
 from sprocket.spark import session
 
 nameserver, folder = sys.argv[1:]
-spark = session(master="connect", cores=2, folder=folder, jvm="-XX:TieredStopAtLevel=1")
+spark = session(master="connect", cores=2, folder=folder)
 rows = spark.range(500).selectExpr("concat('body ', id) AS body")
 for _ in range(2):
     writer = rows.write.format("rocketmq").mode("append").option("nameServer", nameserver)

@@ -1,0 +1,96 @@
+"""Spark's classes as one archive that its JVMs map, so that each starts in half the time.
+
+A JVM that starts Spark reads, parses and verifies some 13,000 classes, and that is most of what a
+test costs which starts one by itself. The archive (class data sharing) holds them as the JVM keeps
+them in memory. It is made once for each clone, Java and release of PySpark, by a program that does
+a little of all that tests do, and kept in `build/`. What does not fit a JVM, it leaves aside.
+
+    python -m tests.spark_classes FOLDER
+
+is that program.
+"""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+VARIABLE = "SPARK_SUBMIT_OPTS"
+"""Options for every JVM that `spark-submit` starts, as PySpark's are."""
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""The compiler that is quick itself, and a collector that needs no threads."""
+_MADE_SECONDS_MAX = 300.0
+
+
+def options(java: str) -> str:
+    """Return options for JVMs that start quickly, with the archive, which is made if there is none.
+
+    Args:
+        java: The command that Spark will run.
+    """
+    import pyspark
+
+    kind = hashlib.sha256(f"{pyspark.__version__} {Path(java).resolve()}".encode()).hexdigest()
+    archive = ROOT / "build" / f"spark-classes-{kind[:16]}.jsa"
+    if not archive.exists():
+        _make(archive, Path(pyspark.__file__).parent)
+    return f"{_SHORT_LIVED} -XX:SharedArchiveFile={archive}"
+
+
+def _make(archive: Path, home: Path) -> None:
+    archive.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
+        made = Path(folder) / archive.name
+        # The JVM writes it as it ends, after Python; its pipes tell when.
+        run = subprocess.run(
+            [sys.executable, "-m", "tests.spark_classes", folder],
+            cwd=ROOT,
+            # The archive names the jars: a home that stays, and not one that a session makes.
+            env={
+                **os.environ,
+                "SPARK_HOME": str(home),
+                VARIABLE: f"{_SHORT_LIVED} -XX:ArchiveClassesAtExit={made}",
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_MADE_SECONDS_MAX,
+        )
+        assert made.exists(), f"no archive of Spark's classes was made:\n{run.stdout[-3000:]}"
+        made.rename(archive)
+
+
+def main(folder: Path) -> None:
+    """Read, write, stream and ask in SQL, so that the classes for all that are loaded."""
+    from tests.recorded import CASES, Recorded
+
+    from sprocket.spark import session
+    from sprocket.spark.jobs import stats
+
+    spark = session("classes", cores=2, folder=str(folder / "spark"))
+    store, rows = Recorded(CASES[0]).unpack(folder), str(folder / "rows")
+    spark.read.format("rocketmq").load(store).write.parquet(rows)
+    spark.read.parquet(rows).createOrReplaceTempView("rows")
+    spark.sql(
+        "SELECT topic, count(*), max(storeTimestamp) FROM rows"
+        " WHERE queueOffset >= 0 GROUP BY topic ORDER BY topic"
+    ).collect()
+    stats(spark, store=store)
+    spark.createDataFrame([(1, "one")], "number int, text string").toPandas()
+    stream = spark.readStream.format("rocketmq").load(store).writeStream.format("parquet")
+    query = (
+        stream.option("path", str(folder / "streamed"))
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
