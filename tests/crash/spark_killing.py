@@ -37,6 +37,9 @@ STEP_SECONDS_MAX = 150.0
 """How long a query may take to reach a step: it has to start a JVM, on a machine that is busy."""
 SENDS_MAX = 50
 """How often messages are sent while a step is waited for; more would keep Spark busy."""
+TOO_LATE = "Python worker failed to connect back"
+"""What ends a query on a machine so busy that the Python process of a stream needs more than ten
+seconds to start, which is what Spark gives it."""
 STEPS = ("checkpoint/{}/offsets", "checkpoint/{}/commits", "out/{}/_spark_metadata")
 """Folders where a micro-batch leaves a file: when it is planned, committed, and in the sink."""
 
@@ -93,9 +96,14 @@ class Queries:
         self._folder = folder
         self._log = folder / "spark.log"
         arguments = [broker.nameserver, str(broker.folder), str(folder), *options]
+        self._command = [sys.executable, "-m", program, *arguments]
+        self._start()
+
+    def _start(self) -> None:
         with self._log.open("ab") as log:
+            self._log_start = log.tell()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", program, *arguments],
+                self._command,
                 cwd=ROOT,
                 env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
                 stdin=subprocess.DEVNULL,
@@ -109,7 +117,8 @@ class Queries:
         seen, rounds = self._files(step), iter(range(SENDS_MAX))
 
         def has_more() -> bool:
-            assert self._process.poll() is None, f"the query ended:\n{self._said()}"
+            if self._process.poll() is not None:
+                self._start_again()
             if next(rounds, None) is not None:
                 load.send(5)
             return not self._files(step) <= seen
@@ -118,12 +127,20 @@ class Queries:
 
     def wait(self) -> None:
         """Wait for the end; it must be a good one."""
-        code = self._process.wait(STEP_SECONDS_MAX)
-        assert code == 0, f"the query ended with {code}:\n{self._said()}"
+        while self._process.wait(STEP_SECONDS_MAX) != 0:
+            self._start_again()
+
+    def _start_again(self) -> None:
+        """Do what whoever runs the queries would, if all that ended them was a busy machine."""
+        said = self._log.read_bytes()[self._log_start :].decode(errors="replace")
+        code = self._process.returncode
+        assert TOO_LATE in said, f"the query ended with {code}:\n{said[-6000:]}"
+        self.kill()
+        self._start()
 
     def kill(self) -> None:
         """Kill Python and the JVM with -9; Spark's workers end as nobody is there any more."""
-        if self._process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
@@ -132,9 +149,6 @@ class Queries:
         if not folder.is_dir():
             return set()
         return {name for name in os.listdir(folder) if not name.startswith(".")}
-
-    def _said(self) -> str:
-        return self._log.read_text(errors="replace")[-6000:]
 
 
 def draw_step(rng: random.Random) -> str:

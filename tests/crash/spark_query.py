@@ -21,8 +21,7 @@ SOURCES = ("topic", "store")
 
 def main(nameserver: str, store: str, folder: Path, is_last: bool) -> None:
     """Run both queries, for ever or to the end."""
-    jvm = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    spark = session("killed", cores=2, folder=str(folder / "spark"), jvm=jvm, quiet=False)
+    spark = session("killed", cores=2, folder=str(folder / "spark"), quiet=False)
     limits = ("1000000", "1g") if is_last else ("150", "48k")
     other = spark.newSession()
     register(other)
@@ -47,8 +46,8 @@ def main(nameserver: str, store: str, folder: Path, is_last: bool) -> None:
     ]
     while not is_last and all(query.isActive for query in queries):
         queries[0].awaitTermination(1)
-    for query in queries:
-        query.awaitTermination()
+    for query in sorted(queries, key=lambda query: bool(query.isActive)):
+        query.awaitTermination()  # raises what ended it; the other would go on for ever
     spark.stop()
 
 
