@@ -125,6 +125,12 @@ class _Node:
         return [block for bit, block in enumerate(blocks) if mask >> bit & 1]
 
 
+def _failed(call: str, path: str, error: int) -> DiskFull | DiskFailed:
+    text = f"{call} {path}: {os.strerror(error)}"
+    is_full = error in (errno.ENOSPC, errno.EDQUOT)
+    return DiskFull(text) if is_full else DiskFailed(text, path)
+
+
 def _without(ranges: list[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
     """Return what is left of ranges when one is taken out of them."""
     parts = [part for a, b in ranges for part in ((a, min(b, start)), (max(a, end), b))]
@@ -376,31 +382,32 @@ class SimulatedDisk:
         found._changes = [(*change[:3], copies[id(change[3])]) for change in self._changes]
         return found
 
-    def _enter(self, call: str, path: str) -> float:
+    def _enter(self, call: str, path: str) -> None:
         """Count a call; raise if it is to fail."""
-        with self._entering(call, path) as kept:
-            return kept
+        failure = self._counted(call, path)
+        if failure is not None:
+            raise _failed(call, path, failure[0])
 
     @contextlib.contextmanager
     def _entering(self, call: str, path: str) -> Iterator[float]:
         """Count a call; give how much of it is done, and raise after that if it is to fail."""
+        error, kept = self._counted(call, path) or (0, 1)
+        yield kept
+        if error:
+            raise _failed(call, path, error)
+
+    def _counted(self, call: str, path: str) -> tuple[int, float] | None:
+        """Count a call; if it is to fail, return the error's number and how much is done of it."""
         if self.before is not None:
             self.before(call, path)
-        self.calls[call] += 1
-        self.calls["any"] += 1
-        failure = self._failures.pop((call, self.calls[call]), None)
-        failure = failure or self._failures.pop(("any", self.calls["any"]), None)
-        if failure is None and self.is_full and call in _TAKES_SPACE:
-            failure = errno.ENOSPC, 0
-        if failure is None:
-            yield 1
-            return
-        error, kept = failure
-        yield kept
-        text = f"{call} {path}: {os.strerror(error)}"
-        if error in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(text)
-        raise DiskFailed(text, path)
+        calls, failures = self.calls, self._failures
+        calls[call] += 1
+        calls["any"] += 1
+        if failures:
+            for key in ((call, calls[call]), ("any", calls["any"])):
+                if key in failures:
+                    return failures.pop(key)
+        return (errno.ENOSPC, 0) if self.is_full and call in _TAKES_SPACE else None
 
     # -- the protocol
 
