@@ -83,13 +83,16 @@ class ListQueue:
         )
 
     def requeue(self, bodies: list[str]) -> None:
-        """Take back."""
+        """Take back; what is too much then is dropped before anybody gets it, as in RabbitMQ."""
         for body in bodies:
             known = self.had.pop(body)
             known.is_delivered = True
             self.ready.append(known)
             if body in self.consumed:
                 self.consumed.remove(body)
+        self.ready.sort(key=lambda one: one.order)
+        while self.options.overflow is Overflow.DROP_HEAD and self.is_over(self.ready):
+            self.dead.append(self.ready.pop(0).body)
         self.look()
 
 
