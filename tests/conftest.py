@@ -10,7 +10,14 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
+from hypothesis import HealthCheck, settings
 from tests import spark_classes
+
+# No machine is too slow for an example, as for Hypothesis in continuous integration.
+settings.register_profile(
+    "untimed", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("untimed")
 
 
 def pytest_configure() -> None:

@@ -211,5 +211,5 @@ class ChannelMachine(RuleBasedStateMachine):
         assert self.storage.unacked_count() == 0
 
 
-ChannelMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+ChannelMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30)
 TestChannelsKeepEverything = ChannelMachine.TestCase

@@ -1,7 +1,7 @@
 """AMQP connections under any bytes, in any pieces."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.amqp import connection, frame, handshake, header, message, method, publish, said, split
 
@@ -9,7 +9,6 @@ from sprocket.rabbitmq.codec.amqp import frames, methods
 from sprocket.rabbitmq.model.fields import NO_FIELDS
 from sprocket.rabbitmq.server.connection import Event, WireLimits
 
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 LIMITS = WireLimits(frame_bytes_max=4096, message_bytes_max=200, channel_max=3)
 
 numbers = st.sampled_from([0, 1, 1, 1, 2, 3, 4, 65535])
@@ -90,7 +89,6 @@ def fed(parts: list[bytes]) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.slow
-@unhurried
 @given(streams, st.lists(st.integers(0, 1500), max_size=20))
 def test_any_split_gives_the_same_events(stream: bytes, cuts: list[int]) -> None:
     """Whole, octet by octet, and cut anywhere."""
@@ -99,7 +97,6 @@ def test_any_split_gives_the_same_events(stream: bytes, cuts: list[int]) -> None
     assert fed([bytes((octet,)) for octet in stream]) == whole
 
 
-@unhurried
 @given(st.binary(max_size=300), st.booleans())
 def test_any_bytes_give_events(data: bytes, is_in: bool) -> None:
     """Before and after the handshake; after a failure nothing but the end comes."""

@@ -303,5 +303,5 @@ def replace_dlx(options: QueueOptions) -> QueueOptions:
     return QueueOptions(**{**values, "dead_letter_exchange": "", "dead_letter_routing_key": DEAD})
 
 
-QueueMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+QueueMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30)
 TestQueueAgainstAList = QueueMachine.TestCase

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sprocket.base.errors import RequestRefused, WireError
@@ -32,9 +32,6 @@ KINDS = [
 ]
 
 Event = tuple[Any, ...]
-
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-"""Time says nothing here: the first example of a run builds tables of characters."""
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 int32s = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -111,7 +108,6 @@ def event(one: Command) -> Event:
     )
 
 
-@unhurried
 @given(streams, st.lists(st.integers(0, 400), max_size=30))
 def test_any_split_gives_the_same_commands(stream: bytes, cuts: list[int]) -> None:
     """Whole, byte by byte, and cut anywhere: the same commands, and broken or not alike."""
@@ -122,7 +118,6 @@ def test_any_split_gives_the_same_commands(stream: bytes, cuts: list[int]) -> No
     assert expected == feed(Connection(), pieces)
 
 
-@unhurried
 @given(st.binary(max_size=300))
 def test_any_bytes_give_commands_or_a_wire_error(data: bytes) -> None:
     """Nothing else is raised, and a broken connection stays broken."""
@@ -133,7 +128,6 @@ def test_any_bytes_give_commands_or_a_wire_error(data: bytes) -> None:
         assert connection.broken is not None
 
 
-@unhurried
 @given(st.sampled_from([0, 1]), st.binary(max_size=200))
 def test_any_header_gives_a_command_or_a_wire_error(serialize: int, header: bytes) -> None:
     """And whatever came out can be asked for any declared header."""
@@ -159,7 +153,6 @@ names_of_fields = st.sampled_from(
 )
 
 
-@unhurried
 @given(
     st.dictionaries(names, json_values, max_size=6),
     st.dictionaries(names_of_fields, json_values | st.integers().map(str), max_size=6),
@@ -186,7 +179,6 @@ def ask_for_everything(found: Command) -> None:
         command.response(found, 0, header, found.remark)
 
 
-@unhurried
 @given(st.data(), st.sampled_from([0, 1]))
 def test_every_header_survives_both_forms(data: st.DataObject, serialize: int) -> None:
     """But for empty texts in the binary form, which are Java's null."""
@@ -205,7 +197,6 @@ def test_every_header_survives_both_forms(data: st.DataObject, serialize: int) -
     assert header == found.header(kind)
 
 
-@unhurried
 @given(st.one_of(st.binary(max_size=100), json_values.map(msgspec.json.encode)))
 def test_any_body_is_read_or_refused(data: bytes) -> None:
     """Every reader of bodies: a value or a WireError."""

@@ -117,6 +117,6 @@ class StoreEqualsLists(RuleBasedStateMachine):
 
 
 StoreEqualsLists.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=30, deadline=None, derandomize=True
+    max_examples=40, stateful_step_count=30, derandomize=True
 )
 TestStoreEqualsLists = pytest.mark.slow(StoreEqualsLists.TestCase)

@@ -95,7 +95,7 @@ def test_recorded_logs_are_walked_alike_at_once_and_one_by_one(name: str, tmp_pa
     st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 4)), min_size=10, max_size=10),
     st.data(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @pytest.mark.slow
 def test_any_records_are_walked_alike_at_once_and_one_by_one(
     records: list[NewRecord], steps: list[tuple[int, int]], draw: st.DataObject

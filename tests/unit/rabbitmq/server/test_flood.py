@@ -18,6 +18,7 @@ from sprocket.rabbitmq.codec.amqp import methods, properties
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.fields import NO_FIELDS
 from sprocket.rabbitmq.model.properties import BasicProperties
+from sprocket.rabbitmq.server import amqp_server
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 from sprocket.testing.local_amqp import small_settings
@@ -55,6 +56,12 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
 
     monkeypatch.setattr(Turns, "run", watched)
     return found
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a server that stops wait as long as we do, on a machine that is slow."""
+    monkeypatch.setattr(amqp_server, "SETTLE_SECONDS_MAX", SECONDS_MAX)
 
 
 async def with_node(do: Callable[[AmqpNode], Awaitable[None]]) -> None:

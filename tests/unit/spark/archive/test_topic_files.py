@@ -53,7 +53,7 @@ FEW = ["a", "b", "ü/%", "c" * 200]
 MANY = [f"topic-{number}" for number in range(200)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.one_of(

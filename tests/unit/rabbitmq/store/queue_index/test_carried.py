@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sprocket.rabbitmq.codec import index
@@ -77,7 +77,6 @@ def recovered(
     return known, files, {folder: tail.records for folder, tail in tails.items()}
 
 
-@settings(deadline=None)
 @given(st.lists(st.one_of(in_order, any_records), min_size=1, max_size=3), st.integers(0, 400))
 @example([publish(3) + index.deliver(3) + publish(4)], 400)
 @example([publish(3) + index.ack(3)], 400)

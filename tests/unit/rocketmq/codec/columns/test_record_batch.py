@@ -69,7 +69,7 @@ def _assert_same(batch: RecordBatch) -> None:
 
 
 @given(st.lists(st.tuples(_new, st.integers(0, 3)), min_size=1, max_size=8), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @pytest.mark.slow
 def test_columns_and_entries_are_the_same(
     records: list[tuple[NewRecord, int]], crc_tail: bool
@@ -124,7 +124,7 @@ _alike = st.lists(st.sampled_from(_patterns), max_size=5).map("".join)
 @given(
     _alike, st.integers(0, 30), st.booleans(), st.lists(st.integers(0, 2), min_size=2, max_size=6)
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @pytest.mark.slow
 def test_strings_that_are_parted_alike_are_no_different(
     pattern: str, length: int, crc_tail: bool, numbers: list[int]

@@ -332,7 +332,7 @@ class Life:
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.integers(0, 1 << 32),
     st.lists(

@@ -1,7 +1,7 @@
 """Index files that are made of runs of keys: the bytes of those that a store fills."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.unit.rocketmq.store.index.test_key_index import AT_MS, FOLDER, SMALL, find, opened
@@ -85,7 +85,6 @@ def check(parts: list[list[tuple[list[str], int]]]) -> int:
     return len(files_of(disk))
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.lists(st.sampled_from("abcdefgh"), max_size=3), st.integers(0, 5000))),
     st.integers(0, 40),

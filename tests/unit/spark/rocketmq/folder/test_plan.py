@@ -107,7 +107,7 @@ def test_the_newest_file_ends_at_the_first_break(tmp_path: Path) -> None:
     assert plan(RealDisk(), str(tmp_path))[0][0].end == end
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(kept=st.integers(0, 120) | st.integers(120, 120))
 def test_a_torn_last_record_of_a_killed_store_is_left_out(
     tmp_path_factory: pytest.TempPathFactory, kept: int

@@ -86,7 +86,7 @@ def test_resync_finds_the_next_record_and_no_copy(tmp_path: Path) -> None:
 
 
 @given(similar_logs() | logs(), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @pytest.mark.slow
 def test_skipped_bodies_change_nothing_else(data: bytes, draw: st.DataObject) -> None:
     """Every column but the body, and where and why the records end, whatever is damaged."""

@@ -47,7 +47,7 @@ def test_files_far_away_are_left_out(tmp_path: Path, is_wide: bool) -> None:
     assert part_of_times(disk, log, 100 * HOUR, None) == (9_000, 10_000)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     steps=st.lists(st.integers(0, 3 * HOUR), min_size=1, max_size=8),
     jitter=st.lists(st.integers(-HOUR // 2, HOUR // 2), min_size=8, max_size=8),

@@ -272,7 +272,7 @@ def test_limits_cut_at_a_record(store: Store, given: dict[str, str], end: int) -
     assert stream.latestOffset(at(0), stream.getDefaultReadLimit()) == at(end)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     bytes_max=st.integers(1, 1500),
     count_max=st.integers(0, 12),
@@ -451,7 +451,7 @@ def test_a_place_within_a_full_file_that_is_none(store: Store) -> None:
         fake.reader().latestOffset(at(208), ALL)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(kept=st.sampled_from([0, 1, 4, 8, 87, 88, 119]) | st.integers(0, 119))
 def test_a_record_written_in_part_is_waited_for(
     tmp_path_factory: pytest.TempPathFactory, kept: int

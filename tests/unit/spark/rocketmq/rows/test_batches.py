@@ -153,7 +153,7 @@ def test_long_slices_are_cut_into_batches(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.slow
 @given(similar_logs(), st.permutations(FULL), st.integers(1, len(FULL)), st.integers(1, 100))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_rows_are_those_of_the_plain_decoder(
     data: bytes, names: list[str], count: int, rows_max: int
 ) -> None:

@@ -22,14 +22,14 @@ def assert_same(data: bytes) -> None:
 
 
 @given(logs())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_equals_the_plain_decoder(data: bytes) -> None:
     """Every column of every record is what `codec.record.decode` says."""
     assert_same(data)
 
 
 @given(logs(), st.data())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_equals_the_plain_decoder_on_damaged_bytes(data: bytes, draw: st.DataObject) -> None:
     """With bytes changed and the end cut off, both stop at the same record, without any error."""
     damaged = bytearray(data)

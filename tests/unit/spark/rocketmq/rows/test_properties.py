@@ -28,7 +28,7 @@ from sprocket.spark.rocketmq.rows.properties import Properties
 @example([b"k\1a\2TAGS\1b\2k\1cd\2", b"k\1d\2TAGS\1b\2k\1ef\2"])
 @example([b"a\1bc\2k\1d", b"a\1ef\2k\1g"])
 @example([b"a\1bc\2\1d\2x\1\2", b"a\1ef\2\1g\2x\1\2"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_equal_the_plain_decoder(stored: list[bytes]) -> None:
     """Last duplicates win, empty names and values go, a value may hold 0x01, U+FFFD for rubbish."""
     made = Properties(pa.array(stored, pa.binary()))
