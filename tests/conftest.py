@@ -42,7 +42,7 @@ def unconfigured_structlog() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def quick_jvms() -> Iterator[None]:
-    """Let each JVM of Spark, in whatever process, start in half the time and work for a minute."""
+    """Let each JVM of Spark, in whatever process, start quickly, for it works for a minute."""
     with pytest.MonkeyPatch.context() as patch:
         if java := shutil.which("java"):
             patch.setenv(spark_classes.VARIABLE, spark_classes.options(java))
