@@ -349,7 +349,7 @@ class VhostStore:
         yield from self._flush_steps([q for q in self._queues.values() if q.is_removed])
         queues = dict(self._queues)
         for queue in queues.values():
-            if queue.index.has_void_files:
+            while queue.index.has_void_files:  # a flush that had failed is ended first
                 yield from self._flush_steps([queue])
             yield from queue.look_up_steps()
         while self.delayed.wants_flush:

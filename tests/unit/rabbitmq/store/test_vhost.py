@@ -271,6 +271,30 @@ def test_a_purge_while_a_flush_is_under_way() -> None:
         assert ids(opened(disk.crash(lambda _: 0)).queue(Q)) == ids(queue)
 
 
+@pytest.mark.parametrize("end", ["purge", "remove"])
+def test_a_purge_after_a_flush_that_failed_outlives_a_clean_stop(end: str) -> None:
+    """The stop ends that flush first, and then removes what the purge has made void."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    queue = store.queue(Q)
+    publish(queue, *range(6))
+    flush(store, queue)
+    publish(queue, 6, 7)
+    disk.fail("write", 2)
+    with pytest.raises(DiskFailed):
+        flush(store, queue)
+    assert queue.index.is_flushing
+    if end == "purge":
+        queue.purge()
+        publish(queue, 8, 9)
+    else:
+        steps.run(queue.remove())
+    close(store)
+    assert [*check_vhost(disk, ROOT)] == []
+    assert disk.is_folder(PATHS.queue(queue_folder(Q)).root) == (end == "purge")
+    assert ids(opened(disk).queue(Q)) == ([8, 9] if end == "purge" else [])
+
+
 def test_a_queue_that_is_removed_leaves_nothing() -> None:
     """Its folder goes with the next flush; one of the same name begins anew."""
     disk = SimulatedDisk()

@@ -32,12 +32,13 @@ def close_steps(log: WriteAheadLog, layout: VhostLayout, indexes: Sequence[Queue
     Args:
         log: The virtual host's; it is closed and gone afterwards.
         layout: Its paths.
-        indexes: Of all its queues; flushes that have failed are tried again.
+        indexes: Of all its queues; flushes that have failed are tried again. Void files are gone.
 
     Raises:
         DiskFull, DiskFailed, StoreFailed: The log is there, and nothing is lost.
     Memory: as much as the log has of records that were not flushed.
     """
+    assert not any(one.has_void_files for one in indexes), "what was purged would come back"
     begun = [one for one in indexes if one.is_flushing]
     if begun:
         yield from flush_steps(log, begun)
