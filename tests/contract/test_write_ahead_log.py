@@ -66,8 +66,7 @@ class Publisher:
             self.store.add(message_id, term)
         embedded = b"" if is_large else term
         record = index.publish(seq_id, message_id, 0, 9, embedded, is_persistent=True)
-        self.indexes[queue].publish(seq_id, record)
-        self.indexes[queue].deliver(seq_id)
+        self.indexes[queue].publish_all(seq_id, [record])
         self.commit.wait(Publish(queue, seq_id))
 
     def ready(self, group: Sequence[Publish], error: StoreError | None) -> list[Publish]:

@@ -1,4 +1,7 @@
-"""Queues' indexes under random operations and crashes, beside a list of what must be true."""
+"""Queues' indexes under random operations and crashes, beside a list of what must be true.
+
+It calls what `store.stored_queue`, `store.vhost` and `store.recovery` call, in their order.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -19,9 +22,8 @@ from sprocket.rabbitmq.store.queue_index import (
     QueueIndex,
     close_steps,
     flush_steps,
-    remove_steps,
 )
-from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog, read_log
+from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog, read_log, sync_log
 from sprocket.testing.disk import SimulatedDisk
 
 ROOT = "/v"
@@ -31,6 +33,7 @@ LOG_FILE_BYTES = 1500
 STORE_FILE_BYTES = 500
 STORE = "msg_store_persistent"
 REFERENCES = (bytes(16),)
+END = 1 << 62
 
 
 class LostMessage(AssertionError):
@@ -58,7 +61,7 @@ class QueueHistory:
         durable: Those that must be there unless an ack was at least asked for.
         acking: Those for which one was.
         acked: Those that must be gone.
-        is_removing: Everything may be gone, or nothing.
+        purging: Those that may be gone, all or none.
         next_id: The next sequence id.
     """
 
@@ -66,13 +69,20 @@ class QueueHistory:
     durable: set[int] = field(default_factory=set)
     acking: set[int] = field(default_factory=set)
     acked: set[int] = field(default_factory=set)
-    is_removing: bool = False
+    purging: set[int] = field(default_factory=set)
     next_id: int = 0
+
+    @property
+    def left(self) -> list[int]:
+        """Those that it has."""
+        return sorted(self.published.keys() - self.acking - self.purging)
 
     def commit(self) -> None:
         """Note that all is durable."""
         self.durable = set(self.published)
+        self.acking |= self.purging
         self.acked = set(self.acking)
+        self.purging = set()
 
     def check(self, found: Sequence[IndexEntry]) -> None:
         """Compare what is left with what must be and what may be."""
@@ -86,8 +96,10 @@ class QueueHistory:
         if forgotten := self.acked & set(ids):
             raise LostMessage(f"acknowledged, and there again: {sorted(forgotten)}")
         missing = self.durable - self.acking - set(ids)
-        if missing and not (self.is_removing and not ids):
-            raise LostMessage(f"lost: {sorted(missing)}; found {ids}")
+        if missing - self.purging:
+            raise LostMessage(f"lost: {sorted(missing - self.purging)}; found {ids}")
+        if missing and self.durable & self.purging & set(ids):
+            raise LostMessage(f"a purge is half done: {ids}")
 
 
 class IndexLife:
@@ -116,6 +128,7 @@ class IndexLife:
     def _open(self) -> None:
         """Recover, and compare."""
         contents = read_log(self.disk, ROOT)
+        sync_log(self.disk, ROOT, contents.numbers)
         folders = sorted({*QUEUES, *self.disk.folders(self.paths.queues)})
         recovery = IndexRecovery(self.disk, self.paths, LIMITS.entry_count, contents, folders)
         wanted = Counter(recovery.stored_ids())
@@ -138,7 +151,7 @@ class IndexLife:
                 raise LostMessage(f"damage: {one.damage}")
             self._begin(name, one.segments)
             history, mine = self.histories[name], self.indexes[name]
-            entries = steps.run(mine.read_steps(*mine.bounds()))
+            entries = self.read(mine)
             history.check(entries)
             if one.message_count != len(entries):
                 raise LostMessage(f"counted {one.message_count} of {len(entries)}")
@@ -148,10 +161,9 @@ class IndexLife:
                     self.check_stored(entry.record.message_id)
             left = {entry.seq_id for entry in entries}
             history.published = {seq: history.published[seq] for seq in left}
-            history.acking = set()
-            history.is_removing = False
+            history.acking, history.purging = set(), set()
             history.commit()
-            history.next_id = mine.next_boundary
+            history.next_id = (max(one.segments, default=-1) + 1) * LIMITS.entry_count
         if counted != Counter({key: one.references for key, one in clean.messages.items()}):
             raise LostMessage("the store counts other references than there are")
         for number, file in self.store.files.items():
@@ -181,17 +193,15 @@ class IndexLife:
         match random.choices(
             [
                 *("publish", "publish to some", "ack", "commit", "flush", "flush all", "go on"),
-                *("retire", "remove", "read", "collect", "sums"),
+                *("retire", "purge", "remove", "read", "collect", "sums"),
             ],
-            [4, 9, 9, 6, 3, 1, 9, 2, 0.3, 1, 5, 1],
+            [4, 9, 9, 6, 3, 1, 9, 2, 1, 0.3, 1, 5, 1],
         )[0]:
             case "publish":
-                seq_id = history.next_id
-                history.next_id += 1 + random.choice([0, 0, 0, 5])
-                one = record(name, seq_id, random.choice([0, 3, 200]))
-                history.published[seq_id] = one
-                mine.publish(seq_id, one)
-                mine.deliver(seq_id)
+                first = history.next_id + random.choice([0, 0, 0, 5])
+                some = range(first, first + random.choice([1, 1, 2, 6]))
+                records = [record(name, seq_id, random.choice([0, 3, 200])) for seq_id in some]
+                self.publish(name, first, records)
             case "publish to some":
                 self.publish_stored(random)
             case "collect":
@@ -200,11 +210,12 @@ class IndexLife:
             case "sums":
                 steps.run(self.store.sums_steps())
             case "ack":
-                left = sorted(set(history.published) - history.acking)
-                some = random.sample(left, min(len(left), random.choice([1, 1, 2, 9])))
-                history.acking |= set(some)
-                mine.ack(some)
-                self.store.remove(self.stored(history, some))
+                acked = random.sample(
+                    history.left, min(len(history.left), random.choice([1, 2, 9]))
+                )
+                history.acking |= set(acked)
+                mine.ack(acked)
+                self.store.remove(self.stored(history, acked))
             case "commit":
                 self.commit()
             case "flush":
@@ -215,23 +226,62 @@ class IndexLife:
                 self.go_on()
             case "retire":
                 steps.run(self.log.retire_steps())
+            case "purge":
+                self.purge(name)
             case "remove":
+                self.purge(name)
+                self.commit()
+                self.flush([mine])
                 self.end_flush()
-                history.is_removing = True
-                left = sorted(set(history.published) - history.acking)
-                self.store.remove(self.stored(history, left))
-                steps.run(remove_steps(self.log, mine))
-                for other in self.histories.values():
-                    other.commit()
+                if not mine.is_empty:
+                    raise LostMessage("something is left of a queue that was removed")
+                mine.remove_folder()
                 next_id = history.next_id if random.random() < 0.5 else 0
                 self.histories[name] = QueueHistory(next_id=next_id)
             case "read":
-                entries = steps.run(mine.read_steps(*mine.bounds()))
-                expected = sorted(set(history.published) - history.acking)
-                if [one.seq_id for one in entries] != expected:
-                    raise LostMessage(f"read {entries}, expected {expected}")
-                for message_id in self.stored(history, expected):
-                    self.check_stored(message_id)
+                self.check_read(name)
+
+    def read(self, mine: QueueIndex) -> list[IndexEntry]:
+        """Return all messages of a queue."""
+        found: list[IndexEntry] = []
+        for number in mine.numbers(0, END):
+            found += steps.run(mine.segment_steps(number)).between(0, END)
+        return found
+
+    def check_read(self, name: str) -> None:
+        """Read a queue, compare it with what it must have, and look up what its files have."""
+        mine, history = self.indexes[name], self.histories[name]
+        entries = self.read(mine)
+        if [one.seq_id for one in entries] != history.left:
+            raise LostMessage(f"read {entries}, expected {history.left}")
+        for message_id in self.stored(history, history.left):
+            self.check_stored(message_id)
+        for number in mine.numbers(0, END):
+            some = steps.run(mine.segment_steps(number))
+            ids = [one + some.first for one in some.relative_ids]
+            in_file = [one for one, start in zip(ids, some.starts, strict=True) if start >= 0]
+            found = steps.run(mine.published_steps(in_file))
+            if {one.seq_id: one.record for one in entries if one.seq_id in in_file} != found:
+                raise LostMessage(f"looked up {in_file}, found {found}")
+
+    def publish(self, name: str, first_seq_id: int, records: Sequence[bytes]) -> None:
+        """Publish messages to one queue."""
+        history = self.histories[name]
+        history.next_id = first_seq_id + len(records)
+        history.published.update(enumerate(records, first_seq_id))
+        self.indexes[name].publish_all(first_seq_id, records)
+
+    def purge(self, name: str) -> None:
+        """Have a queue forget what it has; see that its files still say what that was."""
+        mine, history = self.indexes[name], self.histories[name]
+        self.store.remove(self.stored(history, history.left))
+        left = self.read(mine)
+        found: list[IndexEntry] = []
+        for state in mine.forget():
+            found += steps.run(mine.void_steps(state)).between(0, END)
+        if found != left:
+            raise LostMessage(f"purged {found}, there were {left}")
+        history.purging |= set(history.left)
 
     def publish_stored(self, random: Random) -> None:
         """Publish one message to some queues."""
@@ -242,13 +292,9 @@ class IndexLife:
         self.terms[message_id] = term
         self.store.add(message_id, term, len(names))
         for name in names:
-            mine, history = self.indexes[name], self.histories[name]
-            seq_id = history.next_id
-            history.next_id += 1
+            seq_id = self.histories[name].next_id
             one = index.publish(seq_id, message_id, 0, 5000, b"", is_persistent=True)
-            history.published[seq_id] = one
-            mine.publish(seq_id, one)
-            mine.deliver(seq_id)
+            self.publish(name, seq_id, [one])
 
     def stored(self, history: QueueHistory, seq_ids: Sequence[int]) -> list[bytes]:
         """Return the ids of those messages that the store has."""
@@ -281,6 +327,8 @@ class IndexLife:
     def close(self) -> None:
         """Stop cleanly."""
         self.end_flush()
+        while void := [one for one in self.indexes.values() if one.has_void_files]:
+            steps.run(flush_steps(self.log, void))
         steps.run(message_store.close_steps(self.store, REFERENCES))
         steps.run(close_steps(self.log, self.paths, [*self.indexes.values()]))
         for history in self.histories.values():

@@ -20,7 +20,6 @@ from sprocket.rabbitmq.store.queue_index.queue_index import (
     SegmentMessages,
     SegmentState,
     flush_steps,
-    remove_steps,
 )
 from sprocket.rabbitmq.store.queue_index.recovery import IndexRecovery, RecoveredIndex
 from sprocket.rabbitmq.store.queue_index.version_2 import stored_term
@@ -42,7 +41,6 @@ __all__ = [
     "joined",
     "load",
     "part",
-    "remove_steps",
     "stored_term",
     "sums",
 ]

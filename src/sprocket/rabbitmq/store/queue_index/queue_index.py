@@ -8,8 +8,8 @@ brings the slots into the segment files, in RabbitMQ's order and form:
 
 1. `begin_flush` takes the slots away, says in the log what will be appended to which segment, and
    finds the segments without messages. The log is synced.
-2. The appends are written, then synced. Until they are written `read` sees the slots that were
-   taken.
+2. The appends are written, then synced. Until they are written `segment_steps` sees the slots that
+   were taken.
 3. Segments without messages and the journal.jif of the last clean stop are removed, and the log is
    told that the flush is done.
 
@@ -252,37 +252,17 @@ class QueueIndex:
 
     # -- what happens to messages
 
-    def publish(self, seq_id: int, record: bytes, *, is_delivered: bool = False) -> None:
-        """Note a new message.
-
-        Args:
-            seq_id: Its sequence id, which no message of the queue has had.
-            record: Its publish record, as `codec.index.publish` makes it.
-            is_delivered: Note that it was delivered, too.
-
-        Durability: none before the log is synced, as with `deliver` and `ack`.
-        """
-        number, relative_id = divmod(seq_id, self._entry_count)
-        segment = self._segments.get(number)
-        if segment is None:
-            segment = self._segments[number] = _Segment()
-        journal = segment.journal
-        slots = journal.slots
-        slots[relative_id] = after(slots.get(relative_id, _ABSENT), _PUBLISH, seq_id)
-        journal.records[relative_id] = record
-        segment.unacked += 1
-        self.journal_bytes += len(record)
-        self.dirty_count += 1
-        self._log.append(self.origin, record)
-        if is_delivered:
-            slots[relative_id] = _PUBLISH | _DELIVER
-            self.dirty_count += 1
-            self._log.append(self.origin, index.deliver(seq_id))
-
     def publish_all(self, first_seq_id: int, records: Sequence[bytes]) -> None:
         """Note new messages with sequence ids from the first on, and that each was delivered.
 
-        As many calls of `publish` would; the records of a turn cost a third together.
+        RabbitMQ writes a deliver record right after each publish, too. The records of a turn cost a
+        third of what they cost one by one.
+
+        Args:
+            first_seq_id: The first one's sequence id; no message of the queue has had one of them.
+            records: Publish records, as `codec.index.publishes` makes them.
+
+        Durability: none before the log is synced, as with `ack`.
         """
         self._log.append_all(
             self.origin,
@@ -304,14 +284,6 @@ class QueueIndex:
             journal.records.update(zip(ids, some, strict=True))
             segment.unacked += len(some)
             done += len(some)
-
-    def deliver(self, seq_id: int) -> None:
-        """Note that a message was delivered; RabbitMQ does so right after its publish."""
-        number, relative_id = divmod(seq_id, self._entry_count)
-        slots = self._segments[number].journal.slots
-        slots[relative_id] = after(slots.get(relative_id, _ABSENT), _DELIVER, seq_id)
-        self.dirty_count += 1
-        self._log.append(self.origin, index.deliver(seq_id))
 
     def ack(self, seq_ids: Sequence[int]) -> None:
         """Note that the queue does not have some messages any more, in this order.
@@ -416,29 +388,6 @@ class QueueIndex:
     def is_flushing(self) -> bool:
         """Whether a flush is under way, or has failed and is to be tried again."""
         return self._flush is not None
-
-    def bounds(self) -> tuple[int, int]:
-        """Return from which sequence id on, and up to which, messages can be; segments' bounds."""
-        if not self._segments:
-            return 0, 0
-        return min(self._segments) * self._entry_count, self.next_boundary
-
-    @property
-    def next_boundary(self) -> int:
-        """The first sequence id behind all segments; RabbitMQ goes on there after a crash."""
-        return (max(self._segments, default=-1) + 1) * self._entry_count
-
-    def read_steps(self, start: int, end: int) -> StepsTo[list[IndexEntry]]:
-        """Return the messages from one sequence id up to another that have no ack, in order.
-
-        Raises:
-            DiskFailed: A segment cannot be read.
-        """
-        found: list[IndexEntry] = []
-        for number in self.numbers(start, end):
-            some = yield from self.segment_steps(number)
-            found += some.between(start, end)
-        return found
 
     def numbers(self, start: int, end: int) -> list[int]:
         """Return the segments with messages from one sequence id up to another, ascending."""
@@ -687,19 +636,6 @@ class SegmentState:
     number: int
     file_bytes: int
     overlays: list[SegmentSlots]
-
-
-def remove_steps(log: WriteAheadLog, one: QueueIndex) -> Steps:
-    """Forget all that a queue has, its folder, too: it is deleted; no flush is running.
-
-    Raises:
-        DiskFull, DiskFailed, StoreFailed: It may be called again.
-    Durability: when this is done none of it comes back.
-    """
-    one.forget()
-    yield from flush_steps(log, [one])
-    if one.is_empty:
-        yield one.remove_folder
 
 
 @dataclass(frozen=True, slots=True)

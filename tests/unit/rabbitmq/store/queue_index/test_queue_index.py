@@ -17,7 +17,6 @@ from sprocket.rabbitmq.store.queue_index import (
     QueueIndex,
     close_steps,
     flush_steps,
-    remove_steps,
 )
 from sprocket.rabbitmq.store.queue_index.slots import TRANSITIONS, Slot, SlotEvent, after
 from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog, read_log
@@ -45,14 +44,17 @@ class Life:
         self.index = QueueIndex(disk, Q, self.log, Origin("Q"), LIMITS, segments or {})
 
     def publish(self, *seq_ids: int) -> None:
-        """Publish messages, with their deliver records."""
+        """Publish messages one by one."""
         for seq_id in seq_ids:
-            self.index.publish(seq_id, record(seq_id))
-            self.index.deliver(seq_id)
+            self.index.publish_all(seq_id, [record(seq_id)])
 
     def read(self, start: int = 0, end: int = 100) -> list[int]:
         """Return the sequence ids that the queue has."""
-        return [one.seq_id for one in steps.run(self.index.read_steps(start, end))]
+        found: list[int] = []
+        for number in self.index.numbers(start, end):
+            some = steps.run(self.index.segment_steps(number))
+            found += [one.seq_id for one in some.between(start, end)]
+        return found
 
     def flush(self) -> None:
         """Flush."""
@@ -88,6 +90,8 @@ def test_many_are_published_as_each_by_itself() -> None:
     )
     tails = [read_log(life.disk, PATHS.root).tails["Q"].records for life in (one, many)]
     assert b"".join(tails[0]) == b"".join(tails[1])
+    pairs = [record(seq_id) + index.deliver(seq_id) for seq_id in (2, 3, 4, 5, *range(9, 18))]
+    assert b"".join(tails[0]).startswith(b"".join(pairs))
 
 
 def test_messages_are_there_at_each_step_of_a_flush() -> None:
@@ -213,7 +217,10 @@ def test_a_queue_that_is_removed_begins_anew() -> None:
     life.publish(0, 1, 2)
     life.flush()
     life.publish(3)
-    steps.run(remove_steps(life.log, life.index))
+    life.index.forget()
+    life.flush()
+    assert life.index.is_empty
+    life.index.remove_folder()
     assert not life.disk.exists(Q.root)
     life.publish(0)
     life.log.commit()

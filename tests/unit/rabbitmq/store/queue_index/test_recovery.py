@@ -63,7 +63,11 @@ def left(disk: SimulatedDisk, found: RecoveredIndex) -> list[int]:
     """Return the sequence ids that the queue has after recovery; all count as delivered."""
     log = WriteAheadLog(disk, PATHS.root, 1000, 99)
     mine = QueueIndex(disk, Q, log, Origin("Q"), IndexLimits(ENTRY_COUNT), found.segments)
-    entries = steps.run(mine.read_steps(*mine.bounds()))
+    entries = [
+        one
+        for number in sorted(found.segments)
+        for one in steps.run(mine.segment_steps(number)).between(0, 1 << 62)
+    ]
     assert all(one.is_delivered for one in entries)
     assert len(entries) == found.message_count
     for one in entries:
