@@ -46,11 +46,12 @@ test: $(STAMP) ## every test except the nightly ones; each that could not run is
 
 check: lint coverage ## what continuous integration runs before the tests: lint, then coverage
 
-lint: $(STAMP) ## format, lint, types, import contracts, the tidy test
+lint: $(STAMP) ## format, lint, types, import contracts, dead code, the tidy test
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m tests.dead_code
 	@$(BIN)/python -m pytest tests/test_tidy.py
 
 coverage: $(STAMP) ## how much of src/sprocket its own tests run, by branch; a figure, no threshold

@@ -20,6 +20,7 @@ from bench.goals import Goal
 from bench.store_rows import opened
 
 from bench import store_samples as samples
+from sprocket.base.disk import steps
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.store import Store
@@ -90,15 +91,15 @@ def _make(root: Path, kind: str) -> None:
             store.write()
             if topic % _FLUSH_TOPICS == 0:
                 store.sync()
-                store.maintain()
+                steps.run(store.maintain_steps())
     store.sync()
-    store.maintain()
+    steps.run(store.maintain_steps())
     clock.at_ms += _ROUND_MS
     for topic in range(LAST):
         _append(store, topic, 0)
     store.write()
     store.sync()
-    store.maintain()
+    steps.run(store.maintain_steps())
     if kind == "rocketmq":
         layout = StoreLayout(str(root))
         for path in (layout.geometry, layout.queue_table, layout.recovery):

@@ -38,6 +38,8 @@ class Door:
         """Users that are in; one that leaves is taken out."""
         self.acked: list[int] = []
         self.published_count = 0
+        self.closed_count = 0
+        """Channels that have ended."""
         self.fails_at_flow = False
         self.secrets: list[bytes | None] = []
         self.replies: list[Replies] = []
@@ -145,6 +147,7 @@ class Desk:
         """End."""
         assert not self.is_closed
         self.is_closed = True
+        self._door.closed_count += 1
         for name, (desk, _, _) in list(self._door.consumers.items()):
             if desk is self:
                 del self._door.consumers[name]

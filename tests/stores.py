@@ -1,16 +1,16 @@
 """Small stores on simulated disks, for the tests of the store and of what stands on it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import structs
 
 from sprocket.base.clock import Clock
-from sprocket.base.disk import Disk, SegmentFiles
+from sprocket.base.disk import Disk, SegmentFiles, steps
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
-from sprocket.rocketmq.settings import StoreSettings
+from sprocket.rocketmq.settings import RetentionSettings, StoreSettings
 from sprocket.rocketmq.store import opening
 from sprocket.rocketmq.store.opening import Opened
 from sprocket.rocketmq.store.store import Store
@@ -46,6 +46,23 @@ def new(
         store_host=HOST,
         **fields,
     )
+
+
+def maintain(store: Store) -> None:
+    """Do `maintain_steps` here and now."""
+    steps.run(store.maintain_steps())
+
+
+def clean(
+    store: Store,
+    settings: RetentionSettings,
+    reserve_hours: Mapping[str, int] | None = None,
+    *,
+    at_once: bool = False,
+) -> int:
+    """Do `clean_steps` here and now; return where the log begins then."""
+    steps.run(store.clean_steps(settings, reserve_hours or {}, at_once=at_once))
+    return store.first
 
 
 def batch_of(records: Sequence[NewRecord]) -> NewBatch:

@@ -12,7 +12,7 @@ one read of many that fails. What must hold of check, salvage, recovery and pull
 from collections.abc import Iterator
 
 import pytest
-from tests.stores import ROOT, filled, filled_parts, new, open_store
+from tests.stores import ROOT, filled, filled_parts, maintain, new, open_store
 
 from sprocket.base.disk import segments
 from sprocket.base.errors import DiskFailed, StoreError
@@ -33,7 +33,7 @@ LOG = f"{ROOT}/commitlog"
 def closed() -> tuple[SimulatedDisk, dict[int, bytes]]:
     """A store that was stopped, and its records by their places."""
     disk, store = filled(COUNT)
-    store.maintain()
+    maintain(store)
     store.close()
     return disk, records(disk)
 

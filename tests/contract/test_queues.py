@@ -558,16 +558,6 @@ def test_a_removed_queue_was_never_there(engine: Engine) -> None:
     assert units(only(engine.queues), 0) == [(100 * n, 100, 7 * n - 5) for n in range(3)]
 
 
-def test_after_a_reset_there_is_nothing(engine: Engine) -> None:
-    """The same queues can be made again."""
-    engine.queues.put_round([entry(n) for n in range(12)])
-    engine.queues.flush()
-    engine.queues.reset()
-    assert (len(engine.queues.by_key), engine.queues.end) == (0, -1)
-    assert engine.queues.put_round([entry(n) for n in range(4, 6)]) == 2
-    assert span(engine.stop()) == (4, 6)
-
-
 def test_what_was_flushed_survives_a_crash(engine: Engine) -> None:
     """The rest is put again, whether it was lost or not."""
     log = [entry(n // 2, 100 * n, queue=n % 2) for n in range(60)]

@@ -12,7 +12,7 @@ from random import Random
 
 from msgspec import structs
 from tests.crash import invariants
-from tests.stores import batch_of
+from tests.stores import batch_of, maintain
 
 from sprocket.base.disk import Steps, advance, steps
 from sprocket.base.errors import DiskFailed, DiskFull, MessageTooLarge, StoreError, StoreFailed
@@ -245,7 +245,7 @@ class Life:
         """What a broker does every second."""
         try:
             if self.random.random() < 0.5:
-                self.store.maintain()
+                maintain(self.store)
             else:
                 self._interleave(self.store.maintain_steps())
         except StoreFailed:

@@ -14,6 +14,7 @@ import os
 from random import Random
 
 import pytest
+from tests.stores import maintain
 from tests.unit.rocketmq.broker.delay.test_delay import Desk
 
 from sprocket.rocketmq.broker.delay.delay import BATCH
@@ -51,7 +52,7 @@ class Life:
             elif self.random.random() < 0.5:
                 self.desk.progress.table.flush()
             else:
-                self.desk.store.maintain()
+                maintain(self.desk.store)
         self.desk.disk.before = None
 
     def _before(self, call: str, _path: str) -> None:

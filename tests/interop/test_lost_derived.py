@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 from tests.recorded import CASES, Recorded
-from tests.stores import killed
+from tests.stores import killed, maintain
 
 from sprocket.base.disk import RealDisk
 from sprocket.rocketmq.codec.record import record
@@ -158,7 +158,7 @@ def _check(name: str, what: str, state: str, folder: Path) -> None:
         if state == "ours, stopped":
             store.close()
         else:
-            store.maintain()
+            maintain(store)
             killed(opened)
     if not DAMAGES[what](root, Random(f"{name} {what} {state}")):
         return

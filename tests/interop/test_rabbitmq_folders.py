@@ -79,7 +79,9 @@ def test_rabbitmq_starts_on_a_salvaged_folder(
             reader = VhostReader(disk, folder)
             for queue in reader.queues():
                 left = [
-                    expected(one) for one in reader.messages(queue) if not one.is_expired(now_us)
+                    expected(one)
+                    for one in reader.messages(queue)
+                    if not 0 < one.expiry_us <= now_us
                 ]
                 assert rabbit.drain(queue.vhost, queue.name) == left
                 count += len(left)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from tests.stores import ROOT, SMALL, new
+from tests.stores import ROOT, SMALL, maintain, new
 
 from sprocket.rocketmq.codec.bloom import Bloom
 from sprocket.rocketmq.codec.record import properties, record
@@ -137,7 +137,7 @@ def test_queues_hold_what_the_log_says(
                 store.dispatch()
             elif step == "keep":
                 store.write()
-                store.maintain()
+                maintain(store)
             elif rng.random() < 0.3:
                 batch = [made(step, rng, number + n) for n in range(rng.randint(1, 3))]
                 store.append_all(batch, together=True)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.stores import batch_of, new, open_store
+from tests.stores import batch_of, maintain, new, open_store
 
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.store.read import GetStatus
@@ -78,7 +78,7 @@ class StoreEqualsLists(RuleBasedStateMachine):
     def maintain(self) -> None:
         """What happens every second changes nothing that can be seen."""
         self.clock.advance(1000)
-        self.store.maintain()
+        maintain(self.store)
 
     @rule()
     def reopen(self) -> None:

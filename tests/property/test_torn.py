@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import pytest
-from tests.stores import ROOT, SMALL, new
+from tests.stores import ROOT, SMALL, maintain, new
 
 from sprocket.base.disk import read_file
 from sprocket.rocketmq.codec import record_layout
@@ -103,7 +103,7 @@ def killed(kind: str) -> tuple[SimulatedDisk, tuple[tuple[int, int], ...]]:
         places += [(at, len(store.record_at(at))) for at in appended.physical_offsets]
         store.sync()
         store.dispatch()
-        store.maintain()
+        maintain(store)
     return disk.kill(), tuple(places)
 
 

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from tests.stores import ROOT, filled, open_store
+from tests.stores import ROOT, filled, maintain, open_store
 
 from sprocket.base.errors import DiskFailed, OpeningEnded
 from sprocket.base.progress import Step
@@ -86,7 +86,7 @@ def _without_queues(disk: SimulatedDisk) -> None:
 def test_an_opening_may_be_ended_at_every_step(left: Callable[[SimulatedDisk], None]) -> None:
     """And the power may go then: the next one finds every message in its place."""
     disk, store = filled(COUNT)
-    store.maintain()
+    maintain(store)
     killed = disk.kill()
     left(killed)
     nth, is_ended = 0, True

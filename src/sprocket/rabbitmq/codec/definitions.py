@@ -180,11 +180,6 @@ def decode(data: bytes) -> DefinitionsFile:
         raise WireError(f"these are no definitions: {error}") from error
 
 
-def encode(file: DefinitionsFile) -> bytes:
-    """Return a file, its members sorted by name."""
-    return _encode(file)
-
-
 def encode_entries(entries: object) -> bytes:
     """Return some entries of one list of a file, themselves a list, as they are in it."""
     return _encode(entries)

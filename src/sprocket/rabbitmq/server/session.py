@@ -268,11 +268,6 @@ class Session:
         return self._connection.frame_bytes_max
 
     @property
-    def channel_count(self) -> int:
-        """How many channels are served."""
-        return len(self._services)
-
-    @property
     def heartbeat_seconds(self) -> int:
         """How often the client is to be heard; 0 for never."""
         return self._heartbeat_seconds

@@ -74,7 +74,3 @@ class BodySizes:
         """Forget all segments but some."""
         for number in [one for one in self._segments if one not in numbers]:
             del self._segments[number]
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._segments.clear()

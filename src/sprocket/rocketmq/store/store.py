@@ -22,7 +22,7 @@ Threads: one, except for `LogSync.run`, `FillJob.run` and the calls that `mainta
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
 from sprocket.base.clock import Clock, LogClock
-from sprocket.base.disk import Disk, Steps, outside, steps
+from sprocket.base.disk import Disk, Steps, outside
 from sprocket.base.errors import DiskFailed, DiskFull, StoreError, StoreFailed
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.errors import MessageIllegal
@@ -438,12 +438,6 @@ class Store:
 
     # Keeping.
 
-    def maintain(self) -> None:
-        """Do `maintain_steps` here and now; under async flush the log is synced first."""
-        if not self._is_sync and self._can_keep and not self._flush.is_busy:
-            self.sync()
-        steps.run(self.maintain_steps())
-
     def maintain_steps(self) -> Steps:
         """Make derived files durable and say so in the checkpoint; wanted about once a second.
 
@@ -461,17 +455,6 @@ class Store:
             while self.dispatch_index(INDEX_STEP_RECORDS) == INDEX_STEP_RECORDS:
                 yield lambda: None  # others may go on in between
             yield from self._alone(self._keeper.keep_steps())
-
-    def clean(
-        self,
-        settings: RetentionSettings,
-        reserve_hours: Mapping[str, int] = _NO_HOURS,
-        *,
-        at_once: bool = False,
-    ) -> PhysicalOffset:
-        """Do `clean_steps` here and now; return where the log begins then."""
-        steps.run(self.clean_steps(settings, reserve_hours, at_once=at_once))
-        return self._log.first
 
     def clean_steps(
         self,

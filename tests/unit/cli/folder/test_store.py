@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.recorded import in_our_names, unpack_archive
-from tests.stores import new
+from tests.stores import maintain, new
 from typer.testing import CliRunner, Result
 
 from sprocket.base.disk import RealDisk
@@ -226,7 +226,7 @@ def test_a_store_that_is_open_can_be_read(tmp_path: Path) -> None:
         store.append(new("topic", number % 2, b"body", name=f"N{number}"))
     store.write()
     store.sync()
-    store.maintain()
+    maintain(store)
     assert len(lines(run("dump", folder, "--json"))) == 40
     assert len(lines(run("find", folder, "--topic", "topic", "--key", "N7", "--json"))) == 1
     assert sum(int(str(row["messages"])) for row in lines(run("ls", folder, "--json"))) == 40

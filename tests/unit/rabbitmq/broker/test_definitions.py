@@ -62,7 +62,9 @@ def recorded() -> Any:
 
 def written(declarations: Declarations, vhost: str | None = None) -> Any:
     """What we write."""
-    return json.loads(definitions.encode(steps.run(declarations.definitions.export_steps(vhost))))
+    return json.loads(
+        definitions.encode_entries(steps.run(declarations.definitions.export_steps(vhost)))
+    )
 
 
 def in_order(file: Any) -> Any:

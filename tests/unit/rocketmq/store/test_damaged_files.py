@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from tests.stores import ROOT, SMALL, filled
+from tests.stores import ROOT, SMALL, filled, maintain
 
 from sprocket.base.disk import read_file
 from sprocket.base.errors import ForeignStore, StoreError
@@ -26,7 +26,7 @@ MARKS = ("config/sprocket.json", "config/clean.json", "config/queues.json")
 def left(*, clean: bool = True, noted: bool = True) -> SimulatedDisk:
     """A store of several files of each kind; `noted` if it says that Sprocket made it."""
     disk, store = filled(COUNT)
-    store.maintain()
+    maintain(store)
     if clean:
         store.close()
     else:

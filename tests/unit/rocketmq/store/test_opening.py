@@ -4,7 +4,7 @@ import errno
 import gc
 
 import pytest
-from tests.stores import ROOT, batch_of, filled, log_files, new, open_store, overwrite
+from tests.stores import ROOT, batch_of, filled, log_files, maintain, new, open_store, overwrite
 
 from sprocket.base.clock import SystemClock
 from sprocket.base.disk import replace_file
@@ -100,7 +100,7 @@ def test_the_lock_file_is_not_left_empty() -> None:
 def test_a_reader_sees_a_live_store_and_changes_nothing() -> None:
     """No lock, no mark; appending is refused."""
     disk, store = filled(40)
-    store.maintain()
+    maintain(store)
     calls = disk.calls.copy()
     reader = Store.open_read_only(disk, ROOT)
     assert reader.end == store.end
@@ -112,7 +112,7 @@ def test_a_reader_sees_a_live_store_and_changes_nothing() -> None:
     with pytest.raises(StoreFailed, match="reading"):
         reader.append_batch(batch_of([new()]))
     assert reader.begin_fill() is None
-    reader.maintain()
+    maintain(reader)
     reader.close()
     assert [disk.calls[call] for call in CHANGES] == [calls[call] for call in CHANGES]
     store.append(new())

@@ -4,7 +4,7 @@ import errno
 from datetime import datetime
 
 import pytest
-from tests.stores import filled, new, open_store
+from tests.stores import clean, filled, maintain, new, open_store
 
 from sprocket.base.disk import steps
 from sprocket.base.errors import DiskFailed, DiskFull
@@ -34,7 +34,7 @@ def _store(count: int = 100) -> tuple[SimulatedDisk, Store, FakeClock]:
         store.sync()
         store.dispatch()
         store.dispatch_index()
-    store.maintain()
+    maintain(store)
     return disk, store, clock
 
 
@@ -49,16 +49,16 @@ def test_expired_files_go_in_their_hours() -> None:
     assert count > 4
     settings = RetentionSettings(keep_hours=24, clean_hours=(NOW, (NOW + 1) % 24))
     clock.advance(HOUR_MS)
-    assert store.clean(settings) == 0
+    assert clean(store, settings) == 0
     clock.advance(25 * HOUR_MS)  # two hours past the hour of writing
-    assert store.clean(settings) == 0
-    assert store.clean(settings, at_once=True) == SEGMENT * (count - 1)
+    assert clean(store, settings) == 0
+    assert clean(store, settings, at_once=True) == SEGMENT * (count - 1)
     assert _log_files(disk) == 1
     again, other, later = _store()
     later.advance(24 * HOUR_MS - 1)
-    assert other.clean(settings) == 0
+    assert clean(other, settings) == 0
     later.advance(1)
-    assert other.clean(settings) > 0
+    assert clean(other, settings) > 0
     assert _log_files(again) == 1
 
 
@@ -74,7 +74,7 @@ def _mixed(count: int = 120) -> tuple[SimulatedDisk, Store, FakeClock, int]:
         store.dispatch()
         if topic == "kept":
             place = appended.physical_offset
-    store.maintain()
+    maintain(store)
     assert 2 * SEGMENT <= place < 3 * SEGMENT
     return disk, store, clock, place
 
@@ -85,12 +85,12 @@ def test_what_a_topic_reserves_stays_for_its_time() -> None:
     settings = RetentionSettings(keep_hours=24)
     reserved = {"kept": 48, "unknown": 1_000, "topic": 24}
     clock.advance(24 * HOUR_MS)
-    assert store.clean(settings, reserved, at_once=True) == 2 * SEGMENT
+    assert clean(store, settings, reserved, at_once=True) == 2 * SEGMENT
     assert record.decode(store.record_at(place)).topic == "kept"
     clock.advance(24 * HOUR_MS - 1)
-    assert store.clean(settings, reserved, at_once=True) == 2 * SEGMENT
+    assert clean(store, settings, reserved, at_once=True) == 2 * SEGMENT
     clock.advance(1)
-    assert store.clean(settings, reserved, at_once=True) > 3 * SEGMENT
+    assert clean(store, settings, reserved, at_once=True) > 3 * SEGMENT
 
 
 def test_a_reserved_topic_without_messages_keeps_nothing() -> None:
@@ -98,9 +98,9 @@ def test_a_reserved_topic_without_messages_keeps_nothing() -> None:
     _, store, clock, _ = _mixed()
     settings = RetentionSettings(keep_hours=24)
     clock.advance(24 * HOUR_MS)
-    assert store.clean(settings, {"unknown": 1_000}, at_once=True) > 3 * SEGMENT
+    assert clean(store, settings, {"unknown": 1_000}, at_once=True) > 3 * SEGMENT
     reserved = {"kept": 1_000}
-    assert store.clean(settings, reserved, at_once=True) == store.first
+    assert clean(store, settings, reserved, at_once=True) == store.first
 
 
 def test_a_disk_that_is_very_full_takes_reserved_files_too() -> None:
@@ -108,14 +108,14 @@ def test_a_disk_that_is_very_full_takes_reserved_files_too() -> None:
     disk, store, _, _ = _mixed()
     disk.__class__ = _Shrinking
     disk.used = 0.89
-    assert store.clean(RetentionSettings(clean_hours=()), {"kept": 1_000}) == 4 * SEGMENT
+    assert clean(store, RetentionSettings(clean_hours=()), {"kept": 1_000}) == 4 * SEGMENT
 
 
 def test_a_shorter_time_than_that_of_the_files_deletes_nothing() -> None:
     """Topics share their files, and other messages lie behind them."""
     _, store, clock, _ = _mixed()
     clock.advance(23 * HOUR_MS)
-    assert store.clean(RetentionSettings(keep_hours=24), {"kept": 1}, at_once=True) == 0
+    assert clean(store, RetentionSettings(keep_hours=24), {"kept": 1}, at_once=True) == 0
 
 
 def test_a_full_disk_needs_no_hour() -> None:
@@ -123,12 +123,12 @@ def test_a_full_disk_needs_no_hour() -> None:
     disk, store, clock = _store()
     settings = RetentionSettings(keep_hours=24, clean_hours=())
     disk.used = 0.76
-    assert store.clean(settings) == 0
+    assert clean(store, settings) == 0
     clock.advance(24 * HOUR_MS)
     disk.used = 0.75
-    assert store.clean(settings) == 0
+    assert clean(store, settings) == 0
     disk.used = 0.751
-    assert store.clean(settings) > 0
+    assert clean(store, settings) > 0
 
 
 def test_a_round_takes_so_many_files() -> None:
@@ -137,8 +137,8 @@ def test_a_round_takes_so_many_files() -> None:
     count = _log_files(disk)
     clock.advance(100 * HOUR_MS)
     settings = RetentionSettings(round_files_max=2)
-    assert store.clean(settings, at_once=True) == 2 * SEGMENT
-    assert store.clean(settings, at_once=True) == min(4, count - 1) * SEGMENT
+    assert clean(store, settings, at_once=True) == 2 * SEGMENT
+    assert clean(store, settings, at_once=True) == min(4, count - 1) * SEGMENT
 
 
 class _Shrinking(SimulatedDisk):
@@ -155,10 +155,10 @@ def test_a_very_full_disk_loses_what_it_must_and_no_more() -> None:
     disk, store, _ = _store()
     disk.__class__ = _Shrinking
     disk.used = 0.88
-    assert store.clean(RetentionSettings(force=False, clean_hours=())) == 0
-    assert store.clean(RetentionSettings(clean_hours=())) == 3 * SEGMENT
+    assert clean(store, RetentionSettings(force=False, clean_hours=())) == 0
+    assert clean(store, RetentionSettings(clean_hours=())) == 3 * SEGMENT
     assert disk.used == pytest.approx(0.85)
-    assert store.clean(RetentionSettings(clean_hours=())) == 3 * SEGMENT
+    assert clean(store, RetentionSettings(clean_hours=())) == 3 * SEGMENT
 
 
 def test_above_the_limit_appends_are_refused_until_there_is_room() -> None:
@@ -167,7 +167,7 @@ def test_above_the_limit_appends_are_refused_until_there_is_room() -> None:
     settings = RetentionSettings(force=False)
     for used, is_refusing in ((0.9, False), (0.91, True), (0.86, True), (0.85, False)):
         disk.used = used
-        store.clean(settings)
+        clean(store, settings)
         if is_refusing:
             with pytest.raises(DiskFull, match="91 % full, more than 90 %"):
                 store.append(new())
@@ -183,7 +183,7 @@ def test_queues_and_index_follow() -> None:
     files = [len(disk.list(f"/store/{p}")) for p in ("consumequeue/topic/0", "index")]
     assert min(files) > 3
     clock.advance(100 * HOUR_MS)
-    first = store.clean(RetentionSettings(round_files_max=6), at_once=True)
+    first = clean(store, RetentionSettings(round_files_max=6), at_once=True)
     assert first == 6 * SEGMENT
     left = [len(disk.list(f"/store/{p}")) for p in ("consumequeue/topic/0", "index")]
     assert all(now < before for now, before in zip(left, files, strict=True))
@@ -214,8 +214,8 @@ def test_a_queue_whose_messages_are_all_gone_goes_on_counting() -> None:
     store.write()
     store.sync()
     clock.advance(100 * HOUR_MS)
-    store.maintain()
-    store.clean(RetentionSettings(), at_once=True)
+    maintain(store)
+    clean(store, RetentionSettings(), at_once=True)
     assert store.queue_range("old", 0) == (25, 25)
     assert len(disk.list("/store/consumequeue/old/0")) == 1
     for found in (disk.kill(), disk.crash(lambda _: 0)):
@@ -230,13 +230,13 @@ def test_nothing_goes_that_the_queues_do_not_have_durably() -> None:
         store.append(new(body=bytes(500)))
     store.write()
     disk.used = 0.99
-    assert store.clean(RetentionSettings()) == 0
+    assert clean(store, RetentionSettings()) == 0
     store.sync()
-    assert store.clean(RetentionSettings()) == 0
+    assert clean(store, RetentionSettings()) == 0
     store.dispatch()
-    assert store.clean(RetentionSettings()) == 0
-    store.maintain()
-    assert store.clean(RetentionSettings()) == 3 * SEGMENT
+    assert clean(store, RetentionSettings()) == 0
+    maintain(store)
+    assert clean(store, RetentionSettings()) == 3 * SEGMENT
 
 
 def test_readers_keep_what_they_have() -> None:
@@ -245,7 +245,7 @@ def test_readers_keep_what_they_have() -> None:
     got = store.get_messages("topic", 0, 0)
     before = [bytes(data) for data in got.records]
     clock.advance(100 * HOUR_MS)
-    assert store.clean(RetentionSettings(), at_once=True) > 0
+    assert clean(store, RetentionSettings(), at_once=True) > 0
     assert [bytes(data) for data in got.records] == before
 
 
@@ -259,11 +259,11 @@ def test_a_round_that_failed_is_made_again(call: str, number: int) -> None:
         clock.advance(100 * HOUR_MS)
         disk.fail(call, nth, number)
         try:
-            store.clean(RetentionSettings(), at_once=True)
+            clean(store, RetentionSettings(), at_once=True)
         except (DiskFailed, DiskFull):
             left = open_store(disk.kill())
             assert left.queue_range("topic", 0).max == 50
-            store.clean(RetentionSettings(), at_once=True)
+            clean(store, RetentionSettings(), at_once=True)
             assert _log_files(disk) == 1
             assert list(store.queues()) == list(open_store(disk.kill()).queues())
         else:
@@ -279,9 +279,9 @@ def test_maintaining_and_cleaning_take_turns() -> None:
     cleaning = store.clean_steps(RetentionSettings(), at_once=True)
     assert steps.advance(cleaning) is not None
     with pytest.raises(AssertionError):
-        store.maintain()
+        maintain(store)
     cleaning.close()
-    store.maintain()
+    maintain(store)
 
 
 def test_a_store_that_is_read_or_has_failed_deletes_nothing() -> None:
@@ -289,13 +289,13 @@ def test_a_store_that_is_read_or_has_failed_deletes_nothing() -> None:
     disk, store = filled(40)
     reader = Store.open_read_only(disk, "/store")
     disk.used = 0.99
-    assert reader.clean(RetentionSettings()) == 0
+    assert clean(reader, RetentionSettings()) == 0
     store.append(new())
     store.write()
     disk.fail("sync")
     with pytest.raises(Exception, match="sync"):
         store.sync()
-    assert store.clean(RetentionSettings()) == 0
+    assert clean(store, RetentionSettings()) == 0
 
 
 def test_limits_are_moved_into_their_ranges() -> None:

@@ -5,7 +5,7 @@ import pathlib
 from dataclasses import replace
 
 import pytest
-from tests.stores import ROOT, SMALL, batch_of, filled, new, open_parts, open_store
+from tests.stores import ROOT, SMALL, batch_of, filled, maintain, new, open_parts, open_store
 
 from sprocket.base.disk import Attempt, NonblockingDisk, RealDisk, WouldBlock, steps
 from sprocket.base.errors import (
@@ -57,7 +57,7 @@ def test_the_path_of_a_message() -> None:
 
 
 def test_under_async_flush_consumers_see_what_is_written() -> None:
-    """And `maintain` syncs."""
+    """Before it is synced."""
     store = open_store(SimulatedDisk(), flush="async", fill_ahead_bytes=4096)
     store.append(new("t", 0))
     store.write()
@@ -68,7 +68,7 @@ def test_under_async_flush_consumers_see_what_is_written() -> None:
     job.run()
     store.finish_fill(job)
     assert store.synced == 0
-    store.maintain()
+    store.sync()
     assert store.synced == store.written
 
 
@@ -231,7 +231,7 @@ def test_after_a_failed_sync_nothing_is_taken(how: str) -> None:
     for refused in (lambda: store.append(new()), lambda: store.append_batch(batch_of([new()]))):
         with pytest.raises(StoreFailed, match="reopen"):
             refused()
-    store.maintain()
+    maintain(store)
     assert store.get_messages("topic", 0, 0).count == 2
     with pytest.raises(StoreFailed, match="reopen"):  # to say nothing would be a lie
         store.close()

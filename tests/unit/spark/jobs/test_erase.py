@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.interop import peers
-from tests.stores import HOST
+from tests.stores import HOST, maintain
 from tests.unit.spark.samples import plain_rows
 
 from sprocket.base.disk import RealDisk
@@ -80,7 +80,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     opened.sync()
     opened.dispatch()
     opened.dispatch_index()
-    opened.maintain()
+    maintain(opened)
     opened.close()
     assert list(check(RealDisk(), root)) == []
     return root

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.recorded import CASES, Recorded
-from tests.stores import HOST
+from tests.stores import HOST, maintain
 
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import SettingsError, StoreError
@@ -89,7 +89,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Placed]]
     store.sync()
     store.dispatch()
     store.dispatch_index()
-    store.maintain()
+    maintain(store)
     placed = [_placed(stored) for _, stored in store.records()]
     store.close()
     return root, placed

@@ -242,7 +242,7 @@ def test_an_index_that_is_cut(tmp_path: Path) -> None:
 def test_messages_that_are_damaged(tmp_path: Path) -> None:
     """One without its form, one with other properties, one of another id: each in its row."""
     folder = RecordedVhosts("01-journal-only").unpack(tmp_path)
-    first = next(one for one in one_by_one(folder) if one.is_left)
+    first = next(one for one in one_by_one(folder) if one.is_persistent and one.message)
     path = Path(first.path)
     data = bytearray(path.read_bytes())
     at = data.index(b"basic_message", first.position)

@@ -715,11 +715,6 @@ class BrokerChannel:
         """Return its consumers and their queues, the consumer of replies left out."""
         return list(self._consumed.values())
 
-    @property
-    def consumer_tags(self) -> list[str]:
-        """The consumers that it has, the one of replies left out."""
-        return list(self._consumed)
-
     def is_overdue(self, timeout_seconds: float) -> bool:
         """Say whether the client has had something for longer than that, to a second or so."""
         first = self._unacked.first_tag

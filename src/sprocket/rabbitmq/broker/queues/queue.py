@@ -201,11 +201,6 @@ class BrokerQueue:
         return self.name.name
 
     @property
-    def options(self) -> QueueOptions:
-        """What is in force."""
-        return self._options
-
-    @property
     def keeps_transient(self) -> bool:
         """Whether it has transient messages on the disk, too; that never changes."""
         return self._options.keeps_transient

@@ -77,15 +77,6 @@ def decode_table(data: bytes, start: int, end: int) -> FieldTable:
     return _read(_entries, data, start, end)
 
 
-def decode_array(data: bytes, start: int, end: int) -> tuple[Field, ...]:
-    """Return the array whose values are `data[start:end]`, without the size before them.
-
-    Raises:
-        AmqpError: They are no values.
-    """
-    return _read(_items, data, start, end)
-
-
 def check_table(data: bytes, start: int, end: int) -> None:
     """Do as `decode_table`, but make no values.
 

@@ -1,6 +1,6 @@
 """The messages of a message store, found by reading all of its files."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 from sprocket.base.checksum import crc32
@@ -68,10 +68,6 @@ class SharedMessages:
             except (CorruptRecord, DiskFailed) as error:
                 failed = error
         raise failed
-
-    def ids(self) -> Iterator[bytes]:
-        """Give the id of each message that is there."""
-        yield from self._found()
 
     def places(self, message_id: bytes) -> list[tuple[str, int]]:
         """Return file and position of each copy of a message."""

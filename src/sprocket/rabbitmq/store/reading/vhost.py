@@ -80,15 +80,6 @@ class FoundMessage:
     message: BasicMessage | None
     fault: str = ""
 
-    @property
-    def is_left(self) -> bool:
-        """Whether a server that starts on the folder still has it."""
-        return self.state is not MessageState.ACKNOWLEDGED and self.is_persistent
-
-    def is_expired(self, now_us: int) -> bool:
-        """Say whether a server drops it at that time, once it is the first of its queue."""
-        return 0 < self.expiry_us <= now_us
-
 
 @dataclass(frozen=True, slots=True)
 class FoundDelayed:

@@ -162,11 +162,6 @@ class Delays:
             self._into_range(level)
             self._timers.call_soon(partial(self._look, level))
 
-    def look(self) -> None:
-        """Look at every level now: after the clock was set, in tests."""
-        for level in self._levels:
-            self._look(level)
-
     def next_due_ms(self) -> int | None:
         """Return how long until the next message is due, at most 0 if one is; None without any.
 

@@ -169,9 +169,6 @@ class Queues(Protocol):
         Durability: none before `flush`; a crash may bring back all that was flushed.
         """
 
-    def reset(self) -> None:
-        """Delete every queue, to be made again from the log."""
-
     def flush(self) -> None:
         """Do `flush_steps` here and now."""
 

@@ -346,14 +346,6 @@ class FileQueues:
         self._others.batch_topics.add(topic)
         self._disk.make_folder(f"{self._others.batch_folder}/{check_topic(topic)}")
 
-    def reset(self) -> None:
-        """Delete every queue, to be made again from the log."""
-        self.close()
-        self.by_key.clear()
-        self._dirty.clear()
-        for folder in self._folders:
-            self._disk.remove_tree(folder)
-
     def flush(self) -> None:
         """Do `flush_steps` here and now; what a crash left first, all of it by one call."""
         if self._is_unsure:

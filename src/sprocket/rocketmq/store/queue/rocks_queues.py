@@ -85,7 +85,8 @@ class RocksQueues:
         except CorruptRecord:
             if not self._write:
                 raise
-            self.reset()
+            self.close()
+            self._disk.remove_tree(self._folder)  # it is made again from the log
             self._load(step)
         if clean:
             return {}
@@ -333,11 +334,6 @@ class RocksQueues:
         """Delete all queues of a topic; see `engine.Queues.delete_topic`."""
         for key in [key for key in self.by_key if key[0] == topic]:
             self.remove(*key)
-
-    def reset(self) -> None:
-        """Delete every queue, to be made again from the log."""
-        self.close()
-        self._disk.remove_tree(self._folder)
 
     def flush(self) -> None:
         """Do `flush_steps` here and now."""

@@ -60,7 +60,7 @@ def test_a_file_without_units_is_no_reason_to_refuse(disk: SimulatedDisk) -> Non
         assert only(queues).is_blank
         queues.put_round([entry(13)])
         assert disk.list(f"{FOLDER}/T/0") == [f"{200:020d}"]
-        queues.reset()
+        queues.remove("T", 0)
 
 
 def test_reading_outside_says_so(disk: SimulatedDisk) -> None:
@@ -152,7 +152,7 @@ def test_after_a_crash_only_the_end_is_looked_at(
         queues.wipe_behind_ends()
         assert queues.put_round([entry(n) for n in range(40)]) == 40 - count
         assert only(opened(disk)).max_offset == 40
-        queues.reset()
+        queues.remove("T", 0)
 
 
 @pytest.mark.parametrize("has_holes", [True, False])
@@ -179,7 +179,7 @@ def test_units_that_a_crash_took_out_of_the_middle(
         )
         assert not any(content[certain * UNIT_BYTES :])
         assert queues.put_round([entry(n) for n in range(count + 1)]) == count + 1 - certain
-        queues.reset()
+        queues.remove("T", 0)
 
 
 @pytest.mark.parametrize("certain", [0, 300, 700])
@@ -216,7 +216,7 @@ def test_truncating_zeroes_units_and_drops_files(disk: SimulatedDisk) -> None:
         again = only(opened(disk))
         assert expected == (again.max_offset, again.end)
         assert queues.put_round([entry(n) for n in range(min(keep, 25), 25)]) == 25 - min(keep, 25)
-        queues.reset()
+        queues.remove("T", 0)
 
 
 def test_the_minimum_follows_the_log(disk: SimulatedDisk) -> None:

@@ -1,7 +1,7 @@
 """A query by key gives what the log still has, oldest first."""
 
 import pytest
-from tests.stores import HOST, ROOT, filled, filled_parts, new
+from tests.stores import HOST, ROOT, filled, filled_parts, maintain, new
 
 from sprocket.base.disk import steps
 from sprocket.base.errors import WireError
@@ -58,7 +58,7 @@ def test_who_reads_the_folder_of_a_live_broker_finds_what_it_finds(
     """Slots and header of the index lie in its memory, and the last records in no index."""
     disk, store = filled(count)
     if flush_index:
-        store.maintain()
+        maintain(store)
     store.dispatch_index()
     for number in range(behind):
         store.append(new(body=b"late", keys=("late", f"N{number}")))

@@ -366,7 +366,7 @@ def test_codes_beyond_32_bits() -> None:
         (-(1 << 31) - 1, {7}, True),
         (8, {7}, False),
     ]:
-        log.queues.reset()
+        log.queues.remove("T", 0)
         log.queues.put_round([Entry("T", 0, 0, place, size, code, 0)])
         assert passes == (log.get(0, tags=frozenset(tags)).status is GetStatus.FOUND)
 
@@ -398,7 +398,7 @@ def test_a_unit_that_points_elsewhere_is_passed_over() -> None:
     twin = unit_of(log, 1)
     assert twin[1] == size
     for wrong in [twin, (place + 1, size), (place, size - 1), (1 << 40, size), (place, 5)]:
-        log.queues.reset()
+        log.queues.remove("T", 0)
         log.queues.put_round([Entry("T", 0, 0, 0, log_size(log, 0), 0, 0)])
         log.queues.put_round([Entry("T", 0, 1, *unit_of(log, 1), 0, 0)])
         run = EntryRun(log.queue)
@@ -445,7 +445,7 @@ def extended() -> Extended:
         )
         for n in range(6)
     ]
-    log.queues.reset()
+    log.queues.remove("T", 0)
     log.queues.load()
     log.queues.put_round(entries)
     return log

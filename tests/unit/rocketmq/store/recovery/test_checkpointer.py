@@ -3,7 +3,7 @@
 import errno
 
 import pytest
-from tests.stores import filled, new, open_store
+from tests.stores import filled, maintain, new, open_store
 
 from sprocket.base.disk import read_file
 from sprocket.base.errors import DiskFailed, StoreFailed
@@ -22,11 +22,11 @@ def _saved(disk: SimulatedDisk) -> int:
 def test_the_checkpoint_follows_what_is_durable() -> None:
     """Queues, index and log; nothing is written when nothing changed."""
     disk, store = filled(20)
-    store.maintain()
+    maintain(store)
     assert _saved(disk) == AT_MS + 19_000
-    store.maintain()  # the index syncs its header with the flush after
+    maintain(store)  # the index syncs its header with the flush after
     syncs = disk.calls["sync"]
-    store.maintain()
+    maintain(store)
     assert disk.calls["sync"] == syncs
     for choice in (0, 1):
         found = disk.crash(lambda count, choice=choice: min(choice, count - 1))  # type: ignore[misc]
@@ -38,13 +38,13 @@ def test_the_checkpoint_follows_what_is_durable() -> None:
 def test_what_is_not_synced_is_not_in_it() -> None:
     """Under sync flush nothing younger is dispatched."""
     disk, store = filled(5)
-    store.maintain()
+    maintain(store)
     store.append(new())
     store.write()
-    store.maintain()
+    maintain(store)
     assert _saved(disk) == AT_MS + 4_000
     store.sync()
-    store.maintain()
+    maintain(store)
     assert _saved(disk) == AT_MS + 5_000
 
 
@@ -62,7 +62,7 @@ def test_under_load_the_checkpoint_follows_behind() -> None:
         clock.advance(1000)
         store.append(new())
         store.write()
-        store.maintain()
+        maintain(store)
         saved.append(_saved(disk))
         job.run()
         store.finish_sync(job)
@@ -76,9 +76,9 @@ def test_a_failed_sync_of_a_queue_keeps_the_checkpoint(call: str) -> None:
     before = _saved(disk)
     disk.fail(call, 1, errno.EIO)
     with pytest.raises(DiskFailed):
-        store.maintain()
+        maintain(store)
     with pytest.raises(StoreFailed, match="uncertain"):
-        store.maintain()
+        maintain(store)
     assert _saved(disk) == before
     store.append(new())
     store.write()
@@ -134,7 +134,7 @@ def test_no_index_no_index_time() -> None:
     store.append(new())
     store.write()
     store.sync()
-    store.maintain()
+    maintain(store)
     saved = checkpoint.load(disk, "/store/checkpoint")
     assert (saved.index_at_ms, saved.master_flushed_offset) == (77, 5)
     store.close()
@@ -147,7 +147,7 @@ def test_units_whose_sync_failed_are_written_again(fails: str) -> None:
     if fails == "a flush":
         disk.fail("sync", 1, errno.EIO)
         with pytest.raises(DiskFailed):
-            store.maintain()
+            maintain(store)
         disk = disk.kill()
     else:
         store.sync()

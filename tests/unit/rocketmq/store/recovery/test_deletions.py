@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.stores import ROOT, SMALL, filled, new, open_store
+from tests.stores import ROOT, SMALL, clean, filled, maintain, new, open_store
 
 from sprocket.base.disk import Disk, RealDisk, replace_file, steps
 from sprocket.base.errors import DiskFailed, ForeignStore, StoreFailed
@@ -90,7 +90,7 @@ def test_it_waits_until_all_is_written() -> None:
 def test_a_crash_leaves_the_topic_whole_or_gone(seed: int, is_made_again: bool) -> None:
     """At every other call of the disk; what was acknowledged afterwards is there."""
     disk, store = filled(12, flush="sync")
-    store.maintain()
+    maintain(store)
     found: list[tuple[SimulatedDisk, int]] = []
     draw = random.Random(seed).randrange
     acknowledged = [-1]
@@ -109,7 +109,7 @@ def test_a_crash_leaves_the_topic_whole_or_gone(seed: int, is_made_again: bool) 
     if is_made_again:
         put(store, "topic", 2)
         acknowledged[0] = 2
-        store.maintain()
+        maintain(store)
     disk.before = None
     assert len(found) > 10
     for crashed, count in found:
@@ -167,9 +167,9 @@ def test_an_entry_goes_when_the_log_is_cleaned() -> None:
     assert set(store.deletions.ends) == {"topic"}
     while store.end < 3 * SMALL.log.segment_bytes:
         put(store, "other", 5)
-    store.maintain()
+    maintain(store)
     clock.advance(1000 * 3600 * 1000)
-    store.clean(RetentionSettings(keep_hours=1), at_once=True)
+    clean(store, RetentionSettings(keep_hours=1), at_once=True)
     assert store.first > 0
     assert store.deletions.ends == {}, "not only by the next start, or the table grows for ever"
     store.close()
@@ -197,7 +197,7 @@ def test_a_topic_made_again_goes_on_counting_when_its_messages_are_gone_and_powe
     disk = disk.kill()
     store = open_store(disk, clock=clock)
     clock.advance(1000 * 3600 * 1000)
-    store.clean(RetentionSettings(keep_hours=1), at_once=True)
+    clean(store, RetentionSettings(keep_hours=1), at_once=True)
     assert ranges(store)["topic", 0] == (1, 1)
     disk = disk.kill()
     store = open_store(disk, clock=clock)
@@ -264,7 +264,7 @@ def test_queues_in_a_rocksdb_are_deleted_too(tmp_path: Path) -> None:
     store = opened(RealDisk())
     put(store, "topic", 5)
     put(store, "other", 2)
-    store.maintain()
+    maintain(store)
     delete(store, "topic")
     assert put(store, "topic") == [0]
     assert ranges(store) == {("other", 0): (0, 2), ("topic", 0): (0, 1)}

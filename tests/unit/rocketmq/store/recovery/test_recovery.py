@@ -8,7 +8,7 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from tests.stores import ROOT, filled, log_files, new, open_store, overwrite
+from tests.stores import ROOT, filled, log_files, maintain, new, open_store, overwrite
 
 from sprocket.base.disk import read_file
 from sprocket.base.errors import DiskFailed, StoreFailed
@@ -40,7 +40,7 @@ def _whole(store: Store, count: int = COUNT) -> None:
 def _left(clean: bool, count: int = COUNT) -> SimulatedDisk:
     """A store that was stopped, or killed after its checkpoint was written."""
     disk, store = filled(count)
-    store.maintain()
+    maintain(store)
     if clean:
         store.close()
         return disk
@@ -158,7 +158,7 @@ def test_one_bad_byte_loses_one_message(young: bool) -> None:
     """The rest is there with its offsets; the log is whole again, for RocketMQ as well."""
     disk, store = filled(COUNT)
     if not young:
-        store.maintain()
+        maintain(store)
     places = [offset for offset, _ in store.records()]
     bad = 20 if young else COUNT - 2
     overwrite(log_files(disk), places[bad] + 95, b"#")
@@ -426,7 +426,7 @@ def test_a_recovery_of_what_rocketmq_left_that_is_cut_off_does_not_make_its_chec
         store.append(new("last", name=f"L{number}"))
     store.write()
     store.sync()
-    store.maintain()
+    maintain(store)
     disk = disk.kill()
     disk.remove(f"{ROOT}/abort")
     disk.open(f"{ROOT}/abort", write=True, create=True).write([b"4711"], 0)

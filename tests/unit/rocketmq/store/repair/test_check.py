@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.recorded import CASES, Recorded
-from tests.stores import ROOT, filled, new, open_store
+from tests.stores import ROOT, filled, maintain, new, open_store
 
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import ForeignStore
@@ -26,7 +26,7 @@ REWRITTEN = "15-rewritten-tail"
 def closed(count: int = 60, **settings: object) -> SimulatedDisk:
     """A store of several files of each kind that was stopped."""
     disk, store = filled(count, **settings)
-    store.maintain()
+    maintain(store)
     store.close()
     return disk
 
@@ -105,7 +105,7 @@ def test_a_store_of_ours_is_whole(crc_tail: bool) -> None:
     """Stopped, or while it is open, when the last things are under way."""
     assert findings(closed(crc_tail=crc_tail)) == []
     disk, store = filled(60, crc_tail=crc_tail)
-    store.maintain()
+    maintain(store)
     assert is_open(disk, ROOT)
     assert findings(disk) == []
     disk.remove(f"{ROOT}/abort")
@@ -201,7 +201,7 @@ def test_a_store_without_index_misses_none() -> None:
 def test_a_killed_store_is_judged_up_to_its_last_moments() -> None:
     """Units and keys that were not yet put are not missed; those inside are."""
     disk, store = filled(40)
-    store.maintain()
+    maintain(store)
     for _ in range(3):
         store.append(new("topic", 0, name="late"))
     store.write()

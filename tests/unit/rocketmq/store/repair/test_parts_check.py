@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.recorded import CASES, ROCKSDB, Recorded
-from tests.stores import ROOT, SMALL, filled, new, open_store
+from tests.stores import ROOT, SMALL, filled, maintain, new, open_store
 
 from sprocket.base.disk import Disk, RealDisk
 from sprocket.base.errors import ForeignStore
@@ -51,7 +51,7 @@ def told(findings: Iterable[Finding]) -> list[str]:
 def closed(count: int = 60) -> SimulatedDisk:
     """A store of several files of each kind that was stopped."""
     disk, store = filled(count)
-    store.maintain()
+    maintain(store)
     store.close()
     return disk
 
