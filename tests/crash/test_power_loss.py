@@ -13,13 +13,13 @@ from typing import TypeAlias
 
 import pytest
 from tests.crash.driver import GEOMETRY, ROOT, History, Life, Lost, check
-from tests.stores import overwrite
+from tests.stores import new, open_store, overwrite
 
 from sprocket.base.disk import SegmentFiles
-from sprocket.base.errors import StoreError, StoreFailed
+from sprocket.base.errors import DiskFailed, StoreError, StoreFailed
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.store.recovery import checkpoint as checkpoints
-from sprocket.testing.disk import CHANGES, SimulatedDisk
+from sprocket.testing.disk import BLOCK, CHANGES, SimulatedDisk
 
 SEED = int(os.environ.get("CRASH_SEED", "1"))
 RUNS = int(os.environ.get("CRASH_RUNS", "20"))
@@ -220,6 +220,37 @@ def test_damage_loses_only_what_it_hits(part: int) -> None:
             check(disk.kill(), history, NOW_MS + 60_000, invented=place)
         except Lost as error:
             raise Lost(f"seed {seed}, byte {at} of the record at {place}: {error}") from error
+
+
+@pytest.mark.parametrize(("stored_count", "nth"), [(1, 1), (6, 2)])
+def test_what_a_failed_write_left_does_not_come_back(stored_count: int, nth: int) -> None:
+    """Though all of it was in the files, one of them or two, and power goes after the next write.
+
+    Each message fills a block: the next ones take the places of the first ones that were refused,
+    and behind these there would be the others.
+    """
+    empty = open_store(SimulatedDisk())
+    empty.append(new(body=b""))
+    disk = SimulatedDisk()
+    store = open_store(disk)
+
+    def put(text: bytes, count: int) -> None:
+        for number in range(count):
+            body = b"%b %d" % (text, number)
+            store.append(new(body=body.ljust(BLOCK - empty.end)))
+        store.write()
+
+    put(b"stored", stored_count)
+    store.sync()
+    disk.fail("write", nth, kept=1)
+    with pytest.raises(DiskFailed):
+        put(b"refused", 4)
+    put(b"later", 2)
+    for seed in range(60):
+        again = open_store(disk.crash(Random(seed).randrange))
+        kinds = [record.decode(data).body.split()[0] for _, data in again.records()]
+        assert kinds[:stored_count] == [b"stored"] * stored_count
+        assert b"refused" not in kinds
 
 
 def test_a_failed_sync_stops_the_store() -> None:
