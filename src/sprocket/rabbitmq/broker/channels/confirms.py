@@ -39,9 +39,9 @@ class PublishConfirms:
         self,
         commits: Commits,
         tell: Callable[[list[Confirmation]], None],
-        counts: PublishCounts | None = None,
+        counts: PublishCounts,
     ) -> None:
-        self._counts = counts or PublishCounts()
+        self._counts = counts
         self._commits = commits
         self._tell = tell
         self.next_number = 1
