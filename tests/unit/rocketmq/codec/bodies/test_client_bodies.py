@@ -10,43 +10,8 @@ from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import (
     ClientCheck,
     ConsumerData,
-    ConsumerIds,
-    HeartbeatData,
-    LockBatch,
-    LockedQueues,
 )
 from sprocket.rocketmq.model.group import Subscription
-from sprocket.rocketmq.model.route import MessageQueue
-
-QUEUES = [MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)]
-
-
-def test_the_members_of_a_group() -> None:
-    """A list of client ids."""
-    assert bodies.encode(ConsumerIds(["1@2"])) == b'{"consumerIdList":["1@2"]}'
-    assert bodies.decode(ConsumerIds, b'{"consumerIdList":["1@2"]}').client_ids == ["1@2"]
-
-
-def test_a_heartbeat_is_read_back() -> None:
-    """As our own client writes it."""
-    heartbeat = HeartbeatData(
-        client_id="c@1",
-        producers=["PG"],
-        consumers=[
-            ConsumerData(
-                group="CG",
-                subscriptions=[
-                    Subscription.parse("T", "a || b", version=5),
-                    Subscription.parse("S", "x > 1", type="SQL92"),
-                ],
-                message_model="BROADCASTING",
-                consume_from_where="CONSUME_FROM_FIRST_OFFSET",
-            )
-        ],
-        fingerprint=7,
-        without_sub=True,
-    )
-    assert bodies.decode_heartbeat(bodies.encode(heartbeat)) == heartbeat
 
 
 def test_a_heartbeat_of_the_cpp_client_is_read() -> None:
@@ -129,18 +94,6 @@ def test_a_client_check_is_read() -> None:
     assert (check.client_id, check.group) == ("c", "g")
     assert check.subscription == Subscription.parse("t", "a > 1", type="SQL92")
     assert bodies.decode_request(ClientCheck, b"{}").subscription.type == "TAG"
-
-
-def test_locks_are_read_back() -> None:
-    """The request, and what it brought."""
-    lock = bodies.decode_lock(bodies.encode(LockBatch(group="g", client_id="c", queues=QUEUES)))
-    assert (
-        lock.group,
-        lock.client_id,
-        lock.queues,
-        lock.only_this_broker,
-    ) == ("g", "c", QUEUES, False)
-    assert bodies.decode(LockedQueues, bodies.encode(LockedQueues(QUEUES))).queues == QUEUES
 
 
 @pytest.mark.parametrize(

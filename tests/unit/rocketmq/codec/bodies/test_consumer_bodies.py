@@ -1,16 +1,12 @@
 """Bodies between broker and consumer, with queues as keys as RocketMQ writes them."""
 
-import json
-
 import pytest
 
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import (
-    ConsumerStatus,
     DirectOutcome,
     QueueInfo,
-    QueueOffsets,
     RunningInfo,
     TopicInfo,
 )
@@ -19,13 +15,6 @@ from sprocket.rocketmq.model.route import MessageQueue
 
 QUEUE = MessageQueue("t", "b", 3)
 KEY = b'{"brokerName":"b","queueId":3,"topic":"t"}'
-
-
-def test_new_offsets_have_queues_as_keys() -> None:
-    """Both ways, as Java has them."""
-    text = b'{"offsetTable":{' + KEY + b":42}}"
-    assert bodies.encode(QueueOffsets({QUEUE: 42})) == text
-    assert bodies.decode_offsets(text) == {QUEUE: 42}
 
 
 def test_new_offsets_may_be_a_list() -> None:
@@ -48,43 +37,6 @@ def test_what_cannot_be_read_is_an_error(text: bytes) -> None:
     """Never anything else than WireError."""
     with pytest.raises(WireError):
         bodies.decode_offsets(text)
-
-
-def test_a_status_has_the_offsets() -> None:
-    """Of the topic that was asked for."""
-    text = b'{"consumerTable":{},"messageQueueTable":{' + KEY + b":42}}"
-    assert bodies.encode(ConsumerStatus(offsets={QUEUE: 42})) == text
-    assert bodies.decode_request(ConsumerStatus, text).offsets == {QUEUE: 42}
-
-
-def test_a_direct_result() -> None:
-    """With what the listener raised, if it did."""
-    text = bodies.encode(DirectOutcome(result="CR_SUCCESS", orderly=True, spent_ms=7))
-    assert json.loads(text) == {
-        "autoCommit": True,
-        "consumeResult": "CR_SUCCESS",
-        "order": True,
-        "spentTimeMills": 7,
-    }
-    failed = bodies.encode(DirectOutcome(result="CR_LATER", orderly=False, spent_ms=0, remark="x"))
-    assert json.loads(failed)["remark"] == "x"
-
-
-def test_a_running_info_has_rocketmqs_names() -> None:
-    """Queues, topics and subscriptions under the members that mqadmin reads."""
-    info = RunningInfo(
-        properties={"PROP_CONSUME_TYPE": "CONSUME_PASSIVELY"},
-        subscriptions=[Subscription.parse("t", "a")],
-        queues={QUEUE: QueueInfo(commit_offset=9, cached_count=1, cached_bytes=3 << 20)},
-        topics={"t": TopicInfo(consume_rate=1.5, failures=2)},
-    )
-    text = bodies.encode(info).decode()
-    assert '"mqTable":{{"brokerName":"b","queueId":3,"topic":"t"}:{"cachedMsgCount":1' in text
-    assert '"cachedMsgSizeInMiB":3,"commitOffset":9,"droped":false' in text
-    assert '"consumeFailedMsgs":2,' in text
-    assert '"consumeOKTPS":1.5' in text
-    assert '"jstack"' not in text
-    assert '"subString":"a"' in text
 
 
 def test_what_a_consumer_tells_is_read() -> None:

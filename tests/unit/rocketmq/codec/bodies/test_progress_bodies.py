@@ -6,11 +6,7 @@ import pytest
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import (
-    BrokerConsumeStats,
     ConsumeStats,
-    ConsumeTimeSpan,
-    ConsumeTimeSpans,
-    DelayOffsets,
     OffsetTable,
     QueueProgress,
 )
@@ -29,53 +25,10 @@ STATS = ConsumeStats(
 )
 
 
-def test_stats_have_objects_as_keys() -> None:
-    """What every released Java client expects."""
-    only = ConsumeStats(queues={QUEUE: STATS.queues[QUEUE]})
-    assert bodies.encode(only).decode() == (
-        '{"consumeTps":0.0,"offsetTable":{{"brokerName":"b","queueId":0,"topic":"t"}:'
-        '{"brokerOffset":9,"consumerOffset":4,"lastTimestamp":7,"pullOffset":6}}}'
-    )
-
-
-def test_bodies_are_read_back() -> None:
-    """Each as it was written."""
-    data = bodies.encode(STATS)
-    assert bodies.decode(ConsumeStats, data) == STATS
-    all_of = BrokerConsumeStats(
-        broker_address="h:1",
-        groups=[("g", [STATS, STATS]), ("h", [])],
-        total_lag=6,
-        total_in_flight=2,
-    )
-    data = bodies.encode(all_of)
-    assert bodies.decode(BrokerConsumeStats, data) == all_of
-    span = ConsumeTimeSpan(queue=QUEUE, min_at_ms=1, max_at_ms=2, consumed_at_ms=3, delay_ms=4)
-    assert bodies.decode(ConsumeTimeSpans, bodies.encode(ConsumeTimeSpans([span]))).spans == [span]
-    table = OffsetTable(version=DataVersion(1, 2), offsets={"t@g": {0: 5, 1: 6}, "u@g": {}})
-    data = b"".join(bodies.offset_table_pieces(table))
-    assert b'"t@g":{0:5,1:6}' in data
-    assert bodies.decode(OffsetTable, data) == table
-    delays = DelayOffsets(version=DataVersion(1, 2), levels={1: 5, 18: 0})
-    data = bodies.encode(delays)
-    assert b'"offsetTable":{1:5,18:0}' in data
-    assert bodies.decode(DelayOffsets, data) == delays
-
-
 def test_lag_and_what_is_in_flight() -> None:
     """Of a queue, and of all."""
     one = STATS.queues[QUEUE]
     assert (one.lag, one.in_flight, STATS.lag) == (5, 2, 6)
-
-
-def test_times_have_a_text_beside_them() -> None:
-    """To the millisecond, in the zone of the broker."""
-    span = ConsumeTimeSpan(
-        queue=QUEUE, min_at_ms=1_700_000_000_007, max_at_ms=0, consumed_at_ms=0, delay_ms=0
-    )
-    text = bodies.encode(ConsumeTimeSpans([span])).decode()
-    assert ':007"}' in text
-    assert '"minTimeStamp":1700000000007,' in text
 
 
 def test_what_cannot_be_read_is_named() -> None:
