@@ -111,6 +111,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()), help="which ones")
     parser.add_argument("--room", choices=ROOMS, action="append", help="of this room alone")
     parser.add_argument("--only", default="", help="of functions whose place has this text in it")
+    parser.add_argument("--quick", action="store_true", help="without the tests marked slow")
     given = parser.parse_args()
     rooms = given.room or list(ROOMS)
     every = [
@@ -150,7 +151,7 @@ def main() -> int:
         [
             *tests,
             "-m",
-            "not nightly and not spark and not interop",
+            "not nightly and not spark and not interop" + " and not slow" * given.quick,
             "--hypothesis-profile=mutants",
             "--timeout=0",
             f"--basetemp={FOLDER / 'tmp'}",

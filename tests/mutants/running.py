@@ -18,6 +18,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -121,7 +122,9 @@ class MutantRuns:
             self._in_child(lambda: self._note_all(items, noted))
         _, status = os.waitpid(child, 0)
         if status:
-            raise RuntimeError(f"the tests could not be run without a mutation: status {status}")
+            raise RuntimeError(
+                f"the tests could not be run without a mutation: status {status}, see {self.folder}"
+            )
         seconds: dict[str, float] = {}
         run_by: dict[Function, set[str]] = defaultdict(set)
         for name, (took, is_failed, functions) in json.loads(noted.read_text()).items():
@@ -175,6 +178,7 @@ class MutantRuns:
         try:
             code = job()
         except BaseException:
+            (self.folder / "raised.txt").write_text(traceback.format_exc())
             code = _KILLED
         os._exit(code)
 
