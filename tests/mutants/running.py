@@ -56,7 +56,7 @@ class Ended:
     test: str = ""
 
 
-@dataclass
+@dataclass(eq=False)
 class MutantRuns:
     """A plugin of pytest that runs mutants instead of tests.
 

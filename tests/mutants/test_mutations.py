@@ -132,8 +132,8 @@ path = str(folder / "product.py")
 chosen = [one.mutation() for one in places(path)]
 told = lambda one: print(one.mutation.after, "|", one.outcome, flush=True)
 runs = MutantRuns(chosen, frozenset([path]), folder, told, cpu_seconds_min=1)
-tests = str(folder / "test_product.py")
-pytest.main([tests, "-c", str(folder / "pytest.ini"), f"--basetemp={folder}/tmp"], plugins=[runs])
+ini = str(folder / "pytest.ini")
+pytest.main([str(folder), "-c", ini, f"--basetemp={folder}/tmp"], plugins=[runs])
 """
 
 
@@ -141,7 +141,9 @@ pytest.main([tests, "-c", str(folder / "pytest.ini"), f"--basetemp={folder}/tmp"
 def test_each_mutant_gets_the_tests_that_run_it(tmp_path: Path) -> None:
     """One is killed, one goes round for ever, one is seen by no test, one is not even run."""
     (tmp_path / "product.py").write_text(PRODUCT)
-    (tmp_path / "test_product.py").write_text(TESTS)
+    (tmp_path / "room").mkdir()
+    (tmp_path / "room" / "conftest.py").write_text("")
+    (tmp_path / "room" / "test_product.py").write_text(TESTS)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     told = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path)],

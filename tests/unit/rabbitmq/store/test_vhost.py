@@ -20,13 +20,14 @@ from tests.rabbit_vhosts import (
     segment,
 )
 
-from sprocket.base.disk import steps
+from sprocket.base.disk import advance, steps
 from sprocket.base.errors import DiskFailed, DiskFull, ForeignStore, StoreLocked
 from sprocket.base.units import KIB, MIB
 from sprocket.rabbitmq.codec import index
 from sprocket.rabbitmq.codec.store import clean_stop
 from sprocket.rabbitmq.model.names import QueueName
 from sprocket.rabbitmq.settings import VhostGeometry, VhostStoreSettings
+from sprocket.rabbitmq.store import queue_index
 from sprocket.rabbitmq.store.layout import encode_queue_name, queue_folder
 from sprocket.rabbitmq.store.reading import VhostReader
 from sprocket.rabbitmq.store.repair import check_vhost
@@ -269,6 +270,33 @@ def test_a_purge_while_a_flush_is_under_way() -> None:
         assert ids(opened(disk.crash(lambda _: 0)).queue(Q)) == ids(queue)
         flush(store, queue)
         assert ids(opened(disk.crash(lambda _: 0)).queue(Q)) == ids(queue)
+
+
+def test_a_purge_while_a_flush_is_under_way_outlives_the_files_of_the_log() -> None:
+    """The flush does not say that it is done, so the log keeps what says that all is void."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    queue, other = store.queue(Q), store.queue(OTHER)
+    publish(queue, *range(6))
+    flush(store, queue)
+    publish(queue, 6)
+    work = queue_index.flush_steps(store.log, [queue.index])
+    call = advance(work)
+    queue.purge()
+    store.log.commit()
+    while call is not None:
+        call = advance(work, call())
+    first = store.log.oldest_file
+    for number in range(60):
+        publish(other, number, size=200)
+        store.log.commit()
+        flush(store, other)
+    assert store.log.file_count > 1
+    assert store.log.oldest_file == first
+    assert ids(opened(disk.crash(lambda _: 0)).queue(Q)) == []
+    flush(store, queue)
+    assert store.log.oldest_file > first
+    assert ids(opened(disk.crash(lambda _: 0)).queue(Q)) == []
 
 
 @pytest.mark.parametrize("end", ["purge", "remove"])
