@@ -33,6 +33,10 @@ Answer = Callable[[Peer, Command], None]
 class Cluster:
     """One NameServer, one broker `b`, and their memory, which survives `stop` and `start`.
 
+    What it answers by itself is what a node answers (`test_cluster`), but for one thing: it says 0
+    of no queue of which nothing is committed, as a broker does while the queue's first message is
+    there.
+
     Attributes:
         topics: Number of queues by topic; a send to another topic creates it with 4.
         log: Records by queue, as stored.
