@@ -84,7 +84,7 @@ class _Node:
         same = _Node()
         same.data = bytearray(self.data)
         same.durable_size = self.durable_size
-        same.versions = {block: list(versions) for block, versions in self.versions.items()}
+        same.versions = {block: list(versions) for block, versions in [*self.versions.items()]}
         same.doubtful = set(self.doubtful)
         same.modified_at_ms = self.modified_at_ms
         same.spoilt = list(self.spoilt)
@@ -346,7 +346,7 @@ class SimulatedDisk:
         """Return the disk as it may be found after a loss of power now; this one stays as it is."""
         names = dict(self._durable)
         mode = choose(3)
-        for _folder, source, target, node in self._changes:
+        for _folder, source, target, node in list(self._changes):
             if mode == 0 or (mode == 2 and choose(2)):
                 continue
             if source is not None:
@@ -373,13 +373,15 @@ class SimulatedDisk:
         Nothing is lost, but what was not synced still is not: a later crash may take it.
         """
         found = SimulatedDisk()
-        nodes = [*self._files.values(), *self._durable.values(), *(c[3] for c in self._changes)]
+        # A thread of the dead process may still be closing and removing files.
+        files, durable, changes = dict(self._files), dict(self._durable), list(self._changes)
+        nodes = [*files.values(), *durable.values(), *(change[3] for change in changes)]
         copies = {id(node): node.copy() for node in nodes}
         found._folders, found._loose = set(self._folders), set(self._loose)
         found.now_ms = self.now_ms
-        found._files = {path: copies[id(node)] for path, node in self._files.items()}
-        found._durable = {path: copies[id(node)] for path, node in self._durable.items()}
-        found._changes = [(*change[:3], copies[id(change[3])]) for change in self._changes]
+        found._files = {path: copies[id(node)] for path, node in files.items()}
+        found._durable = {path: copies[id(node)] for path, node in durable.items()}
+        found._changes = [(*change[:3], copies[id(change[3])]) for change in changes]
         return found
 
     def _enter(self, call: str, path: str) -> None:

@@ -2,7 +2,10 @@
 
 import errno
 import random
+import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -139,6 +142,34 @@ def test_a_kill_loses_nothing() -> None:
     assert _crashes(after) == {b"hello", bytes(5)}
     file.sync()
     assert _crashes(disk) == {b"hello"}
+
+
+def test_a_kill_while_a_thread_goes_on() -> None:
+    """A thread of the dead process may create, close and remove files meanwhile."""
+    disk = SimulatedDisk()
+    for number in range(100):
+        disk.open(f"/{number}", write=True, create=True).close()
+    is_over = threading.Event()
+
+    def churn() -> None:
+        while not is_over.is_set():
+            for number in range(100, 120):
+                file = disk.open(f"/{number}", write=True, create=True)
+                file.write([b"x"], 0)
+                file.close()
+                disk.remove(f"/{number}")
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    with ThreadPoolExecutor(1) as pool:
+        churning = pool.submit(churn)
+        try:
+            for _ in range(30):
+                assert len(disk.kill().contents()) >= 100
+        finally:
+            is_over.set()
+            sys.setswitchinterval(interval)
+        churning.result()
 
 
 @pytest.mark.parametrize(
