@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Self
 import pika
 import pika.exceptions
 from tests.interop.rabbitmq_node import RabbitNode, installed
+from tests.waits import LONG_SECONDS
 from typer.testing import CliRunner, Result
 
 from sprocket.cli.main import app
@@ -214,7 +215,7 @@ class Recorder(_Api):
 
     def exchange(self, method: str, path: str, body: str, heads: dict[str, str]) -> Exchange:
         """Ask the real one."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=LONG_SECONDS)
         connection.request(method, path, body.encode() or None, heads)
         response = connection.getresponse()
         found = Exchange(method, path, body, response.status, response.read().decode())

@@ -13,6 +13,7 @@ from itertools import count
 import aio_pika
 import pytest
 from aio_pika.exceptions import DeliveryError
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.disk import steps
 from sprocket.node.rabbitmq import AmqpNode
@@ -25,7 +26,7 @@ from sprocket.testing.disk import SimulatedDisk
 from sprocket.testing.local_amqp import small_settings
 
 FOLDER = "/node"
-SECONDS_MAX = 60
+SECONDS_MAX = LONG_SECONDS
 """How long one life may take: nothing hangs."""
 LARGE_BYTES = 600
 HOUR_MS = 3_600_000

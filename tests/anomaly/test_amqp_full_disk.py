@@ -21,6 +21,7 @@ from aio_pika.abc import (
 from aio_pika.exceptions import AMQPError, DeliveryError
 from tests.amqp import message, method
 from tests.amqp_socket import RawClient
+from tests.waits import LONG_SECONDS
 
 from sprocket.node.rabbitmq import AmqpNode
 from sprocket.rabbitmq.codec.amqp import methods, properties
@@ -30,7 +31,7 @@ from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 from sprocket.testing.local_amqp import small_settings
 
-SECONDS_MAX = 60
+SECONDS_MAX = LONG_SECONDS
 FREE_MIN = 50_000_000
 PROPERTIES = properties.encode(
     BasicProperties(content_type="application/json", delivery_mode=2, message_id="task-1")

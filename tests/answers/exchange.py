@@ -8,12 +8,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.waits import LONG_SECONDS
+
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import binary_header
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.codec.record import record
 
-SECONDS_MAX = 30.0
+SECONDS_MAX = LONG_SECONDS
 PROBE_OPAQUE = 99
 AWAIT_ANSWER = b""
 """Among the chunks of `Frames`: go on when one answer has come."""

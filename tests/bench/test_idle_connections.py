@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.interop import link
 from tests.interop.peers import Sprocket, wait_until
+from tests.waits import LONG_SECONDS
 
 COUNT = 10_000
 BYTES_MAX = 25_000
@@ -29,7 +30,9 @@ def test_ten_thousand_idle_connections(tmp_path: Path) -> None:
             before = resident_bytes(node.pid)
             for _ in range(COUNT):
                 connections.append(ask(host, int(port)))
-            wait_until(lambda: open_sockets(node.pid) >= COUNT, "every connection", seconds=30)
+            wait_until(
+                lambda: open_sockets(node.pid) >= COUNT, "every connection", seconds=LONG_SECONDS
+            )
             each = (resident_bytes(node.pid) - before) / COUNT
             print(f"{COUNT:,} idle connections: {each:,.0f} bytes of memory each")
             with link.Link(node.address) as late:
@@ -37,7 +40,9 @@ def test_ten_thousand_idle_connections(tmp_path: Path) -> None:
             assert each < BYTES_MAX
             for connection in connections:
                 connection.close()
-            wait_until(lambda: open_sockets(node.pid) < SPARE_FILES, "all to be gone", seconds=30)
+            wait_until(
+                lambda: open_sockets(node.pid) < SPARE_FILES, "all to be gone", seconds=LONG_SECONDS
+            )
     finally:
         for connection in connections:
             connection.close()

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 from bench.load import Load, LoadError, Row
 from tests.interop import link
+from tests.waits import LONG_SECONDS
 
 from sprocket.rocketmq.codec import command
 from sprocket.rocketmq.codec.headers import SendMessageV2
@@ -56,7 +57,7 @@ def broker(
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield f"127.0.0.1:{server.getsockname()[1]}", windows
-        thread.join(10)
+        thread.join(LONG_SECONDS)
 
 
 def ok(opaque: int, code: int = 0) -> bytes:

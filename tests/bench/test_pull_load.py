@@ -11,6 +11,7 @@ import pytest
 from bench.load import LoadError
 from bench.pull_load import PullLoad
 from tests.interop import link
+from tests.waits import LONG_SECONDS
 
 END = 70
 
@@ -54,7 +55,7 @@ def broker(*, pull_code: int = 0) -> Iterator[tuple[str, list[int]]]:
         thread = threading.Thread(target=accept, daemon=True)
         thread.start()
         yield f"127.0.0.1:{server.getsockname()[1]}", offsets
-        thread.join(10)
+        thread.join(LONG_SECONDS)
 
 
 def test_a_backlog_is_read_again_and_again() -> None:

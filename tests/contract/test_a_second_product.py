@@ -19,6 +19,7 @@ from typing import Annotated
 import pytest
 from msgspec import Meta
 from tests.contract.echo_log import EchoLog
+from tests.waits import LONG_SECONDS
 
 from sprocket.base import settings
 from sprocket.base.clock import Clock
@@ -306,7 +307,7 @@ def test_sprocket_up_serves_it(tmp_path: Path) -> None:
         assert found, line
         assert asyncio.run(say(found[1], b"hello\n")) == b"hello\n"
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=60)
+        _, told = process.communicate(timeout=LONG_SECONDS)
     finally:
         process.kill()
         process.communicate()

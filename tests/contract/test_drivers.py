@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests import pipe, sockets
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.errors import NotConnected, WireError
 from sprocket.runtime import driver
@@ -89,7 +90,7 @@ def carry(request: pytest.FixtureRequest) -> Carry:
 
     def go(body: Callable[[Any], Awaitable[None]]) -> None:
         async def limited() -> None:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(LONG_SECONDS):
                 await body(network())
 
         run(limited())

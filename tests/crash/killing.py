@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tests.interop import link, samples
+from tests.waits import LONG_SECONDS
 
 from sprocket.rocketmq.client import ConsumerSettings, PushConsumer, ReceivedMessage
 from sprocket.rocketmq.codec.record import batch, ids, record
@@ -32,7 +33,7 @@ from sprocket.runtime import driver
 TOPIC = "Killed"
 GROUP = "killed_group"
 QUEUES = 4
-SILENCE_SECONDS_MAX = 20.0
+SILENCE_SECONDS_MAX = LONG_SECONDS
 ASKED_MAX = 5
 """How many acknowledged messages are asked for by key and id."""
 

@@ -27,13 +27,14 @@ from urllib.parse import unquote, urlsplit
 from tests.crash.spark_query import SOURCES, TOPIC
 from tests.interop import peers
 from tests.killable import Broker
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.errors import ClientError
 from sprocket.rocketmq.client import Message
 from sprocket.rocketmq.client.blocking import Producer, Puller
 
 ROOT = Path(__file__).resolve().parents[2]
-STEP_SECONDS_MAX = 150.0
+STEP_SECONDS_MAX = LONG_SECONDS
 """How long a query may take to reach a step: it has to start a JVM, on a machine that is busy."""
 SENDS_MAX = 50
 """How often messages are sent while a step is waited for; more would keep Spark busy."""

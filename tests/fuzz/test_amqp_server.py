@@ -20,6 +20,7 @@ from tests import sockets
 from tests.amqp import handshake, heard, message, method
 from tests.amqp_tenant import Door
 from tests.fuzz.amqp_frames import mutated_units
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.clock import SystemClock
 from sprocket.base.disk import RealDisk
@@ -40,7 +41,7 @@ SEED = int(os.environ.get("SPROCKET_FUZZ_SEED", "20261123"))
 COUNT = 50_000
 """Units at the socket by night; a twentieth of them in every run."""
 UNITS_PER_CONNECTION = 3
-SECONDS_MAX = 10.0
+SECONDS_MAX = LONG_SECONDS
 """How long one connection may take: nothing hangs."""
 LIMITS = WireLimits(message_bytes_max=100_000)
 OPENING = handshake(LIMITS) + method(1, methods.ChannelOpen())

@@ -14,6 +14,7 @@ import socket
 from typing import Any
 
 import pytest
+from tests.waits import LONG_SECONDS
 
 from sprocket.rocketmq.client import Message, blocking
 from sprocket.rocketmq.codec import headers
@@ -158,7 +159,7 @@ def test_every_request_is_answered(
             caplog.clear()
             with (
                 contextlib.suppress(Closed, ConnectionError),
-                socket.create_connection((host, int(port)), timeout=20) as link,
+                socket.create_connection((host, int(port)), timeout=LONG_SECONDS) as link,
             ):
                 connection = Connection()
                 for opaque in numbers:

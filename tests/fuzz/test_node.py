@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 import structlog
 from tests.fuzz.frames import mutated_frames
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import WireError
@@ -46,7 +47,7 @@ FRAMES_MAX = 20
 GROWTH_BYTES_MAX = 8 * MIB
 """What the process may have more after the last nine tenths: topics, groups and offsets that the
 frames made, and the allocator's share."""
-SECONDS_MAX = 10.0
+SECONDS_MAX = LONG_SECONDS
 """How long one connection may take: nothing hangs."""
 NAMESERVER_EVERY = 4
 """Which share of the connections goes to the NameServer."""

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tests.interop import peers
+from tests.waits import LONG_SECONDS
 
 from sprocket.runtime import driver
 
-SECONDS_MAX = 120.0
+SECONDS_MAX = LONG_SECONDS
 """Longest wait for anything but the restart of a broker."""
 DELAY_LEVELS = " ".join(["1s"] * 18)
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from tests.interop import link, peers
 from tests.interop.peers import ROOT, Process
+from tests.waits import LONG_SECONDS
 
-READY_SECONDS_MAX = 30.0
+READY_SECONDS_MAX = LONG_SECONDS
 
 
 class Cluster:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Protocol, Self
 
 from tests.interop import link
+from tests.waits import LONG_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 PREPARE = "make peers"
@@ -41,9 +42,9 @@ ADD_OPENS = (
 )
 """What RocketMQ's own start scripts open on Java 17."""
 
-START_SECONDS_MAX = 240.0
+START_SECONDS_MAX = LONG_SECONDS
 """A quiet machine needs 7 to 16; one that runs other tests beside it, minutes."""
-STOP_SECONDS_MAX = 40.0
+STOP_SECONDS_MAX = LONG_SECONDS
 
 
 class PeerMissing(Exception):
@@ -326,7 +327,7 @@ class Sprocket:
             return False
 
         try:
-            wait_until(is_ready, "`sprocket up`", seconds=30, every=0.01)
+            wait_until(is_ready, "`sprocket up`", seconds=LONG_SECONDS, every=0.01)
         except BaseException:
             self.kill()
             raise
@@ -386,7 +387,12 @@ def mqadmin(jars: Path, home: Path, nameserver: str, *arguments: str) -> str:
         nameserver,
     ]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=200, check=False, stdin=subprocess.DEVNULL
+        command,
+        capture_output=True,
+        text=True,
+        timeout=LONG_SECONDS,
+        check=False,
+        stdin=subprocess.DEVNULL,
     )
     said = "".join(line for line in done.stdout.splitlines(True) if " |-" not in line)
     assert done.returncode == 0, f"mqadmin {arguments}: {said}\n{done.stderr[-4000:]}"

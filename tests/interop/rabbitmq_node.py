@@ -19,12 +19,13 @@ from typing import Any, NamedTuple, Self
 import pika
 from tests.interop import peers
 from tests.interop.peers import ROOT, PeerMissing
+from tests.waits import LONG_SECONDS
 
 PREPARE = "make peers-rabbitmq"
 """The one command that fetches it."""
 VARIABLE = "SPROCKET_RABBITMQ_ROOT"
 """Names the folder that Debian's packages were unpacked into, if it is another one."""
-START_SECONDS_MAX = 240.0
+START_SECONDS_MAX = LONG_SECONDS
 NAME = "interop@localhost"
 
 

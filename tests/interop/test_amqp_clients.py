@@ -17,6 +17,7 @@ import pika.exceptions
 import pytest
 from tests import certificates, sockets
 from tests.amqp_tenant import Door
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.clock import SystemClock
 from sprocket.rabbitmq.broker.queues import Turns
@@ -130,7 +131,7 @@ def test_pika_sends_and_receives(served: Served, size: int) -> None:
         got, found, content = channel.basic_get("q")
         assert (got.message_count, found.headers, content) == (1, HEADERS, body)
         assert vars(found) == vars(sent)
-        for deliver, found, content in channel.consume("q", inactivity_timeout=30):
+        for deliver, found, content in channel.consume("q", inactivity_timeout=LONG_SECONDS):
             channel.basic_ack(deliver.delivery_tag)
             assert (found.headers, content) == (HEADERS, body)
             break
@@ -260,7 +261,7 @@ def test_kombu_sends_and_receives(served: Served, login_method: str) -> None:
         with connection.Producer() as producer:
             producer.publish({"a": [1, "é"]}, routing_key="q", declare=[queue], headers={"k": "v"})
         with connection.Consumer(queue, callbacks=[on_message]):
-            connection.drain_events(timeout=30)
+            connection.drain_events(timeout=LONG_SECONDS)
         assert found == [({"a": [1, "é"]}, "v", "application/json")]
         connection.heartbeat_check()
     assert served.door.secrets == [b"guest"]

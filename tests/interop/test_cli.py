@@ -15,7 +15,6 @@ from sprocket.cli.main import app
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.slow,
-    pytest.mark.timeout(300),
     pytest.mark.xdist_group("interop-cli"),
 ]
 

@@ -29,7 +29,6 @@ from sprocket.rocketmq.model.group import SubscriptionGroup
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.slow,
-    pytest.mark.timeout(600),
     pytest.mark.xdist_group("interop-client"),  # one worker, or each would start brokers anew
 ]
 

@@ -15,7 +15,6 @@ from tests.interop.told import Event, Shown, Telling, numbers
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.slow,
-    pytest.mark.timeout(600),
     pytest.mark.xdist_group("interop-go"),  # one worker, or each would hold its own
 ]
 

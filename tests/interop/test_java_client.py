@@ -15,7 +15,6 @@ from tests.interop.samples import Sample
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.slow,
-    pytest.mark.timeout(900),
     pytest.mark.xdist_group("interop-java"),  # one worker, or each would hold the talk anew
 ]
 

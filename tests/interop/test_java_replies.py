@@ -23,7 +23,6 @@ from sprocket.runtime import driver
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.slow,
-    pytest.mark.timeout(300),
     pytest.mark.xdist_group("interop-java-replies"),
 ]
 

@@ -18,7 +18,6 @@ from tests.interop.told import Shown, Telling, numbers
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.slow,
-    pytest.mark.timeout(900),
     pytest.mark.xdist_group("interop-java-scenarios"),  # one worker, or each would hold its own
 ]
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.interop import link, peers
 from tests.interop.talk import Client
+from tests.waits import LONG_SECONDS
 
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.message import StoredMessage
@@ -20,12 +21,11 @@ from sprocket.rocketmq.model.message import StoredMessage
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.slow,
-    pytest.mark.timeout(600),
     pytest.mark.xdist_group("interop-life"),
 ]
 
 LEVELS = "1s 2s 3s" + 15 * " 1h"
-SECONDS_MAX = 30.0
+SECONDS_MAX = LONG_SECONDS
 REPLY_TOPIC = "DefaultCluster_REPLY_TOPIC"
 QUEUE = {"brokerName": "broker-a", "queueId": 0, "topic": ""}
 

@@ -13,7 +13,6 @@ from tests.interop.clusters import Cluster
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.slow,
-    pytest.mark.timeout(900),
     pytest.mark.xdist_group("interop-names"),
 ]
 

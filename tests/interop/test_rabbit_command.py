@@ -11,7 +11,6 @@ from tests.rabbit_api import played, recorded
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.slow,
-    pytest.mark.timeout(900),
     pytest.mark.xdist_group("rabbitmq"),
 ]
 

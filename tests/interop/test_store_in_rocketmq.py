@@ -17,7 +17,6 @@ import sprocket.spark
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.slow,
-    pytest.mark.timeout(900),
     pytest.mark.xdist_group("interop-store"),
 ]
 

@@ -15,7 +15,6 @@ from sprocket.rocketmq.client import Admin, ClientSettings
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.slow,
-    pytest.mark.timeout(900),
     pytest.mark.xdist_group("interop-java"),
 ]
 

@@ -18,7 +18,6 @@ from sprocket.rocketmq.codec.record import record
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.slow,
-    pytest.mark.timeout(600),
     pytest.mark.xdist_group("interop-client"),
 ]
 

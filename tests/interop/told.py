@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-RUN_SECONDS_MAX = 240.0
+from tests.waits import LONG_SECONDS
+
+RUN_SECONDS_MAX = LONG_SECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import requests
 from tests.management.requests import Step
+from tests.waits import LONG_SECONDS
 
 HEADERS = ("allow", "www-authenticate")
-TIMEOUT_SECONDS = 60
+TIMEOUT_SECONDS = LONG_SECONDS
 
 
 class Answer(NamedTuple):

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.waits import LONG_SECONDS
 
 from sprocket.testing.local_broker import LocalBroker
 
@@ -59,7 +60,7 @@ for expected in (b"one", b"two"):
         settings=ConsumerSettings(broadcast_folder=folder),
     ) as consumer:
         consumer.subscribe("t")
-        assert [one.body for one in got.get(timeout=20)] == [expected]
+        assert [one.body for one in got.get(timeout=300)] == [expected]
     with blocking.Producer(where, group="p") as producer:
         producer.send(Message("t", b"two"))
 assert locked
@@ -107,7 +108,7 @@ def run(taken: tuple[list[str], list[str]], program: str, *arguments: str) -> No
         [sys.executable, "-c", text, *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LONG_SECONDS,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr

@@ -5,7 +5,9 @@ import re
 import subprocess
 import sys
 
-SECONDS_MAX = 60
+from tests.waits import LONG_SECONDS
+
+SECONDS_MAX = LONG_SECONDS
 
 
 class Serving:

@@ -7,15 +7,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from tests.waits import LONG_SECONDS
 
 from sprocket.testing.local_amqp import LocalAmqp
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("celery")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("celery")]
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "celery.md"
 FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BROKER = "127.0.0.1:5672"
 """What the guide calls it."""
-SECONDS_MAX = 240.0
+SECONDS_MAX = LONG_SECONDS
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from tests.waits import LONG_SECONDS
 
 NOTEBOOK = Path(__file__).resolve().parents[3] / "examples" / "orders.ipynb"
 
@@ -18,7 +19,7 @@ def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     notebook: Any = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
-    NotebookClient(notebook, timeout=240, kernel_name="python3").execute()
+    NotebookClient(notebook, timeout=LONG_SECONDS, kernel_name="python3").execute()
     outputs = [one for cell in notebook.cells for one in cell.get("outputs", ())]
     assert [one for one in outputs if one.output_type == "error"] == []
     assert sum("image/png" in one.get("data", {}) for one in outputs) == 1

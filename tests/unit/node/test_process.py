@@ -9,12 +9,13 @@ import subprocess
 import sys
 
 import pytest
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.errors import DiskFailed
 from sprocket.node import process
 from sprocket.runtime import collector
 
-SECONDS_MAX = 60
+SECONDS_MAX = LONG_SECONDS
 HANGING = """
 import asyncio, sys, threading
 from contextlib import suppress

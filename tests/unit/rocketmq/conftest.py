@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.disk import Disk
 from sprocket.base.units import KIB
@@ -19,7 +20,7 @@ from sprocket.runtime.driver import Peer
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
-ANSWER_SECONDS = 10.0
+ANSWER_SECONDS = LONG_SECONDS
 
 
 class RawClient:

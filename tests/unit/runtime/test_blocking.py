@@ -4,6 +4,7 @@ import asyncio
 import threading
 
 import pytest
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.errors import NotConnected
 from sprocket.runtime.blocking import Portal, ThreadFuture, for_threads
@@ -83,10 +84,10 @@ def test_closing_frees_who_waits_and_ends_the_thread() -> None:
 
     thread = threading.Thread(target=work)
     thread.start()
-    waiting.wait(5)
+    waiting.wait(LONG_SECONDS)
     portal.close()
     portal.close()
-    thread.join(5)
+    thread.join(LONG_SECONDS)
     assert len(errors) == 1
     assert cleaned.is_set()
     assert threads_of("sprocket-loop") == []
@@ -107,7 +108,7 @@ def test_who_closes_second_waits_for_the_end_too(monkeypatch: pytest.MonkeyPatch
             await asyncio.Event().wait()
         finally:
             cleaning.set()
-            release.wait(5)
+            release.wait(LONG_SECONDS)
 
     def told_join() -> None:
         joining.release()
@@ -129,11 +130,11 @@ def test_who_closes_second_waits_for_the_end_too(monkeypatch: pytest.MonkeyPatch
     closers = [threading.Thread(target=close) for _ in "ab"]
     for closer in closers:
         closer.start()
-        assert joining.acquire(timeout=5)
-    assert cleaning.wait(5)
+        assert joining.acquire(timeout=LONG_SECONDS)
+    assert cleaning.wait(LONG_SECONDS)
     release.set()
     for closer in closers:
-        closer.join(5)
+        closer.join(LONG_SECONDS)
     assert alive == [False, False]
 
 
@@ -163,14 +164,14 @@ def test_an_interrupt_cancels_the_function(monkeypatch: pytest.MonkeyPatch) -> N
             raise
 
     def interrupted(*_: object) -> None:
-        started.wait(5)
+        started.wait(LONG_SECONDS)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("concurrent.futures.Future.result", interrupted)
     with Portal() as portal:
         with pytest.raises(KeyboardInterrupt):
             portal.call(forever)
-        assert cancelled.wait(5)
+        assert cancelled.wait(LONG_SECONDS)
 
 
 @pytest.mark.parametrize("outcome", [7, ValueError("no"), None])
@@ -193,8 +194,8 @@ def test_a_future_of_the_loop_can_be_waited_for_in_a_thread(outcome: object) -> 
 
         waiting = portal.call(begin)
         if outcome == 7:
-            assert waiting.result(10) == 7
+            assert waiting.result(LONG_SECONDS) == 7
         else:
             expected = ValueError if outcome else NotConnected
             with pytest.raises(expected):
-                waiting.result(10)
+                waiting.result(LONG_SECONDS)

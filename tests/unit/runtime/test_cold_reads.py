@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.disk import NonblockingDisk, WouldBlock
 from sprocket.base.errors import DiskBusy, DiskFailed
@@ -32,7 +33,7 @@ class Desk:
     def _before(self, call: str, _: str) -> None:
         if call == "read":
             assert threading.current_thread().name == "sprocket-read"
-            assert self.go_on.wait(10)
+            assert self.go_on.wait(LONG_SECONDS)
 
     def ask(self, position: int = 0) -> None:
         """Read two bytes, the second where the first says."""
@@ -45,7 +46,7 @@ class Desk:
 
     async def until(self, count: int) -> None:
         """Wait until so much came of it."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LONG_SECONDS):
             while len(self.found) < count:
                 await asyncio.sleep(0)
 
@@ -129,7 +130,7 @@ def test_one_read_that_stalls_holds_up_no_other() -> None:
         def before(call: str, _: str) -> None:
             if call == "read" and stalls:
                 stalls.pop()
-                assert held.wait(10)
+                assert held.wait(LONG_SECONDS)
 
         desk.below.before = before
         for _ in range(READ_THREADS):

@@ -8,6 +8,7 @@ import sys
 import pytest
 import structlog
 from tests import sockets
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.errors import NotConnected
 from sprocket.rocketmq.remoting import Connection
@@ -81,7 +82,7 @@ def test_idle_connections_are_looked_for_without_being_asked(
         peer = await driver.connect(Connection, lambda *_: None, "127.0.0.1", server.port)
         closed = asyncio.Event()
         peer.on_close.append(lambda _: closed.set())
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LONG_SECONDS):
             await closed.wait()
         await server.close()
 
@@ -100,7 +101,7 @@ def test_a_connection_that_is_reset_is_lost_with_a_reason() -> None:
             closed = asyncio.Event()
             peer.on_close.append(lambda _: closed.set())
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LONG_SECONDS):
             await closed.wait()
         assert not server.peers
         await server.close()
@@ -145,7 +146,7 @@ def test_who_was_accepted_when_the_server_closed_does_not_come_in() -> None:
             await asyncio.sleep(0)
         await closing[0]
         with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
-            await asyncio.wait_for(reader.readexactly(1), 10)
+            await asyncio.wait_for(reader.readexactly(1), LONG_SECONDS)
         assert server.peers == set()
         writer.close()
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests import sockets
 from tests.contract.test_drivers import HOST, Lines, until
+from tests.waits import LONG_SECONDS
 
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer, Server
@@ -49,7 +50,7 @@ def run(
         server = await sockets.serve(
             Lines, name, HOST, 0, greet=lambda peer: Greeter(peer, encryption, believes)
         )
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LONG_SECONDS):
             await body(server)
             await server.close()
 

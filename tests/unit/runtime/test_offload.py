@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.errors import DiskFailed, StoreError
 from sprocket.runtime import driver
@@ -98,7 +99,7 @@ def test_a_job_that_outlives_its_loop_ends_the_thread() -> None:
 
     asyncio.run(main())
     free.set()
-    threads[0].join(5)
+    threads[0].join(LONG_SECONDS)
     assert not threads[0].is_alive()
 
 
@@ -136,11 +137,11 @@ def test_something_is_done_beside_a_job_that_is_waited_for() -> None:
 
         def job() -> None:
             begun.set()
-            assert free.wait(60)
+            assert free.wait(LONG_SECONDS)
             log.append("job")
 
         def beside() -> None:
-            assert begun.wait(60)
+            assert begun.wait(LONG_SECONDS)
             log.append("beside")
             free.set()
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 import pytest
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.disk import NonblockingDisk
 from sprocket.base.errors import DiskBusy, DiskFailed
@@ -51,7 +52,7 @@ class Bench:
 
     async def until(self, count: int) -> None:
         """Wait until so much was told."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LONG_SECONDS):
             while len(self.told) < count:
                 await asyncio.sleep(0)
 
@@ -102,7 +103,7 @@ def test_what_only_the_disk_has_is_waited_for_by_its_work_alone() -> None:
 
         def before(call: str, _: str) -> None:
             if call == "read":
-                assert go_on.wait(10)
+                assert go_on.wait(LONG_SECONDS)
 
         bench.below.before = before
 

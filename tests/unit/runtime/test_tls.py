@@ -10,6 +10,7 @@ import pytest
 from tests import certificates, sockets
 from tests.certificates import Certificate
 from tests.contract.test_drivers import HOST, Lines, Side, until
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.errors import NotConnected, WireError
 from sprocket.runtime import driver, tls
@@ -88,7 +89,7 @@ def run(
             settings=limits,
             greet=lambda peer: Greeter(peer, Given(context, is_required), lambda _: False),
         )
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LONG_SECONDS):
             await body(server)
             await server.close()
 

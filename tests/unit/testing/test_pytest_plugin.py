@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from tests.waits import LONG_SECONDS
 
 ROOT = Path(__file__).resolve().parents[3]
 GUIDE = ROOT / "docs" / "guides" / "testing.md"
@@ -25,7 +26,7 @@ def run_pytest(folder: Path, *arguments: str) -> str:
         env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LONG_SECONDS,
         check=False,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from tests.waits import LONG_SECONDS
 
 from sprocket.rocketmq.client import (
     ConsumerSettings,
@@ -92,7 +93,7 @@ def test_what_is_not_quiet_is_named(broker: LocalBroker) -> None:
     leave = threading.Event()
 
     def listener(_: list[ReceivedMessage]) -> None:
-        leave.wait(20)
+        leave.wait(LONG_SECONDS)
 
     with (
         blocking.Producer(broker.nameserver, group="p") as producer,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.disk.kernel_sync import KernelSyncs, Numbers, system_kernel_syncs
 
@@ -76,7 +77,7 @@ def test_a_file_is_synced_by_the_system(tmp_path: Path) -> None:
         assert ended == [True, True, True]
         again = syncs.start(b.fileno(), refuse)
         assert again is not None
-        assert again.wait(60)
+        assert again.wait(LONG_SECONDS)
 
 
 def test_a_descriptor_that_cannot_be_synced_is_left_to_who_says_why() -> None:

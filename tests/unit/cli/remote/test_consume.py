@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from tests.unit.cli.running import done, refused, rows
+from tests.waits import LONG_SECONDS
 
 from sprocket.rocketmq.client import Message, blocking
 from sprocket.testing.local_broker import LocalBroker
@@ -104,6 +105,6 @@ def test_it_ends_with_its_reader(broker: LocalBroker, group: list[str]) -> None:
     assert child.stdout.readline().endswith(b" 0\n")
     child.stdout.close()
     send(broker, *(b"%d" % number for number in range(200, 20_000, 50)))
-    assert child.wait(20) == 0
+    assert child.wait(LONG_SECONDS) == 0
     assert child.stderr is not None
     assert child.stderr.read() == b""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.cli.running import done, refused, rows, run
+from tests.waits import LONG_SECONDS
 
 from sprocket.rocketmq.client import ReceivedMessage, blocking
 from sprocket.rocketmq.errors import NoSuchTopic
@@ -148,7 +149,7 @@ def test_a_reader_that_goes_ends_it_and_is_told_how_far_it_was(
     assert child.stdout.readline()
     child.stdout.close()
     said = child.stderr.read().decode()
-    assert child.wait(20) == 1
+    assert child.wait(LONG_SECONDS) == 1
     (sent,) = re.findall(r"^sprocket: ([\d,]+) sent to orders; the reader of stdout has gone", said)
     assert said.count("\n") == 1
     with blocking.Admin(broker.nameserver) as admin:
@@ -178,4 +179,7 @@ def test_ctrl_c_says_how_far_it_was(broker: LocalBroker) -> None:
     assert child.stderr is not None
     child.send_signal(signal.SIGINT)
     said = child.stderr.read()  # stdin stays open: at its end the command ends by itself
-    assert (child.wait(20), said) == (130, b"sprocket: 3 sent to orders; ended by Ctrl-C\n")
+    assert (child.wait(LONG_SECONDS), said) == (
+        130,
+        b"sprocket: 3 sent to orders; ended by Ctrl-C\n",
+    )

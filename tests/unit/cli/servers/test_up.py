@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import StoreLocked
@@ -20,7 +21,7 @@ READY = re.compile(
     r"ready nameserver=(127\.0\.0\.1:\d+) broker=(127\.0\.0\.1:\d+) data=(\S+)"
     r"(?: amqp=(\S+) amqp-http=\S+ amqp-metrics=\S+)?\n"
 )
-SECONDS_MAX = 60
+SECONDS_MAX = LONG_SECONDS
 
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -87,7 +88,7 @@ def test_ready_then_a_clean_stop(start: Start, tmp_path: Path, number: signal.Si
     line = ready(process)
     for address in line.group(1, 2):
         host, port = address.split(":")
-        socket.create_connection((host, int(port)), timeout=5).close()
+        socket.create_connection((host, int(port)), timeout=LONG_SECONDS).close()
     assert line.group(3) == str(tmp_path / "s")
     process.send_signal(number)
     out, err = process.communicate(timeout=SECONDS_MAX)

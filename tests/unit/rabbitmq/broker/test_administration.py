@@ -5,6 +5,7 @@ import json
 from typing import Any, cast
 
 from tests.rabbit_topology import Declarations
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.clock import SystemClock
 from sprocket.rabbitmq.broker.administration import Administration
@@ -69,4 +70,4 @@ async def taken() -> None:
 
 def test_an_exchange_comes_when_its_predecessor_has_gone() -> None:
     """What a deleted delayed exchange has kept cannot come back under the new one's name."""
-    asyncio.run(asyncio.wait_for(taken(), 10))
+    asyncio.run(asyncio.wait_for(taken(), LONG_SECONDS))

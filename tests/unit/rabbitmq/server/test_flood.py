@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from tests.amqp import header, method, publish
 from tests.amqp_socket import RawClient
+from tests.waits import LONG_SECONDS
 
 from sprocket.node.rabbitmq import AmqpNode
 from sprocket.rabbitmq.broker.queues import SHARE_WORK, TURN_WORK, Turns
@@ -30,7 +31,7 @@ MESSAGES = 150
 PROPERTIES = properties.encode(
     BasicProperties(content_type="text/plain", delivery_mode=2, priority=0, message_id="7f3a")
 )
-SECONDS_MAX = 60
+SECONDS_MAX = LONG_SECONDS
 TURNS_MAX = 4
 """Turns until somebody hears an answer; those of their socket and of ours included."""
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.disk import NonblockingDisk, read_file
 from sprocket.base.errors import DiskFull
@@ -64,7 +65,7 @@ def run(scenario: Scenario, notify: Callable[[Any, str], None] = nobody) -> None
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait until something holds."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LONG_SECONDS):
         while not condition():
             await asyncio.sleep(0)
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from tests import sockets
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.errors import RequestRefused, SettingsError
 from sprocket.base.place import Place
@@ -69,7 +70,7 @@ class FakeNameServer:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until something holds."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LONG_SECONDS):
             while not condition():
                 await asyncio.sleep(0)
 
@@ -115,7 +116,7 @@ def test_everything_at_the_start_and_changes_alone(monkeypatch: pytest.MonkeyPat
         topics.put(TopicConfig(name="T"))
         it.when_told(told.set)
         assert not told.is_set()
-        await asyncio.wait_for(told.wait(), 10)
+        await asyncio.wait_for(told.wait(), LONG_SECONDS)
         assert nameserver.seen[1:] == [{"T"}]
         it.when_told(told.clear)
         assert not told.is_set()
@@ -136,7 +137,7 @@ def test_no_topic_is_open_to_more_than_the_broker() -> None:
         topics.use(TopicSettings(permission=4))
         await nameserver.until(lambda: set(nameserver.perms.values()) == {4, 0})
         topics.put(TopicConfig(name="T"))
-        await asyncio.wait_for(told().wait(), 10)
+        await asyncio.wait_for(told().wait(), LONG_SECONDS)
         assert nameserver.perms["T"] == 4
         topics.use(TopicSettings())
         await nameserver.until(lambda: nameserver.perms["T"] == 6)
@@ -164,7 +165,7 @@ def test_a_change_is_told_when_every_nameserver_knows_it(monkeypatch: pytest.Mon
             assert not told.is_set()
             for peer in list(slow.server.peers):
                 peer.close()
-            await asyncio.wait_for(told.wait(), 10)
+            await asyncio.wait_for(told.wait(), LONG_SECONDS)
 
         await running(scenario, others=(slow.address,))
         await slow.server.close()
@@ -180,7 +181,7 @@ def test_a_refused_change_is_followed_by_everything() -> None:
         topics.put(TopicConfig(name="T"))
         told = asyncio.Event()
         it.when_told(told.set)
-        await asyncio.wait_for(told.wait(), 10)
+        await asyncio.wait_for(told.wait(), LONG_SECONDS)
         assert nameserver.seen[1:] == [{topic.name for topic in topics.all()}]
 
     run(scenario)
@@ -195,7 +196,7 @@ def test_nobody_waits_long_for_a_silent_nameserver(monkeypatch: pytest.MonkeyPat
         topics.put(TopicConfig(name="T"))
         told = asyncio.Event()
         it.when_told(told.set)
-        await asyncio.wait_for(told.wait(), 10)
+        await asyncio.wait_for(told.wait(), LONG_SECONDS)
         nameserver.is_silent = False
 
     run(scenario)
@@ -243,7 +244,7 @@ def test_a_silent_nameserver_does_not_delay_the_start(monkeypatch: pytest.Monkey
             30,
             FakeClock(),
         )
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(LONG_SECONDS):
             await registered.start()
             await other.until(lambda: registered.nameservers.all[1].is_up)
             assert len(other.seen) == 1

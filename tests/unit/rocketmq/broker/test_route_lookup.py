@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests import sockets
+from tests.waits import LONG_SECONDS
 
 from sprocket.rocketmq.broker.route_lookup import FRESH_SECONDS, RouteLookup
 from sprocket.rocketmq.codec import bodies
@@ -79,7 +80,7 @@ async def found(lookup: RouteLookup, topic: str = "T") -> list[MessageQueue] | N
     """Wait for the queues of a topic."""
     told: asyncio.Future[list[MessageQueue] | None] = asyncio.get_running_loop().create_future()
     lookup.queues(topic, told.set_result)
-    return await asyncio.wait_for(told, 10)
+    return await asyncio.wait_for(told, LONG_SECONDS)
 
 
 def test_an_answer_counts_for_a_while() -> None:

@@ -8,6 +8,7 @@ import pytest
 import structlog
 from tests import sockets
 from tests.pipe import PipeNetwork
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.errors import MessageTooLarge, RequestRefused, StoreFailed, WireError
 from sprocket.rocketmq.codec import command, headers
@@ -37,7 +38,7 @@ def exchange(
         server = await network.serve(Connection, dispatcher, "127.0.0.1", 0)
         peer = await network.connect(Connection, collect, "127.0.0.1", server.port)
         peer.send(requests)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LONG_SECONDS):
             await enough.wait()
         assert peer.is_open
         await server.close()

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.errors import DiskFailed
 from sprocket.rocketmq.settings import StoreSettings
@@ -54,7 +55,7 @@ class ColdDisk(SimulatedDisk):
             self.threads.append(thread.name)
             self.is_reading.set()
             if self.waits and thread is not threading.main_thread():
-                assert self.go_on.acquire(timeout=10)
+                assert self.go_on.acquire(timeout=LONG_SECONDS)
             if self.is_broken:
                 raise DiskFailed(path)
 
@@ -79,6 +80,6 @@ def on_cold_node(on_node: Callable[..., None]) -> Callable[..., None]:
 
 async def until(holds: Callable[[], bool]) -> None:
     """Let others run until something holds, for 5 s at most."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LONG_SECONDS):
         while not holds():
             await asyncio.sleep(0)

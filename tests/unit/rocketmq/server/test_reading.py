@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.unit.rocketmq.server.conftest import ColdDisk, until
+from tests.waits import LONG_SECONDS
 
 from sprocket.rocketmq.broker.delay import delay
 from sprocket.rocketmq.settings import LimitSettings
@@ -118,7 +119,7 @@ def test_delayed_messages_are_read_by_other_threads(
         await until(disk.is_reading.is_set)
         assert (await lab.broker.call(34, {}, HEARTBEAT)).code == 0
         disk.let_go()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LONG_SECONDS):
             while (await lab.broker.call(30, QUEUE)).ext_map()["offset"] == "0":
                 await asyncio.sleep(0)
         assert set(disk.threads) == {"sprocket-read"}
@@ -158,7 +159,7 @@ def test_who_comes_when_too_many_wait_for_the_disk_is_told_so(on_node: Callable[
         for _ in range(10):
             disk.go_on.release()
         for one in waiting:
-            assert (await asyncio.wait_for(one, 5)).code == 0
+            assert (await asyncio.wait_for(one, LONG_SECONDS)).code == 0
 
     on_node(before_restart, disk=disk)
     on_node(scenario, disk=disk, limits=LimitSettings(cold_reads_max=2))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.unit.rocketmq.server.conftest import LOG, SEND_EXT, until
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.units import KIB
 from sprocket.rocketmq.settings import StoreSettings
@@ -38,7 +39,9 @@ class StallingDisk(SimulatedDisk):
         if call == "sync" and path == LOG:
             self.threads.append(threading.current_thread().name)
             self.is_syncing.set()
-            assert threading.current_thread() is threading.main_thread() or self.go_on.wait(10)
+            assert threading.current_thread() is threading.main_thread() or self.go_on.wait(
+                LONG_SECONDS
+            )
 
 
 @pytest.mark.parametrize("flush", ["sync", "async"])
@@ -60,7 +63,7 @@ def test_heartbeats_and_the_nameserver_go_on_while_a_sync_stalls(
         assert (await lab.names.call(105, {"topic": "T"})).code == 0
         assert waiting.done() is (flush == "async")
         disk.go_on.set()
-        assert (await asyncio.wait_for(waiting, 5)).code == 0
+        assert (await asyncio.wait_for(waiting, LONG_SECONDS)).code == 0
         assert set(disk.threads) == {"sprocket-sync"}
 
     settings = StoreSettings(
@@ -88,7 +91,7 @@ def test_heartbeats_go_on_while_the_disk_stalls_over_a_new_log_file(
         assert not all(one.done() for one in waiting)
         disk.go_on.set()
         for one in waiting:
-            assert (await asyncio.wait_for(one, 5)).code == 0
+            assert (await asyncio.wait_for(one, LONG_SECONDS)).code == 0
         assert disk.threads == {"sprocket-disk"}
 
     on_node(
@@ -120,7 +123,9 @@ class FileStallingDisk(SimulatedDisk):
         if call == self._call and is_about:
             self.threads.add(threading.current_thread().name)
             self.is_stalling.set()
-            assert threading.current_thread() is threading.main_thread() or self.go_on.wait(10)
+            assert threading.current_thread() is threading.main_thread() or self.go_on.wait(
+                LONG_SECONDS
+            )
 
 
 PULL_EXT = {

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 from tests.rabbit_api import Exchange, RecordedApi
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.errors import (
     BrokerRefused,
@@ -19,7 +20,7 @@ from sprocket.cli.remote.rabbit.management import Management
 from sprocket.testing.clock import FakeClock
 
 LOGIN = ("guest", "guest")
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = LONG_SECONDS
 
 
 def asking(url: str, seconds: float = PATIENCE_SECONDS) -> Management:

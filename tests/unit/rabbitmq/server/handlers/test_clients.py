@@ -5,6 +5,7 @@ import asyncio
 import aio_pika
 import kombu
 import pytest
+from tests.waits import LONG_SECONDS
 
 import amqp
 from sprocket.testing.local_amqp import LocalAmqp
@@ -52,10 +53,10 @@ def test_py_amqp(shared: LocalAmqp) -> None:
         got: list[amqp.Message] = []
         tag = channel.basic_consume("py-amqp", callback=got.append)
         while not got:
-            connection.drain_events(timeout=5)
+            connection.drain_events(timeout=LONG_SECONDS)
         channel.basic_reject(got[0].delivery_tag, requeue=True)
         while len(got) < 2:
-            connection.drain_events(timeout=5)
+            connection.drain_events(timeout=LONG_SECONDS)
         assert [one.delivery_info["redelivered"] for one in got] == [False, True]
         channel.basic_ack(got[1].delivery_tag)
         channel.basic_cancel(tag)
@@ -73,7 +74,7 @@ def test_who_deletes_a_queue_is_answered_before_its_consumers_are_told(shared: L
             channel.basic_consume("own")
             assert channel.queue_delete("own") == 0
             with pytest.raises(amqp.ConsumerCancelled):
-                connection.drain_events(timeout=30)
+                connection.drain_events(timeout=LONG_SECONDS)
 
 
 def test_kombu(shared: LocalAmqp) -> None:
@@ -93,10 +94,10 @@ def test_kombu(shared: LocalAmqp) -> None:
 
         with connection.Consumer(queue, callbacks=[take]):
             while len(got) < 5:
-                connection.drain_events(timeout=5)
+                connection.drain_events(timeout=LONG_SECONDS)
         assert [{"n": number} for number in range(5)] == got
         with connection.SimpleQueue("simple") as simple:
             simple.put("hello")
-            message = simple.get(timeout=5)
+            message = simple.get(timeout=LONG_SECONDS)
             message.ack()
             assert message.payload == "hello"

@@ -5,6 +5,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker, NackError, UnroutableError
 from tests.unit.rabbitmq.server.handlers.conftest import connect
+from tests.waits import LONG_SECONDS
 
 from sprocket.testing.local_amqp import LocalAmqp
 
@@ -14,7 +15,7 @@ PERSISTENT = pika.BasicProperties(delivery_mode=2)
 def taken(channel: BlockingChannel, queue: str, count: int) -> list[bytes]:
     """Return some bodies by consuming, each acknowledged."""
     found: list[bytes] = []
-    for method, _, body in channel.consume(queue, inactivity_timeout=5):
+    for method, _, body in channel.consume(queue, inactivity_timeout=LONG_SECONDS):
         assert method is not None, f"only {found} came"
         found.append(body)
         channel.basic_ack(method.delivery_tag)

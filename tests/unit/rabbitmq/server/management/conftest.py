@@ -6,6 +6,7 @@ from typing import Any
 import pika
 import pytest
 import requests
+from tests.waits import LONG_SECONDS
 
 from sprocket.testing.local_amqp import LocalAmqp
 
@@ -28,7 +29,7 @@ def ask(broker: LocalAmqp) -> Iterator[Ask]:
             method: str, path: str, body: Any = None, user: str = "guest", word: str = "guest"
         ) -> requests.Response:
             return session.request(
-                method, broker.http_url + path, json=body, auth=(user, word), timeout=60
+                method, broker.http_url + path, json=body, auth=(user, word), timeout=LONG_SECONDS
             )
 
         yield make

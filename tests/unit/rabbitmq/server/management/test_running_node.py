@@ -9,6 +9,7 @@ import pika
 import pika.exceptions
 import pytest
 import requests
+from tests.waits import LONG_SECONDS
 
 import amqp
 from sprocket.base.disk import RealDisk
@@ -83,13 +84,13 @@ def test_what_was_changed_is_there_after_a_power_cut(
     guest = ("guest", "guest")
 
     def names(path: str) -> list[str]:
-        found = requests.get(base + path, auth=guest, timeout=60).json()
+        found = requests.get(base + path, auth=guest, timeout=LONG_SECONDS).json()
         return sorted(one["name"] for one in found)
 
     assert names("/vhosts") == ["/", "stays"]
     assert names("/users") == ["guest", "u"]
     assert names("/policies") == ["p"]
-    limits = requests.get(base + "/vhost-limits", auth=guest, timeout=60).json()
+    limits = requests.get(base + "/vhost-limits", auth=guest, timeout=LONG_SECONDS).json()
     assert limits == [{"vhost": "stays", "value": {"max-queues": 7}}]
     assert broker.message_count("q", "stays") == 1
 
@@ -98,7 +99,9 @@ def test_files_of_a_deleted_vhost_go_at_the_next_start(tmp_path: Path) -> None:
     """The process was killed before they did: old messages are in no new virtual host."""
     node = str(tmp_path / "node")
     with LocalAmqp(node) as broker:
-        made = requests.put(f"{broker.http_url}/vhosts/v", auth=("guest", "guest"), timeout=60)
+        made = requests.put(
+            f"{broker.http_url}/vhosts/v", auth=("guest", "guest"), timeout=LONG_SECONDS
+        )
         assert made.status_code == 201
     vhosts = tmp_path / "node" / "rabbitmq" / "msg_stores" / "vhosts"
     names = {path.name for path in vhosts.iterdir()}
@@ -208,7 +211,9 @@ def test_metrics_are_prometheus(broker: LocalAmqp, ask: Ask, connect: Connect) -
         channel.confirm_delivery()
         channel.queue_declare("q")
         channel.basic_publish("", "q", b"1")
-        text = requests.get(broker.http_url.removesuffix("/api") + "/metrics", timeout=60).text
+        text = requests.get(
+            broker.http_url.removesuffix("/api") + "/metrics", timeout=LONG_SECONDS
+        ).text
     values: dict[str, float] = {}
     kinds: list[str] = []
     for line in text.splitlines():
@@ -245,9 +250,9 @@ def test_a_stranger_cannot_send_much(broker: LocalAmqp) -> None:
     """A large body is taken only from who has a name and a password."""
     body = json.dumps({"queues": [], "more": "x" * 100_000})
     url = f"{broker.http_url}/definitions"
-    refused = requests.post(url, data=body, auth=("guest", "no"), timeout=60)
+    refused = requests.post(url, data=body, auth=("guest", "no"), timeout=LONG_SECONDS)
     assert refused.status_code == 413
-    taken = requests.post(url, data=body, auth=("guest", "guest"), timeout=60)
+    taken = requests.post(url, data=body, auth=("guest", "guest"), timeout=LONG_SECONDS)
     assert taken.status_code == 204
 
 
@@ -288,8 +293,8 @@ def test_the_cluster_is_named_anew(broker: LocalAmqp, ask: Ask) -> None:
         with amqp.Connection(f"{broker.host}:{broker.port}") as connection:
             to_client = connection.server_properties["cluster_name"]
         base, guest = broker.http_url, ("guest", "guest")
-        overview = requests.get(f"{base}/overview", auth=guest, timeout=60).json()
-        name = requests.get(f"{base}/cluster-name", auth=guest, timeout=60).json()
+        overview = requests.get(f"{base}/overview", auth=guest, timeout=LONG_SECONDS).json()
+        name = requests.get(f"{base}/cluster-name", auth=guest, timeout=LONG_SECONDS).json()
         return {to_client, overview["cluster_name"], name["name"]}
 
     assert told() == {"sprocket"}
@@ -303,5 +308,5 @@ def test_the_cluster_is_named_anew(broker: LocalAmqp, ask: Ask) -> None:
     broker.power_cut(1)
     assert told() == {"north"}
     path = f"{broker.http_url}/global-parameters/cluster_name"
-    assert requests.delete(path, auth=("guest", "guest"), timeout=60).status_code == 204
+    assert requests.delete(path, auth=("guest", "guest"), timeout=LONG_SECONDS).status_code == 204
     assert told() == {"sprocket"}

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from tests.stores import new, open_store
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.errors import DiskFailed, StoreError
 from sprocket.base.place import Place
@@ -59,7 +60,7 @@ class Scene:
         """Begin a deletion and return how it ended."""
         ended: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
         begin(*arguments, ended.set_result)
-        return await asyncio.wait_for(ended, 10)
+        return await asyncio.wait_for(ended, LONG_SECONDS)
 
     def of(self, topic: str) -> tuple[bool, int, int | None]:
         """Return whether a topic is there, its messages, and what the group has committed."""

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from tests.stores import new, open_store
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.disk import Steps
 from sprocket.base.errors import DiskFailed, StoreError, StoreFailed
@@ -44,7 +45,7 @@ class Scene:
     async def round(self) -> None:
         """Do a whole round."""
         self.upkeep.begin()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LONG_SECONDS):
             while self.upkeep.is_busy:
                 await asyncio.sleep(0)
 
@@ -170,7 +171,7 @@ def test_other_work_takes_its_turn() -> None:
             scene.upkeep.do(work("c"), done.append)
 
         assert done == []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LONG_SECONDS):
             while scene.upkeep.is_busy:
                 await asyncio.sleep(0)
         assert done == ["a", None, "b", failure, "c", None]
@@ -204,7 +205,7 @@ def test_cleaning_can_be_asked_for() -> None:
         ended: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         await scene.round()
         scene.upkeep.clean(ended.set_result)
-        assert await asyncio.wait_for(ended, 10) is None
+        assert await asyncio.wait_for(ended, LONG_SECONDS) is None
         assert scene.store.first > 0
 
     run(scenario)
@@ -223,7 +224,7 @@ def test_topics_are_asked_in_each_round_for_how_long_they_are_kept() -> None:
             scene.reserve_hours = {"topic": hours}
             ended: asyncio.Future[object] = asyncio.get_running_loop().create_future()
             scene.upkeep.clean(ended.set_result)
-            assert await asyncio.wait_for(ended, 10) is None
+            assert await asyncio.wait_for(ended, LONG_SECONDS) is None
             assert (scene.store.first == 0) is is_kept
 
     run(scenario)

@@ -6,6 +6,7 @@ from queue import SimpleQueue
 from typing import Any
 
 import pytest
+from tests.waits import LONG_SECONDS
 
 from sprocket.rocketmq.client import ConsumerSettings, ReceivedMessage
 from sprocket.rocketmq.client.blocking import Producer, PushConsumer
@@ -19,7 +20,7 @@ def test_a_listener_may_block_in_threads_of_its_own(world: Any, names: str) -> N
         for number in range(2):
             sender.send(Message("t", b"%d" % number), queue=world.queue(number))
     got: SimpleQueue[tuple[bytes, str]] = SimpleQueue()
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=LONG_SECONDS)
 
     def listener(messages: list[ReceivedMessage]) -> None:
         (message,) = messages
@@ -32,7 +33,7 @@ def test_a_listener_may_block_in_threads_of_its_own(world: Any, names: str) -> N
     settings = ConsumerSettings(redeliver_ms=10)
     with PushConsumer(names, group="g", listener=listener, start="first", settings=settings) as c:
         c.subscribe("t")
-        seen = [got.get(timeout=10) for _ in range(2)]
+        seen = [got.get(timeout=LONG_SECONDS) for _ in range(2)]
         assert {body for body, _ in seen} == {b"0", b"1"}
         assert all(name.startswith("sprocket-listener") for _, name in seen)
         assert len(c.queues) == 2
@@ -61,4 +62,4 @@ def test_what_a_blocking_listener_raises_brings_its_message_again(
     settings = ConsumerSettings(redeliver_ms=10)
     with PushConsumer(names, group="g", listener=listener, start="first", settings=settings) as c:
         c.subscribe("t")
-        assert [got.get(timeout=10) for _ in range(2)] == [0, 1]
+        assert [got.get(timeout=LONG_SECONDS) for _ in range(2)] == [0, 1]

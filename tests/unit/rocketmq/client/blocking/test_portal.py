@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import pytest
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.clock import SystemClock
 from sprocket.base.errors import InvalidMessage, NotConnected
@@ -102,12 +103,12 @@ def closed_by_two(slow: Slow, target: Any, told: ToldLock) -> list[Any]:
 
     threads = [threading.Thread(target=close) for _ in "ab"]
     threads[0].start()
-    assert slow.closing.wait(5)
+    assert slow.closing.wait(LONG_SECONDS)
     threads[1].start()
-    assert told.waited.wait(5)
+    assert told.waited.wait(LONG_SECONDS)
     slow.release.set()
     for thread in threads:
-        thread.join(5)
+        thread.join(LONG_SECONDS)
     return found
 
 
@@ -145,7 +146,7 @@ def test_a_loop_ends_when_another_thread_has_closed() -> None:
         if len(taken) == 2:
             closing = threading.Thread(target=runner.close)
             closing.start()
-            closing.join(5)
+            closing.join(LONG_SECONDS)
     assert taken == [1, 1]
 
 

@@ -5,6 +5,7 @@ import threading
 from typing import Any
 
 import pytest
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.errors import InvalidMessage, NotConnected
 from sprocket.rocketmq.client import PackedBatch, ProducerSettings
@@ -20,14 +21,14 @@ def test_sends_of_every_kind(world: Any, names: str) -> None:
     with Producer(names, settings=ProducerSettings(unanswered_messages_max=4)) as sender:
         assert sender.send(Message("t", b"0"), sharding_key="k").queue_offset == 0
         futures = [sender.send_soon(Message("t", b"%d" % n), sharding_key="k") for n in range(20)]
-        assert [one.result(10).queue_offset for one in futures] == list(range(1, 21))
+        assert [one.result(LONG_SECONDS).queue_offset for one in futures] == list(range(1, 21))
         batch = sender.send_batch([Message("t", b"a"), Message("t", b"b")], sharding_key="k")
         assert [one.queue_offset for one in batch] == [21, 22]
         body = join([(0, b"c", b"UNIQ_KEY\x01K\x02")])
         packed = [
             sender.send_packed(PackedBatch("t", body, "K"), queue=batch[0].queue) for _ in range(9)
         ]
-        assert [one.result(10)[0].queue_offset for one in packed] == list(range(23, 32))
+        assert [one.result(LONG_SECONDS)[0].queue_offset for one in packed] == list(range(23, 32))
         assert sender.queues("t") == [batch[0].queue]
         sender.send_oneway(Message("t", b"last"))
         with pytest.raises(InvalidMessage):
@@ -61,7 +62,7 @@ def test_it_says_how_much_is_unanswered(world: Any, names: str) -> None:
         waiting.start()
         assert not drained.wait(0.02)
         world.portal.call(release)
-        assert drained.wait(10)
+        assert drained.wait(LONG_SECONDS)
         waiting.join()
         sender.flush()
         assert sorted(one.result(0).queue_offset for one in futures) == [0, 1, 2, 3]

@@ -5,6 +5,7 @@ from queue import SimpleQueue
 from typing import Any
 
 import pytest
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.errors import NotConnected
 from sprocket.rocketmq.client import ReceivedMessage
@@ -25,7 +26,7 @@ def test_it_receives_until_it_has_enough(world: Any, names: str) -> None:
 
     with PushConsumer(names, group="g", listener=listener, start="first") as consumer:
         consumer.subscribe("t")
-        assert got.get(timeout=10) == b"0"
+        assert got.get(timeout=LONG_SECONDS) == b"0"
         assert consumer.queues[:1] == [world.queue(0)]
         consumer.unsubscribe("t")
     assert world.cluster.committed["g", "t", 0] == 1
@@ -78,5 +79,5 @@ def test_it_subscribes_before_it_is_open(world: Any, names: str) -> None:
     consumer.subscribe("other")
     consumer.unsubscribe("other")
     with consumer:
-        while world.queue(0) not in seen.get(timeout=10):
+        while world.queue(0) not in seen.get(timeout=LONG_SECONDS):
             pass  # the group's retry topic is shared out too

@@ -5,6 +5,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from tests.waits import LONG_SECONDS
+
 from sprocket.rocketmq.settings import GroupSettings
 
 
@@ -58,7 +60,7 @@ def test_everybody_is_told_when_a_group_changes(on_node: Callable[..., None]) ->
         first, second = await lab.connect(), await lab.connect()
 
         async def told(client: Any) -> bool:
-            push = await asyncio.wait_for(client.pushed.get(), 5)
+            push = await asyncio.wait_for(client.pushed.get(), LONG_SECONDS)
             assert push.is_oneway
             return (push.code, push.ext_map()) == (40, {"consumerGroup": "g"})
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.unit.rocketmq.server.handlers.groups.test_clients import heartbeat
+from tests.waits import LONG_SECONDS
 
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import ConsumerStatus
@@ -16,7 +17,7 @@ from sprocket.rocketmq.model.route import MessageQueue
 
 async def pushed(client: Any, code: int) -> Any:
     """Wait for a question of the broker's."""
-    while (push := await asyncio.wait_for(client.pushed.get(), 5)).code != code:
+    while (push := await asyncio.wait_for(client.pushed.get(), LONG_SECONDS)).code != code:
         assert push.code == 40
     return push
 
@@ -38,12 +39,12 @@ def test_running_info_is_passed_on_both_ways(on_node: Callable[..., None]) -> No
         question = await pushed(client, 307)
         assert question.ext_map() == fields
         client.peer.send(response(question, 0, body=(b'{"x":1}',)))
-        told = await asyncio.wait_for(answer, 5)
+        told = await asyncio.wait_for(answer, LONG_SECONDS)
         assert (told.code, told.body) == (0, b'{"x":1}')
         answer = lab.broker.send(307, fields)
         question = await pushed(client, 307)
         client.peer.send(response(question, 1, remark="not now"))
-        told = await asyncio.wait_for(answer, 5)
+        told = await asyncio.wait_for(answer, LONG_SECONDS)
         assert (told.code, told.remark) == (1, "not now")
 
     on_node(scenario)
@@ -66,7 +67,7 @@ def test_who_cannot_be_asked_is_said(on_node: Callable[..., None]) -> None:
         pending = lab.broker.send(307, fields)
         await pushed(client, 307)
         client.peer.close()
-        told = await asyncio.wait_for(pending, 5)
+        told = await asyncio.wait_for(pending, LONG_SECONDS)
         assert told.code == 1
         assert "closed" in told.remark
 
@@ -91,7 +92,9 @@ def test_a_message_is_tried_by_a_listener(on_node: Callable[..., None]) -> None:
         }
         assert record.decode(question.body).body == b"hello"
         client.peer.send(response(question, 0, body=(b'{"consumeResult":"CR_SUCCESS"}',)))
-        assert (await asyncio.wait_for(answer, 5)).body == b'{"consumeResult":"CR_SUCCESS"}'
+        assert (
+            await asyncio.wait_for(answer, LONG_SECONDS)
+        ).body == b'{"consumeResult":"CR_SUCCESS"}'
         gone = fields["msgId"][:-8] + "00FFFFF0"
         for bad in (None, "short", gone):
             wrong = dict(fields) | ({} if bad is None else {"msgId": bad})
@@ -118,7 +121,7 @@ def test_flags_of_topic_and_group_go_with_a_message(on_node: Callable[..., None]
             question = await pushed(client, 309)
             assert question.ext_map().get("groupSysFlag") == flag
             client.peer.send(response(question, 0))
-            await asyncio.wait_for(answer, 5)
+            await asyncio.wait_for(answer, LONG_SECONDS)
             assert (await lab.broker.call(207, {"groupName": "g"})).code == 0
 
     on_node(scenario)
@@ -138,7 +141,7 @@ def test_where_consumers_are_is_collected(on_node: Callable[..., None]) -> None:
             assert question.ext_map() == {"topic": "T", "group": "g"}
             body = bodies.encode(ConsumerStatus(offsets={queue: 7})) if name == "a" else b"nonsense"
             client.peer.send(response(question, int(name == "b"), body=(body,)))
-        told = await asyncio.wait_for(pending, 5)
+        told = await asyncio.wait_for(pending, LONG_SECONDS)
         assert told.code == 0
         assert told.body == (
             b'{"consumerTable":{"a":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:7}},'
@@ -147,7 +150,9 @@ def test_where_consumers_are_is_collected(on_node: Callable[..., None]) -> None:
         pending = lab.broker.send(223, {"topic": "T", "group": "g", "clientAddr": "b"})
         question = await pushed(clients["b"], 221)
         clients["b"].peer.send(response(question, 1))
-        assert json.loads((await asyncio.wait_for(pending, 5)).body)["consumerTable"] == {}
+        assert (
+            json.loads((await asyncio.wait_for(pending, LONG_SECONDS)).body)["consumerTable"] == {}
+        )
         answer = await lab.broker.call(223, {"topic": "T", "group": "g", "clientAddr": "x"})
         assert json.loads(answer.body)["consumerTable"] == {}
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.unit.rocketmq.server.handlers.groups.test_clients import heartbeat
 from tests.unit.rocketmq.server.handlers.messages.test_pull import pull_ext
+from tests.waits import LONG_SECONDS
 
 from sprocket.rocketmq.codec import bodies
 
@@ -76,7 +77,7 @@ def test_a_waiting_pull_learns_of_it_at_once(on_node: Callable[..., None]) -> No
         waiting = lab.broker.send(11, pull_ext(3, sysFlag=6, suspendTimeoutMillis=15_000))
         other = await lab.connect()
         await other.call(222, {"topic": "T", "group": "g", "timestamp": 0, "queueId": 0})
-        pulled = await asyncio.wait_for(waiting, 5)
+        pulled = await asyncio.wait_for(waiting, LONG_SECONDS)
         assert (pulled.code, pulled.ext_map()["nextBeginOffset"]) == (21, "0")
 
     on_node(scenario)

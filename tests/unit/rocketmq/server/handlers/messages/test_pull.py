@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.file_systems import needs_a_disk
 from tests.unit.rocketmq.server.conftest import NOTHING_NEAR, ColdDisk, until
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.disk import Fetched, RealDisk, WouldBlock
 from sprocket.base.units import KIB, MIB
@@ -181,7 +182,7 @@ def test_how_long_a_pull_waited_for_the_disk_is_told(on_cold_node: Callable[...,
         await until(disk.is_reading.is_set)
         lab.clock.advance(70)
         disk.let_go()
-        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(waiting, LONG_SECONDS)
         assert b'"getMessageEntireTimeMax":"70"' in (await lab.broker.call(28)).body
 
     on_cold_node(scenario)
@@ -200,7 +201,7 @@ def test_the_loop_goes_on_while_the_disk_reads(on_cold_node: Callable[..., None]
         other.peer.close()
         assert (await lab.broker.call(30, {"topic": "T", "queueId": 0})).code == 0
         disk.let_go()
-        assert (await asyncio.wait_for(waiting[1], 5)).code == 0
+        assert (await asyncio.wait_for(waiting[1], LONG_SECONDS)).code == 0
         assert not waiting[0].done()
 
     on_cold_node(scenario)
@@ -229,7 +230,7 @@ def test_a_stop_waits_for_what_the_disk_reads(
         disk.waits = True
         lab.broker.send(11, pull_ext(0))
         await until(disk.is_reading.is_set)
-        await asyncio.wait_for(lab.node.stop(), 5)
+        await asyncio.wait_for(lab.node.stop(), LONG_SECONDS)
         assert statuses == ["FOUND"]
 
     on_cold_node(scenario)
@@ -244,7 +245,7 @@ def test_a_pull_may_wait_for_a_message_and_then_for_the_disk(
         waiting = lab.broker.send(11, pull_ext(1, sysFlag=6, suspendTimeoutMillis=20_000))
         other = await lab.connect()
         await other.call(310, send_ext(), b"here")
-        answer = await asyncio.wait_for(waiting, 5)
+        answer = await asyncio.wait_for(waiting, LONG_SECONDS)
         assert [one.body for one in record.decode_all(answer.body)] == [b"here"]
         assert disk.threads == ["sprocket-read"]
 
@@ -260,15 +261,15 @@ def test_a_pull_of_what_the_disk_does_not_give_is_answered_with_an_error(
         ((path, data),) = [item for item in disk.contents().items() if "/commitlog/" in item[0]]
         body = data.index(b"m1")
         disk.spoil(path, body, 1)
-        before = await asyncio.wait_for(lab.broker.call(11, pull_ext(0)), 5)
+        before = await asyncio.wait_for(lab.broker.call(11, pull_ext(0)), LONG_SECONDS)
         assert [one.body for one in record.decode_all(before.body)] == [b"m0"]
         assert before.ext_map()["nextBeginOffset"] == "1"
         for _ in range(2):
-            failed = await asyncio.wait_for(lab.broker.call(11, pull_ext(1)), 5)
+            failed = await asyncio.wait_for(lab.broker.call(11, pull_ext(1)), LONG_SECONDS)
             assert (failed.code, failed.body) == (1, b"")
             assert path in failed.remark
             assert "Input/output error" in failed.remark
-        behind = await asyncio.wait_for(lab.broker.call(11, pull_ext(2)), 5)
+        behind = await asyncio.wait_for(lab.broker.call(11, pull_ext(2)), LONG_SECONDS)
         assert [one.body for one in record.decode_all(behind.body)] == [b"m2"]
 
     on_cold_node(scenario, 3)
@@ -410,7 +411,7 @@ def test_a_held_pull_is_woken_by_its_message(on_node: Callable[..., None]) -> No
         await other.call(310, send_ext(queue=1), b"elsewhere")
         assert not waiting.done()
         await other.call(310, send_ext(), b"here")
-        answer = await asyncio.wait_for(waiting, 5)
+        answer = await asyncio.wait_for(waiting, LONG_SECONDS)
         assert answer.code == 0
         assert [one.body for one in record.decode_all(answer.body)] == [b"here"]
 
@@ -428,7 +429,7 @@ def test_a_read_by_somebody_else_does_not_swallow_a_wake_up(on_node: Callable[..
         sent = other.send(310, send_ext(), b"here")
         asked = [other.send(30, {"topic": "T", "queueId": 0}) for _ in range(20)]
         await asyncio.wait([sent, *asked])
-        assert (await asyncio.wait_for(waiting, 3)).code == 0
+        assert (await asyncio.wait_for(waiting, LONG_SECONDS)).code == 0
 
     on_node(scenario)
 
@@ -446,7 +447,7 @@ def test_a_held_pull_is_woken_by_its_tag_only(on_node: Callable[..., None]) -> N
         await other.call(29, {"topic": "T", "queueId": 0, "timestamp": 0})
         assert not waiting.done()
         await other.call(310, send_ext(tag="b"), b"b")
-        answer = await asyncio.wait_for(waiting, 5)
+        answer = await asyncio.wait_for(waiting, LONG_SECONDS)
         assert [one.body for one in record.decode_all(answer.body)] == [b"b"]
         assert answer.ext_map()["nextBeginOffset"] == "3"
 
@@ -514,7 +515,7 @@ def test_a_stop_answers_held_pulls(on_node: Callable[..., None]) -> None:
         held.append(lab.broker.send(11, pull_ext(1, sysFlag=6, suspendTimeoutMillis=20_000)))
         await lab.broker.call(30, {"topic": "T", "queueId": 0})
         await lab.node.stop()
-        assert (await asyncio.wait_for(held[0], 5)).code == 19
+        assert (await asyncio.wait_for(held[0], LONG_SECONDS)).code == 19
 
     on_node(scenario)
 
@@ -554,6 +555,6 @@ def test_consumers_that_pull_themselves_are_answered_alike(on_node: Callable[...
         waiting = lab.broker.send(361, pull_ext(2, sysFlag=22, suspendTimeoutMillis=15_000))
         other = await lab.connect()
         await other.call(310, send_ext(), b"wakes")
-        assert (await asyncio.wait_for(waiting, 5)).code == 0
+        assert (await asyncio.wait_for(waiting, LONG_SECONDS)).code == 0
 
     on_node(scenario)

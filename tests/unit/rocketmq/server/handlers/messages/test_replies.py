@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.unit.rocketmq.server.handlers.groups.test_clients import heartbeat
+from tests.waits import LONG_SECONDS
 
 from sprocket.rocketmq.codec.command import response
 from sprocket.rocketmq.codec.record import properties, record
@@ -45,7 +46,7 @@ def test_a_reply_is_pushed_and_stored(on_node: Callable[..., None]) -> None:
         waiting = await lab.connect()
         await waiting.call(34, None, heartbeat("c1", "T"))
         answer = lab.broker.send(325, reply_ext(j=2), b"answer")
-        while (push := await asyncio.wait_for(waiting.pushed.get(), 5)).code != 326:
+        while (push := await asyncio.wait_for(waiting.pushed.get(), LONG_SECONDS)).code != 326:
             assert push.code == 40
         fields = push.ext_map()
         found = properties.decode(fields.pop("properties"))
@@ -75,7 +76,7 @@ def test_a_reply_is_pushed_and_stored(on_node: Callable[..., None]) -> None:
         }
         assert not answer.done()
         waiting.peer.send(response(push, 0))
-        told = await asyncio.wait_for(answer, 5)
+        told = await asyncio.wait_for(answer, LONG_SECONDS)
         (one,) = await stored(lab)
         assert (told.code, told.remark) == (0, None)
         assert told.ext_map()["msgId"] == one.offset_message_id
@@ -102,13 +103,13 @@ def test_a_reply_that_reaches_nobody_is_stored_and_told(on_node: Callable[..., N
             waiting = await lab.connect()
             await waiting.call(34, None, heartbeat("c1", group="own"))
             told = lab.broker.send(325, reply_ext(), b"x")
-            while (push := await asyncio.wait_for(waiting.pushed.get(), 5)).code != 326:
+            while (push := await asyncio.wait_for(waiting.pushed.get(), LONG_SECONDS)).code != 326:
                 pass
             if refuse:
                 waiting.peer.send(response(push, 1))
             else:
                 waiting.peer.close()
-            answer = await asyncio.wait_for(told, 5)
+            answer = await asyncio.wait_for(told, LONG_SECONDS)
             assert answer.code == 1
             assert answer.remark.startswith("push reply message to c1 fail")
         assert len(await stored(lab)) == 4
@@ -125,10 +126,10 @@ def test_a_disk_that_is_behind_does_not_keep_a_reply_back(on_node: Callable[...,
         pressure = lab.node.pressure
         pressure.weigh(pressure.bytes_max)
         told = lab.broker.send(325, reply_ext(), b"x")
-        while (push := await asyncio.wait_for(waiting.pushed.get(), 5)).code != 326:
+        while (push := await asyncio.wait_for(waiting.pushed.get(), LONG_SECONDS)).code != 326:
             pass
         waiting.peer.send(response(push, 0))
-        answer = await asyncio.wait_for(told, 5)
+        answer = await asyncio.wait_for(told, LONG_SECONDS)
         assert (answer.code, answer.ext_map()["msgId"]) == (0, "0")
         answer = await lab.broker.call(325, reply_ext("nobody"), b"x")
         assert (answer.code, answer.ext_map()["msgId"]) == (1, "0")
