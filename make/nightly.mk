@@ -1,12 +1,15 @@
 # Tests that are too long for `make test`: minutes, not hours.
 
-.PHONY: nightly mutants
+.PHONY: nightly mutants planted
 
 nightly: $(STAMP) ## Spark on clusters, power loss by 20,000 states, a million mutated frames of each protocol (50,000 at sockets), every disk call failing in turn, each sync taken out
-	@$(BIN)/python -m pytest tests/unit tests/crash tests/anomaly tests/property tests/fuzz -n $(WORKERS) --dist loadgroup -m nightly -rs --timeout 3600
+	@$(BIN)/python -m pytest tests/unit tests/interop tests/crash tests/anomaly tests/property tests/fuzz $(DISTRIBUTED) -m nightly -rfEs --timeout 3600
 
 MUTANTS ?= 300
 SEED ?=
 
 mutants: $(STAMP) ## MUTANTS faults planted in store, logs, group commit and confirms, one at a time; the tests that must see them, and which survived (about an hour)
 	@$(BIN)/python -m tests.mutants --count $(MUTANTS) $(if $(SEED),--seed $(SEED))
+
+planted: $(STAMP) ## ten faults of ten kinds, planted one at a time, and the test of `make test` that sees each (3 minutes)
+	@$(BIN)/python -m tests.planted_faults

@@ -1,9 +1,10 @@
-"""Rules for every test: Spark tests share a worker, none leaves its logging to the next.
+"""Rules for every test: who shares a worker; none leaves its logging to the next.
 
 The JVMs of Spark start quickly. And Ctrl-C reaches what tests start, even if a shell in the
 background has them ignore it.
 """
 
+import logging
 import shutil
 import signal
 from collections.abc import Iterator
@@ -11,7 +12,8 @@ from collections.abc import Iterator
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
-from tests import spark_classes
+from tests import durations, spark_classes
+from xdist.remote import Producer
 
 # No machine is too slow for an example, as for Hypothesis in continuous integration.
 settings.register_profile(
@@ -20,37 +22,55 @@ settings.register_profile(
 settings.load_profile("untimed")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Heed SIGINT: what ignores it hands that down to every process that it starts."""
+    is_worker = hasattr(config, "workerinput")
+    config.pluginmanager.register(durations.Arranging() if is_worker else durations.Notes())
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group what is marked `spark` (for `--dist loadgroup`)."""
+    """Mark what is recorded as long."""
+    recorded = durations.read()
     for item in items:
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        if durations.is_long(item.nodeid, recorded):
+            item.add_marker(pytest.mark.slow)
+
+
+def pytest_xdist_make_scheduler(
+    config: pytest.Config, log: Producer
+) -> durations.Scheduling | None:
+    """Let one worker have the tests that share something, and the longest go first."""
+    return durations.Scheduling(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
 @pytest.fixture(autouse=True)
-def unconfigured_structlog() -> Iterator[None]:
-    """Leave structlog as a program finds it: `capture_logs` and commands configure it for good."""
+def unconfigured_logging() -> Iterator[None]:
+    """Leave logging as a program finds it: `capture_logs` and commands configure it for good."""
+    before = [(handler, handler.formatter) for handler in logging.root.handlers]
     yield
     structlog.reset_defaults()
+    for handler, formatter in before:  # pytest's own, too
+        handler.setFormatter(formatter)
 
 
 @pytest.fixture(scope="session")
-def quick_jvms() -> Iterator[None]:
+def quick_jvms() -> Iterator[pytest.MonkeyPatch]:
     """Let each JVM of Spark, in whatever process, start quickly, for it works for a minute."""
     with pytest.MonkeyPatch.context() as patch:
-        if java := shutil.which("java"):
-            patch.setenv(spark_classes.VARIABLE, spark_classes.options(java))
-        yield
+        _hurry(patch)
+        yield patch
 
 
 @pytest.fixture(autouse=True)
 def quick_spark(request: pytest.FixtureRequest) -> None:
-    """Have them for each test that is marked `spark`."""
+    """Have them for each test that is marked `spark`, with the archive as soon as it is there."""
     if request.node.get_closest_marker("spark"):
-        request.getfixturevalue("quick_jvms")
+        _hurry(request.getfixturevalue("quick_jvms"))
+
+
+def _hurry(patch: pytest.MonkeyPatch) -> None:
+    if java := shutil.which("java"):
+        patch.setenv(spark_classes.VARIABLE, spark_classes.options(java))

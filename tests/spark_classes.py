@@ -11,6 +11,7 @@ none can be made, as with a Java that lacks an archive of its own classes, there
 is that program.
 """
 
+import fcntl
 import hashlib
 import os
 import subprocess
@@ -24,11 +25,12 @@ VARIABLE = "SPARK_SUBMIT_OPTS"
 """Options for every JVM that `spark-submit` starts, as PySpark's are."""
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """The compiler that is quick itself, and a collector that needs no threads."""
-_MADE_SECONDS_MAX = 300.0
 
 
 def options(java: str) -> str:
     """Return options for JVMs that start quickly, with the archive, which is made if there is none.
+
+    While another process makes it, they do without.
 
     Args:
         java: The command that Spark will run.
@@ -37,8 +39,13 @@ def options(java: str) -> str:
 
     kind = hashlib.sha256(f"{pyspark.__version__} {Path(java).resolve()}".encode()).hexdigest()
     archive = ROOT / "build" / f"spark-classes-{kind[:16]}.jsa"
-    if not archive.exists():
-        said = _make(archive, Path(pyspark.__file__).parent)
+    archive.parent.mkdir(exist_ok=True)
+    with archive.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _SHORT_LIVED
+        said = "" if archive.exists() else _make(archive, Path(pyspark.__file__).parent)
         if not archive.exists():
             warnings.warn(f"no archive of Spark's classes was made:\n{said[-3000:]}", stacklevel=2)
             return _SHORT_LIVED
@@ -47,7 +54,6 @@ def options(java: str) -> str:
 
 def _make(archive: Path, home: Path) -> str:
     """Make the archive, if this Java can; return what was said meanwhile."""
-    archive.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
         made = Path(folder) / archive.name
         # The JVM writes it as it ends, after Python; its pipes tell when.
@@ -64,7 +70,6 @@ def _make(archive: Path, home: Path) -> str:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=_MADE_SECONDS_MAX,
         )
         if made.exists():
             made.rename(archive)

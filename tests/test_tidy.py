@@ -5,6 +5,7 @@ docs, and texts that must not be in the repository. It counts no lines.
 """
 
 import ast
+import functools
 import re
 import subprocess
 import tomllib
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Set
 from pathlib import Path
 
 import pytest
+from tests import durations
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "sprocket"
@@ -75,6 +77,12 @@ FORBIDDEN = {
         + "|".join([r"\b(The|the) sp" + r"ec\b", r"\bsp" + "ec/"])
     ),
 }
+
+
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    """Return a module as it is parsed."""
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def modules() -> list[Path]:
@@ -152,7 +160,7 @@ def test_calls_have_one_place() -> None:
     """Files, clocks, threads and tasks enter by their one module."""
     found = []
     for path in modules():
-        found += list(banned_calls(path, ast.parse(path.read_text(encoding="utf-8"))))
+        found += list(banned_calls(path, tree_of(path)))
     assert found == []
 
 
@@ -160,7 +168,7 @@ def test_public_things_have_docstrings() -> None:
     """Every module, public class and public function says what it promises."""
     missing = []
     for path in modules():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = tree_of(path)
         if not ast.get_docstring(tree):
             missing.append(name(path))
         for node in tree.body:
@@ -176,7 +184,7 @@ def test_each_room_has_tests() -> None:
     missing = set()
     for path in modules():
         here = path.relative_to(SOURCE).parent
-        code = ast.parse(path.read_text(encoding="utf-8")).body
+        code = tree_of(path).body
         if any(is_code(node) for node in code) and not any(UNIT_TESTS.glob(f"{here}/test_*.py")):
             missing.add(f"tests/unit/{here}/")
     assert missing == set()
@@ -197,7 +205,7 @@ def test_settings_name_their_units() -> None:
     for path in modules():
         if path.name != "settings.py":
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
                 continue
             annotation = ast.unparse(node.annotation)
@@ -283,7 +291,7 @@ def test_a_client_does_without_numpy() -> None:
 
 def imported(path: Path) -> Iterator[str]:
     """What a module cannot be imported without: not what it tries, nor what only types need."""
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for node in tree_of(path).body:
         if isinstance(node, ast.Import):
             yield from (one.name.split(".")[0] for one in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -297,7 +305,7 @@ def test_src_prints_nothing() -> None:
     """Only the command line writes to the terminal, through rich or stdout's own writer."""
     found = []
     for path in modules():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Call) and dotted(node.func) == "print":
                 found.append(f"{name(path)}:{node.lineno}")
     assert found == []
@@ -347,6 +355,11 @@ def plain_name(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", found.group()).lower()
 
 
+def test_no_test_took_longer_than_a_test_may_twice() -> None:
+    """One slow run may be a busy machine; after two the test repeats less, or goes to the night."""
+    assert durations.too_slow(durations.read()) == []
+
+
 def test_fragments_of_the_changelog_have_a_known_type() -> None:
     """Each file in `changes/` is `<name>.<type>.md` and says something; see `changes/README.md`."""
     written = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -385,7 +398,7 @@ def test_outsiders_import_a_room_by_its_face() -> None:
     for path in modules():
         here = ".".join(["sprocket", *path.relative_to(SOURCE).with_suffix("").parts])
         inside = room_of(here.removesuffix(".__init__"), faces)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if not isinstance(node, ast.ImportFrom) or node.module is None:
                 continue
             room = room_of(node.module, faces)
@@ -399,7 +412,7 @@ def exported(face: str) -> dict[str, str]:
     path = SOURCE.joinpath(*face.split(".")[1:], "__init__.py")
     return {
         one.name: node.module or ""
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for node in tree_of(path).body
         if isinstance(node, ast.ImportFrom)
         for one in node.names
     }
@@ -411,7 +424,7 @@ def test_tests_import_from_a_face_what_it_exports() -> None:
     for path in (
         p for top in ("tests", "bench", "examples") for p in ROOT.joinpath(top).rglob("*.py")
     ):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if not isinstance(node, ast.ImportFrom) or node.module is None:
                 continue
             face = exports.get(room_of(node.module, exports.keys()), {})
@@ -447,7 +460,7 @@ def test_no_two_public_classes_share_a_name() -> None:
     """A word means one thing in the whole source."""
     places: dict[str, list[str]] = {}
     for path in modules():
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(name(path))
     assert {found: where for found, where in places.items() if len(where) > 1} == {}
@@ -461,7 +474,7 @@ def test_tests_reach_into_nothing_private() -> None:
     """They look at an object from outside, so that a change inside changes no test."""
     found = []
     for path in sorted(ROOT.joinpath("tests").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if not isinstance(node, ast.Attribute) or not re.match(r"_[a-zA-Z]", node.attr):
                 continue
             if node.attr not in NOT_OURS and ast.unparse(node.value) not in OWN_SELF:
@@ -499,7 +512,7 @@ OTHER_NUMBERS: set[tuple[str, object]] = {
 
 def constants(path: Path) -> Iterator[ast.Constant]:
     """Every constant of a module but docstrings."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = tree_of(path)
     texts = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and id(node) not in texts:

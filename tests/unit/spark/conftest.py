@@ -13,7 +13,7 @@ import sprocket
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory, quick_jvms: None) -> Iterator[Any]:
+def spark(tmp_path_factory: pytest.TempPathFactory, quick_jvms: object) -> Iterator[Any]:
     """Start `local[2]` with the format registered; skipped, with a word, where Java is missing."""
     if shutil.which("java") is None:
         pytest.skip("no Java on the PATH")

@@ -158,13 +158,14 @@ def test_a_kill_while_a_thread_goes_on() -> None:
                 file.write([b"x"], 0)
                 file.close()
                 disk.remove(f"/{number}")
+            disk.sync_folder("/")  # or a kill has all those changes to remember
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     with ThreadPoolExecutor(1) as pool:
         churning = pool.submit(churn)
         try:
-            for _ in range(30):
+            for _ in range(200):
                 assert len(disk.kill().contents()) >= 100
         finally:
             is_over.set()
