@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.waits import LONG_SECONDS
 
 ROOT = Path(__file__).resolve().parent.parent
 RUN_ELSEWHERE = {
@@ -28,8 +29,8 @@ RUN_ELSEWHERE = {
 """Pages whose examples build on each other, and the test that runs them."""
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-READY_SECONDS_MAX = 30.0
-EXAMPLE_SECONDS_MAX = 240.0
+READY_SECONDS_MAX = LONG_SECONDS
+EXAMPLE_SECONDS_MAX = LONG_SECONDS
 
 
 class Running(NamedTuple):
@@ -75,7 +76,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield Running(nameserver(process, log), folder)
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(20)
+        process.wait(LONG_SECONDS)
 
 
 def nameserver(process: "subprocess.Popen[bytes]", log: Path) -> str:
@@ -99,7 +100,6 @@ def environment() -> dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("code", examples())
 def test_every_example_runs_to_its_end(code: str, running: Running) -> None:
     """An example of the docs ends without an error."""

@@ -239,12 +239,19 @@ def run(disk: SimulatedDisk, command: str) -> object:
     return store.report
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(4, id="each fourth"),
+        pytest.param(1, id="each", marks=pytest.mark.nightly),
+    ],
+)
 @pytest.mark.parametrize("command", ["check", "salvage", "recover"])
-def test_one_read_that_fails_is_an_error_or_costs_nothing(command: str) -> None:
-    """Each in turn: what is there afterwards is what was there before."""
+def test_one_read_that_fails_is_an_error_or_costs_nothing(command: str, step: int) -> None:
+    """In turn: what is there afterwards is what was there before."""
     disk, whole = closed()
     told: list[str] = []
-    for nth in range(1, _count(disk, command) + 1):
+    for nth in range(1, _count(disk, command) + 1, step):
         again = disk.kill()
         again.fail("read", nth)
         try:

@@ -21,11 +21,12 @@ from pathlib import Path
 import aio_pika
 import pika
 import pytest
+from tests import repetition
+from tests.waits import LONG_SECONDS
 
 from sprocket.testing.local_amqp import LocalAmqp
 from sprocket.testing.local_process import free_port
 
-ROUNDS = int(os.environ.get("SPROCKET_KILL_ROUNDS", "20"))
 SEED = int(os.environ.get("SPROCKET_KILL_SEED", "100"))
 MESSAGES = 400
 LARGE_BYTES = 5000
@@ -34,7 +35,7 @@ QUEUE = "q"
 LATER = "later"
 """A delayed exchange, and the queue that gets what is due."""
 DELAY_MS_MAX = 60
-WAIT_SECONDS = 60
+WAIT_SECONDS = LONG_SECONDS
 """So long nothing comes, and what is missing is lost."""
 
 
@@ -168,11 +169,12 @@ def judge(played: Round, left: list[int]) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_confirmed_is_lost_in_the_process(tmp_path: Path) -> None:
-    """Twenty times, by a kill or a loss of power, with the same folder."""
+@pytest.mark.parametrize("rounds", repetition.times("SPROCKET_KILL_ROUNDS", by_day=4, by_night=20))
+def test_nothing_confirmed_is_lost_in_the_process(rounds: int, tmp_path: Path) -> None:
+    """By a kill or a loss of power in turn, with the same folder."""
     late = LateOnes()
     with LocalAmqp(str(tmp_path / "node")) as broker:
-        for number in range(ROUNDS):
+        for number in range(rounds):
             played = Round(number * MESSAGES, seed=SEED + number)
 
             def end(seed: int = number) -> None:
@@ -218,12 +220,13 @@ class Victim:
 
 
 @pytest.mark.slow
-def test_nothing_confirmed_is_lost_by_kill_9(tmp_path: Path) -> None:
-    """Twenty times, with the same folder."""
+@pytest.mark.parametrize("rounds", repetition.times("SPROCKET_KILL_ROUNDS", by_day=2, by_night=20))
+def test_nothing_confirmed_is_lost_by_kill_9(rounds: int, tmp_path: Path) -> None:
+    """With the same folder each time."""
     late = LateOnes()
     victim = Victim(tmp_path / "node")
     try:
-        for number in range(ROUNDS):
+        for number in range(rounds):
             played = Round(number * MESSAGES, seed=SEED + number)
             asyncio.run(played.play(victim.url, victim.restart))
             judge(played, drained(victim.url))

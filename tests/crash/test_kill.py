@@ -9,11 +9,11 @@ import random
 from pathlib import Path
 
 import pytest
+from tests import repetition
 from tests.crash import killing
 from tests.interop import peers
 
 SEED = int(os.environ.get("SPROCKET_KILL_SEED", "3"))
-ROUNDS = int(os.environ.get("SPROCKET_KILL_ROUNDS", "20"))
 ROUNDS_PER_LIFE = 5
 
 SMALL_FILES = (
@@ -29,17 +29,25 @@ KILL_AGAIN = 0.3
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("life", range((ROUNDS + ROUNDS_PER_LIFE - 1) // ROUNDS_PER_LIFE))
-def test_acknowledged_survives_kill(life: int, tmp_path: Path) -> None:
-    """One store is killed five times under load and keeps all it acknowledged in all its life."""
+@pytest.mark.parametrize("rounds", repetition.times("SPROCKET_KILL_ROUNDS", by_day=2, by_night=20))
+def test_acknowledged_survives_kill(rounds: int, tmp_path: Path) -> None:
+    """A store is killed up to five times under load and keeps all it acknowledged in its life."""
+    for life, first in enumerate(range(0, rounds, ROUNDS_PER_LIFE)):
+        folder = tmp_path / str(life)
+        folder.mkdir()
+        _live(life, min(ROUNDS_PER_LIFE, rounds - first), folder)
+
+
+def _live(life: int, rounds: int, folder: Path) -> None:
+    """Kill one store so many times."""
     rng = random.Random(f"{SEED} {life}")
     print(f"SPROCKET_KILL_SEED={SEED}, life {life}")
     options = [part for setting in SMALL_FILES for part in ("--set", setting)]
-    broker = peers.Sprocket(tmp_path, tmp_path / "store", options)
+    broker = peers.Sprocket(folder, folder / "store", options)
     ledger = killing.Ledger()
     with broker:
         killing.prepare(broker.address)
-        for turn in range(ROUNDS_PER_LIFE):
+        for turn in range(rounds):
             plan = killing.Plan.draw(rng)
             answers = killing.Load(broker.address, ledger, plan, rng).run(broker.kill)
             if rng.random() < KILL_AGAIN:

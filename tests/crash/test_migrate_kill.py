@@ -6,7 +6,7 @@ What must hold in the end:
 3. No unique key stands for two messages.
 
 Replay with the seed that is printed: SPROCKET_KILL_SEED=… (the draws are the same; the moment of a
-kill is a time).
+kill is a time). SPROCKET_SPARK_KILLS sets how many kills.
 """
 
 import os
@@ -19,31 +19,32 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests import repetition
 from tests.crash.test_spark_sink_kill import messages
 from tests.interop import peers
 from tests.killable import Broker
 from tests.recorded_rabbitmq import RecordedVhosts
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.errors import ClientError
 from sprocket.rocketmq.client.blocking import Admin, Puller
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED = int(os.environ.get("SPROCKET_KILL_SEED", "5"))
-KILLS = 2
 CASE = "06-segments-2048-default"
 TOPICS = ("s_head", "s_hole")
 RATE = 400
 """Messages a second: the run takes 15 s at least, and a kill comes in its first seconds."""
 SENT_MAX = 1000
-SECONDS_MAX = 150.0
+SECONDS_MAX = LONG_SECONDS
 """How long a run may take to get so far: it has to start a JVM, on a machine that is busy."""
 FAST = 1_000_000
 
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.timeout(300 + 200 * KILLS)
-def test_a_killed_run_is_finished_by_the_next(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", repetition.times("SPROCKET_SPARK_KILLS", by_day=1, by_night=2))
+def test_a_killed_run_is_finished_by_the_next(kills: int, tmp_path: Path) -> None:
     """With doubles that have one unique key."""
     if shutil.which("java") is None:
         pytest.skip("no Java on the PATH")
@@ -53,7 +54,7 @@ def test_a_killed_run_is_finished_by_the_next(tmp_path: Path) -> None:
     folder = case.unpack(tmp_path / "node")
     broker = Broker(tmp_path / "store")
     try:
-        for number in range(KILLS):
+        for number in range(kills):
             wanted = ends(broker) + rng.randint(1, SENT_MAX)
             run = started(broker, folder, tmp_path / "spark", RATE)
             try:

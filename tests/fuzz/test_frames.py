@@ -122,7 +122,7 @@ def test_every_good_frame_is_answered() -> None:
 
 
 SHARES = [
-    pytest.param(10, id="tenth", marks=pytest.mark.slow),
+    pytest.param(30, id="thirtieth", marks=pytest.mark.slow),
     pytest.param(1, id="whole", marks=[pytest.mark.nightly, pytest.mark.timeout(3600)]),
 ]
 

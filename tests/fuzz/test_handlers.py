@@ -135,7 +135,7 @@ def answer(link: socket.socket, connection: Connection, opaque: int) -> Any:
 @pytest.mark.parametrize(
     "share",
     [
-        pytest.param(50, id="fiftieth", marks=pytest.mark.slow),
+        pytest.param(100, id="hundredth", marks=pytest.mark.slow),
         pytest.param(1, id="whole", marks=[pytest.mark.nightly, pytest.mark.timeout(3600)]),
     ],
 )

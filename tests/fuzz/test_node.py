@@ -106,7 +106,7 @@ def failures() -> Iterator[list[Any]]:
 @pytest.mark.parametrize(
     "share",
     [
-        pytest.param(10, id="tenth", marks=pytest.mark.slow),
+        pytest.param(30, id="thirtieth", marks=pytest.mark.slow),
         pytest.param(1, id="whole", marks=[pytest.mark.nightly, pytest.mark.timeout(3600)]),
     ],
 )

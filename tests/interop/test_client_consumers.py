@@ -37,7 +37,6 @@ from sprocket.runtime import driver
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.slow,
-    pytest.mark.timeout(600),
     pytest.mark.xdist_group("interop-client"),  # one worker, or each would start brokers anew
 ]
 
@@ -273,6 +272,7 @@ def test_an_orderly_queue_goes_on_after_a_dead_letter(peer: Peer, topic: str) ->
     run(main)
 
 
+@pytest.mark.nightly  # the locks are held for a minute; unit tests hold the locks themselves
 def test_order_outlives_a_consumer_that_crashes(peer: Peer, topic: str) -> None:
     """Its queues go to the other member, each from what was committed, in order."""
 

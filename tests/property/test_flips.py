@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import pytest
+from tests import repetition
 from tests.recorded import CASES, Recorded
 from tests.stores import ROOT, SMALL, batch_of, new
 
@@ -125,7 +126,7 @@ def flips(name: str, count: int, draw: random.Random, *, at_once: int) -> Iterat
 
 TAILED = ["ours-tail", "10a-crc-tail"]
 BODIES = ["ours-plain", "01-basic", "02-kill9-load", "05-long-topic", "11a-ipv6-store-host"]
-SHARE = {"ours-tail": 8_000, "10a-crc-tail": 8_000, "01-basic": 4_000, "02-kill9-load": 4_000}
+SHARE = {"ours-tail": 4_000, "10a-crc-tail": 12_000, "01-basic": 4_000, "02-kill9-load": 4_000}
 DEFAULT_SHARE = 1_000
 
 
@@ -136,7 +137,7 @@ def test_as_many_bytes_are_flipped_as_we_say() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*TAILED, *BODIES])
+@pytest.mark.parametrize("name", repetition.some([*TAILED, *BODIES], ["ours-tail", "ours-plain"]))
 def test_check_names_each_flipped_record(name: str) -> None:
     """All of them, and, as soon as the bytes are back, none."""
     disk, _records, geometry = stored(name)

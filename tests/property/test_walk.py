@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests import strategies
+from tests import repetition, strategies
 from tests.recorded import CASES, Recorded
 from tests.stores import filled, log_files, overwrite
 
@@ -27,6 +27,8 @@ from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
 FOLDER = "/log"
+
+BY_DAY = ("02-kill9-load", "09-index", "10a-crc-tail", "11a-ipv6-store-host", "15-rewritten-tail")
 
 
 def _many(walk: LogScanner) -> Iterator[Entry]:
@@ -65,7 +67,7 @@ def _copied(source: SegmentFiles, size: int) -> tuple[SimulatedDisk, SegmentFile
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", repetition.some(CASES, BY_DAY))
 def test_recorded_logs_are_walked_alike_at_once_and_one_by_one(name: str, tmp_path: Path) -> None:
     """As they were left, and with bytes changed in records, between them and at their ends."""
     case = Recorded(name)
@@ -126,7 +128,7 @@ def _units(store: Store, topic: str, queue_id: int, offsets: OffsetRange) -> lis
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", repetition.some(CASES, BY_DAY))
 def test_recovery_leaves_the_same_files(name: str, tmp_path: Path) -> None:
     """Queues and index, made again from the whole log, have the same bytes."""
     left = []

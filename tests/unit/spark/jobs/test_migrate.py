@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import repetition
 from tests.recorded_rabbitmq import CASES, RecordedVhosts
 from tests.unit.spark.rabbitmq.test_reader import as_row, one_by_one
 
@@ -99,7 +100,7 @@ def without_marks(properties: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in properties.items() if name not in marks}
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", repetition.some(CASES, ["04-dirty-kill9", "05-properties-ttl"]))
 def test_all_recorded_messages_arrive(
     spark: Any, tmp_path: Path, broker: LocalBroker, name: str
 ) -> None:

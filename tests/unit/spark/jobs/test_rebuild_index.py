@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import repetition
 from tests.recorded import CASES, Recorded
 from tests.unit.spark.jobs.test_rebuild_queues import (
     CLEANED,
@@ -29,6 +30,7 @@ from sprocket.testing.clock import FakeClock
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
+BY_DAY = ("02-kill9-load", "09-index", "15-rewritten-tail")
 INCOMPLETE = (*UNDISPATCHED, "04b-rocksdb-kill9", CLEANED, "15-rewritten-tail")
 """Stores whose index lacks keys of the log, or has some that the log has no more."""
 
@@ -60,7 +62,7 @@ def keys_of(name: str) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", repetition.some(CASES, BY_DAY))
 def test_the_files_are_the_brokers_own(name: str, spark: Any, tmp_path: Path) -> None:
     """Byte for byte, from the log alone; every look-up is that of an index that recovery makes."""
     store = unpacked(name, tmp_path / "unpacked")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import repetition
 from tests.recorded import CASES, ROCKSDB, Recorded
 from tests.unit.spark.rocketmq.folder.test_plan import write_log
 
@@ -39,6 +40,7 @@ REFUSED = {
 }
 """Stores whose queues are not made in this way, and what is said of them."""
 MADE = sorted({*CASES} - {*REFUSED})
+BY_DAY = ("02-kill9-load", "03-torn-last-head", "14-retention", "15-rewritten-tail")
 UNDISPATCHED = [name for name in CASES if name.startswith("03-")]
 """Killed before the last records reached the queues."""
 CLEANED = "14-retention"
@@ -68,7 +70,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", repetition.some(MADE, BY_DAY))
 def test_the_files_are_the_brokers_own(name: str, spark: Any, tmp_path: Path) -> None:
     """From the log alone, byte for byte; and they are those that recovery makes of it."""
     store = unpacked(name, tmp_path / "unpacked")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.unit.spark.samples import expected, unpack
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.errors import SettingsError
 from sprocket.rocketmq.client import Message
@@ -109,7 +110,7 @@ def test_dead_letters_go_back_to_their_topics(spark: Any, broker: LocalBroker) -
         producer.send(Message("orders", b"stone", keys=["k1"]))
     with PushConsumer(broker.nameserver, group="kitchen", listener=fail, start="first") as consumer:
         consumer.subscribe("orders")
-        assert met.wait(30)
+        assert met.wait(LONG_SECONDS)
     messages = ReplayedMessages(dead_letters="kitchen")
     sending = ReplaySending(dry_run=True)
     dry = replay(spark, source=broker.folder, messages=messages, sending=sending)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.unit.spark.samples import expected, unpack
 from tests.unit.spark.test_masters import cluster
+from tests.waits import LONG_SECONDS
 
 from sprocket.rocketmq.model.internal import is_internal_topic
 from sprocket.spark.archive import archive_files
@@ -35,7 +36,7 @@ def submitted(
         env=env,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=LONG_SECONDS,
         check=False,
     )
 
@@ -52,7 +53,6 @@ def test_the_guides_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(900)
 def test_the_guides_command_on_a_cluster(tmp_path: Path) -> None:
     """A standalone master and two workers."""
     store = unpack("02-kill9-load", tmp_path)

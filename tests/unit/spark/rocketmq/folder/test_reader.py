@@ -99,6 +99,7 @@ def test_a_plan_reads_little_of_an_object_store(tmp_path: Path, object_store: An
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_what_is_read_whole_takes_few_requests(tmp_path: Path, object_store: Any) -> None:
     """For 16 MiB each: to plan, as the log was not closed, its last part again, and the rows.
 

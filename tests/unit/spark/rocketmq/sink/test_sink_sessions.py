@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from tests import certificates
 from tests.unit.spark.rocketmq.sink.test_sink import examples, keyed, writer
+from tests.unit.spark.samples import unpack
+from tests.waits import LONG_SECONDS
 
 from sprocket.rocketmq.client import ClientSettings, blocking, tls_context
 from sprocket.rocketmq.settings import TlsSettings
@@ -49,9 +51,13 @@ spark.stop()
 CONNECTED = """
 import sys
 from sprocket.spark import session
+from sprocket.spark.jobs import stats
 
-nameserver, folder = sys.argv[1:]
+nameserver, folder, store = sys.argv[1:]
 spark = session(master="connect", cores=2, folder=folder)
+assert not hasattr(spark, "sparkContext")
+stored = spark.read.format("rocketmq").load(store).count()
+assert stored == stats(spark, store=store).messages > 0
 rows = spark.range(500).selectExpr("concat('body ', id) AS body")
 for _ in range(2):
     writer = rows.write.format("rocketmq").mode("append").option("nameServer", nameserver)
@@ -67,19 +73,20 @@ spark.stop()
 """
 
 
-def run(script: str, broker: LocalBroker, tmp_path: Path) -> None:
+def run(script: str, broker: LocalBroker, tmp_path: Path, *words: str) -> None:
     """Run a script in a process of its own."""
     ended = subprocess.run(
-        [sys.executable, "-c", script, broker.nameserver, str(tmp_path / "spark")],
+        [sys.executable, "-c", script, broker.nameserver, str(tmp_path / "spark"), *words],
         env={**os.environ, "PYSPARK_PYTHON": sys.executable},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=LONG_SECONDS,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
 
 
+@pytest.mark.nightly
 def test_a_task_that_is_tried_again(tmp_path: Path) -> None:
     """Every row is there; what its first try had sent is there twice, under one unique key."""
     with LocalBroker() as broker:
@@ -93,13 +100,13 @@ def test_a_task_that_is_tried_again(tmp_path: Path) -> None:
 
 
 def test_under_spark_connect(tmp_path: Path) -> None:
-    """A frame, its repeat with the same keys, and a stream."""
+    """A store and a job on it; a frame, its repeat with the same keys, and a stream."""
     pytest.importorskip("grpc", reason="Spark Connect needs grpcio, which is not installed")
     with LocalBroker() as broker:
         with blocking.Admin(broker.nameserver) as admin:
             for topic in ("orders", "copies"):
                 admin.topic.create(topic, queues=4)
-        run(CONNECTED, broker, tmp_path)
+        run(CONNECTED, broker, tmp_path, unpack("05-long-topic", tmp_path))
         for topic in ("orders", "copies"):
             messages = broker.messages(topic)
             assert len(messages) == 1_000
