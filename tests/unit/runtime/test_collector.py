@@ -55,6 +55,7 @@ def test_cycles_that_die_young_are_still_found() -> None:
 
 def test_afterwards_the_collector_is_as_it_was() -> None:
     """A test, or a program that serves for a while only, has it back."""
+    gc.unfreeze()  # what this run of the tests keeps
     before = gc.get_threshold(), gc.get_freeze_count(), list(gc.callbacks)
     with collector.rare():
         collector.keep()
