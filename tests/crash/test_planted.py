@@ -10,6 +10,7 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
+from tests import repetition
 from tests.crash import sites
 from tests.crash.driver import GEOMETRY, ROOT, History, Life, Lost
 from tests.crash.test_power_loss import NOW_MS, Heat, run, run_seeds
@@ -43,6 +44,7 @@ NEEDED = {  # and a seed that has noticed it, which is tried first
     "sync_folder queue_files.sync_all": 10,
     "sync_folder recovery.mark_open": 195,
 }
+BY_DAY = ("sync flusher.LogSync.run", "sync geometry.save", "sync_folder segments.create_segment")
 RARE = [  # it takes two mishaps to need them
     "sync commit_log.CommitLog._take_back",
     "sync index_file.IndexFile.truncate",
@@ -171,7 +173,7 @@ def _is_noticed(plant: Callable[[Look], None], planted: str, seeds: int, first: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("planted", NEEDED)
+@pytest.mark.parametrize("planted", repetition.some(NEEDED, BY_DAY))
 def test_a_sync_that_is_taken_out_is_noticed(planted: str, plant: Callable[[Look], None]) -> None:
     """Soon."""
     assert _is_noticed(plant, planted, SEEDS, NEEDED[planted])

@@ -185,7 +185,9 @@ def test_nothing_acknowledged_is_lost_in_a_night(part: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(part, marks=pytest.mark.nightly) for part in (1, 2, 3))]
+)
 def test_damage_loses_only_what_it_hits(part: int) -> None:
     """One record of a killed store has wrong bytes: every other one is where it was."""
     for seed in range(part, 100, 4):

@@ -150,7 +150,7 @@ DAMAGES: dict[str, Callable[[Path, Placed], None]] = {
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", repetition.some(DAMAGES, ["body", "size", "unit"]))
+@pytest.mark.parametrize("kind", repetition.some(DAMAGES, ["body", "unit"]))
 def test_each_of_a_thousand_damages_is_named_at_its_place(
     kind: str, spark: Any, sound: tuple[Path, list[Placed]], tmp_path: Path
 ) -> None:

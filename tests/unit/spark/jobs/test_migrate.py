@@ -100,7 +100,7 @@ def without_marks(properties: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in properties.items() if name not in marks}
 
 
-@pytest.mark.parametrize("name", repetition.some(CASES, ["04-dirty-kill9", "05-properties-ttl"]))
+@pytest.mark.parametrize("name", repetition.some(CASES, ["05-properties-ttl"]))
 def test_all_recorded_messages_arrive(
     spark: Any, tmp_path: Path, broker: LocalBroker, name: str
 ) -> None:
