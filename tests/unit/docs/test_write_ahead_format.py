@@ -17,7 +17,7 @@ def test_the_example_is_what_is_written() -> None:
     log = WriteAheadLog(disk, "/v", 4096)
     origin = Origin("Q")
     log.append(origin, index.deliver(0) + index.ack(0))
-    log.commit()
+    log.write()
     (block,) = re.findall(r"```hex\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     data = bytes.fromhex(block)
     assert disk.contents()["/v/sprocket.wal.0"] == data.ljust(4096, b"\0")

@@ -7,10 +7,12 @@ inside its file, where its name comes first.
 Source: ours; see docs/formats/rabbitmq-write-ahead.md.
 """
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
+from typing import NamedTuple
 
 from msgspec import Struct as MsgStruct
 
@@ -26,6 +28,9 @@ _CHECKED = Struct(">QI")
 ENTRY_HEAD = Struct(">BII")
 _APPEND = Struct(">QQII")
 _POSITION = Struct(">Q")
+_PLACE = Struct(">QQ")
+CHECKED_TIMES_MAX = 16
+"""So often all bytes of a file may be compared with checksums while batches are searched for."""
 _LINE_FEED = b"\n"
 
 
@@ -48,6 +53,8 @@ class EntryKind(IntEnum):
     """The end of a file. All that came before is in segments: void is every journal.jif, too."""
     CLOSED = 8
     """The end of a file. All that came before is in the files of queues."""
+    PLACE = 9
+    """First in its batch: the number of the file, and which batches were durable by then."""
 
 
 class WriteAheadEntry(MsgStruct, frozen=True, gc=False):
@@ -86,12 +93,16 @@ class WriteAheadBatch:
     Attributes:
         sequence: Its number; each is one more than the one before.
         entries: In order.
+        start: Its first byte.
         end: The first byte behind it.
+        synced: Batches with smaller numbers were durable when it was written.
     """
 
     sequence: int
     entries: tuple[WriteAheadEntry, ...]
+    start: int
     end: int
+    synced: int = 0
 
 
 def batch_head(sequence: int, payload: Buffer) -> bytes:
@@ -139,6 +150,34 @@ def decode_name(content: bytes) -> NamedOrigin:
         raise CorruptRecord(f"write-ahead log: a name that is no text: {error}") from error
 
 
+class BatchPlace(NamedTuple):
+    """What a PLACE says.
+
+    Attributes:
+        file: The number of the file that it is in.
+        synced: Batches with smaller numbers were durable when it was written.
+    """
+
+    file: int
+    synced: int
+
+
+def place(file: int, synced: int) -> bytes:
+    """Return the entry that says where a batch stands."""
+    return ENTRY_HEAD.pack(EntryKind.PLACE, 0, _PLACE.size) + _PLACE.pack(file, synced)
+
+
+def decode_place(content: bytes) -> BatchPlace:
+    """Return what a PLACE says.
+
+    Raises:
+        CorruptRecord: It is not one.
+    """
+    if len(content) != _PLACE.size:
+        raise CorruptRecord(f"write-ahead log: a place of {len(content)} bytes")
+    return BatchPlace(*_PLACE.unpack(content))
+
+
 def flush_content(appends: Sequence[SegmentAppend]) -> bytes:
     """Return what a FLUSH says."""
     return b"".join([_APPEND.pack(one.number, one.position, one.size, one.crc) for one in appends])
@@ -155,29 +194,147 @@ def decode_flush(content: bytes) -> list[SegmentAppend]:
     return [SegmentAppend(*values) for values in _APPEND.iter_unpack(content)]
 
 
-def batches(data: Buffer, sequence: int | None) -> Iterator[WriteAheadBatch]:
-    """Yield the batches of a file, from its beginning up to the first that is not whole.
+@dataclass(frozen=True, slots=True)
+class WriteAheadGap:
+    """A stretch of a file that is not a batch, where one was to be expected.
 
-    What was left in the file by an earlier use of it does not count: its numbers are too low.
+    Attributes:
+        start: Its first byte.
+        end: The first byte behind it: of the next batch, or of the file.
+        is_end: No batch follows in this file: a crash has cut the last one, or it is damaged.
+        entries: What can be made out of the batch that stood there; any of it may be wrong.
+    """
+
+    start: int
+    end: int
+    is_end: bool
+    entries: tuple[WriteAheadEntry, ...]
+
+
+def scan(
+    data: Buffer, number: int, sequence: int | None
+) -> Iterator[WriteAheadBatch | WriteAheadGap]:
+    """Yield the batches of a file, and what stands between them that is none.
+
+    A file ends where no batch follows any more. What an earlier use of the file has left does not
+    count: its batches say another file's number, or have numbers that are too low.
 
     Args:
         data: The file.
-        sequence: The number that the first must have; None for whichever it has.
+        number: Its own.
+        sequence: The number that the first batch should have; a higher one says that some are
+            missing, a lower one that later ones of the file before do not count. None for
+            whichever it has.
     """
-    at = 0
-    while at + HEAD_BYTES <= len(data):
-        magic, crc, found, size = _HEAD.unpack_from(data, at)
+    view = memoryview(data)
+    at = floor = 0
+    search = _Search(view, number)
+    while at + HEAD_BYTES <= len(view):
+        found = search.batch(at, floor, sequence)
+        if found is None:
+            following = search.following(at, floor, sequence)
+            if following is None:
+                if _looks_cut(view, at, sequence):
+                    size = _HEAD.unpack_from(view, at)[3]
+                    end = min(at + HEAD_BYTES + size, len(view))
+                    yield WriteAheadGap(at, end, True, _made_out(view, at))
+                return
+            found, start = following
+            yield WriteAheadGap(at, start, False, _made_out(view, at))
+        yield found
+        sequence = floor = found.sequence + 1
+        at = found.end
+
+
+class _Search:
+    """Finds batches in one file; a checksum over much is not made again and again for nothing."""
+
+    def __init__(self, view: memoryview, number: int) -> None:
+        self._view = view
+        self._number = number
+        self._bytes_left = CHECKED_TIMES_MAX * len(view)
+
+    def batch(self, at: int, floor: int, sequence: int | None) -> WriteAheadBatch | None:
+        """Return the batch at a position.
+
+        Args:
+            at: The position.
+            floor: The number that it must have at least.
+            sequence: The same for one that does not say where it stands: an earlier use of the file
+                may have left it.
+        """
+        view = self._view
+        if at + HEAD_BYTES > len(view):
+            return None
+        magic, crc, found, size = _HEAD.unpack_from(view, at)
         end = at + HEAD_BYTES + size
-        if magic != MAGIC or end > len(data) or (sequence is not None and found != sequence):
-            return
-        if crc != crc32(memoryview(data)[at + _CHECKED_FROM : end]):
-            return
+        if magic != MAGIC or end > len(view) or found < floor or size > self._bytes_left:
+            return None
+        self._bytes_left -= size
+        if crc != crc32(view[at + _CHECKED_FROM : end]):
+            return None
         try:
-            entries = tuple(_entries(data, at + HEAD_BYTES, end))
+            entries = tuple(_entries(view, at + HEAD_BYTES, end))
+            place = _place(entries)
         except CorruptRecord:
-            return
-        yield WriteAheadBatch(found, entries, end)
-        sequence, at = found + 1, end
+            return None
+        if place is None:
+            is_known = found >= sequence if sequence is not None else not at
+            return WriteAheadBatch(found, entries, at, end) if is_known else None
+        if place.file != self._number:
+            return None
+        return WriteAheadBatch(found, entries, at, end, place.synced)
+
+    def following(
+        self, at: int, floor: int, sequence: int | None
+    ) -> tuple[WriteAheadBatch, int] | None:
+        """Return the next batch after something that is none, and where it begins."""
+        view = self._view
+        beyond = None if sequence is None else sequence + 1
+        magic, _, found, size = _HEAD.unpack_from(view, at)
+        if magic == MAGIC and found >= floor:  # its head may be whole, and what it holds is no log
+            start = at + HEAD_BYTES + size
+            following = self.batch(start, floor, beyond)
+            if following is not None:
+                return following, start
+        data = view.obj
+        assert isinstance(data, bytes)
+        start = data.find(MAGIC, at + 1)
+        while start >= 0:
+            following = self.batch(start, floor, beyond)
+            if following is not None:
+                return following, start
+            start = data.find(MAGIC, start + 1)
+        return None
+
+
+def _place(entries: Sequence[WriteAheadEntry]) -> BatchPlace | None:
+    """Return what a batch says of itself; None if an earlier version has written it."""
+    if not entries or entries[0].kind != EntryKind.PLACE:
+        return None
+    return decode_place(entries[0].content)
+
+
+def _looks_cut(view: memoryview, at: int, sequence: int | None) -> bool:
+    """Say whether something stands at a position that was to be the next batch."""
+    magic, crc, found, size = _HEAD.unpack_from(view, at)
+    if found == sequence:
+        return True
+    end = at + HEAD_BYTES + size
+    if magic != MAGIC or end > len(view):
+        return False
+    is_whole: bool = crc == crc32(view[at + _CHECKED_FROM : end])
+    return not is_whole  # else an earlier use of the file has left it
+
+
+def _made_out(view: memoryview, at: int) -> tuple[WriteAheadEntry, ...]:
+    """Return the entries of a batch that does not count, as far as they can be made out."""
+    size = _HEAD.unpack_from(view, at)[3]
+    found: list[WriteAheadEntry] = []
+    with contextlib.suppress(CorruptRecord):
+        for one in _entries(view, at + HEAD_BYTES, min(at + HEAD_BYTES + size, len(view))):
+            found.append(one)
+    return tuple(found)
 
 
 def _entries(data: Buffer, at: int, end: int) -> Iterator[WriteAheadEntry]:
@@ -188,6 +345,6 @@ def _entries(data: Buffer, at: int, end: int) -> Iterator[WriteAheadEntry]:
             raise CorruptRecord("write-ahead log: an entry is cut")
         kind, origin, size = ENTRY_HEAD.unpack_from(data, at)
         at = start + size
-        if at > end or not EntryKind.NAME <= kind <= EntryKind.CLOSED:
+        if at > end or not EntryKind.NAME <= kind <= EntryKind.PLACE:
             raise CorruptRecord("write-ahead log: an entry that is none")
         yield WriteAheadEntry(_KINDS[kind], origin, bytes(data[start:at]))

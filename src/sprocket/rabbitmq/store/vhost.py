@@ -279,6 +279,7 @@ class VhostStore:
         if self._is_busy:
             return
         self._is_busy = True
+        self.log.say_synced()
         try:
             yield from self._flush_steps(queues)
             store = self._around.store

@@ -176,7 +176,7 @@ class StoredTerms:
             log = read_log(self._disk, self._paths.root)
         except DiskFailed:  # who reads the index tells
             return found
-        return found | checksums.decode(b"".join(log.tail(layout.STORE_ORIGIN).records))
+        return found | checksums.decode(log.store_sums)
 
     def _read_near(self, path: str, rows: Ints, starts: Ints, sizes: Ints, found: _Pieces) -> None:
         """Fetch messages of an N.qs; their checksums are compared one by one."""

@@ -158,6 +158,7 @@ class IndexRecovery:
     ) -> None:
         self._are_sums_void = are_sums_void
         self.log: WriteAheadLog | None = None
+        self._begun_log: WriteAheadLog | None = None
         self._carried_bytes_left = carried_bytes_max
         self._disk = disk
         self._layout = layout
@@ -274,6 +275,28 @@ class IndexRecovery:
             for _ in self.stored_ids():
                 pass
 
+    def _new_log(self) -> WriteAheadLog:
+        contents, root = self._contents, self._layout.root
+        return WriteAheadLog(
+            self._disk, root, LOG_FILE_BYTES, contents.next_number, contents.next_sequence
+        )
+
+    def decide(self) -> None:
+        """Say in the log, durably, that what was read of it counts, and nothing behind that.
+
+        From now on whatever that rests on may be changed.
+
+        Raises:
+            DiskFull, DiskFailed, StoreFailed: It may be begun anew.
+        """
+        self._begun_log = log = self._new_log()
+        try:
+            log.decide()
+            log.commit()
+        except BaseException:
+            log.close()
+            raise
+
     def run(self, has_stored: Callable[[bytes], bool]) -> dict[str, RecoveredIndex]:
         """Recover all queues; return them by the names of their folders.
 
@@ -285,10 +308,8 @@ class IndexRecovery:
         Durability: on return all is durable.
         """
         self._begin()
-        contents, root = self._contents, self._layout.root
-        log = WriteAheadLog(
-            self._disk, root, LOG_FILE_BYTES, contents.next_number, contents.next_sequence
-        )
+        contents = self._contents
+        log, self._begun_log = self._begun_log or self._new_log(), None
         try:
             for folder, tail in contents.tails.items():
                 if tail.is_gone:

@@ -236,7 +236,7 @@ class VhostReader:
 
     def _log_sums(self) -> bytes:
         """Return the checksums of stored messages that our log has."""
-        return b"".join(self._log.tail(layout.STORE_ORIGIN).records)
+        return self._log.store_sums
 
     @cached_property
     def _parts(self) -> list[QueuePart]:

@@ -5,7 +5,7 @@ The order, so that it can be cut short at any moment and begun anew:
 1. The write-ahead log and the queues' indexes are read: which messages are needed. After a kill the
    end of the log may be in memory only; it is synced, so that whatever rests on it is not ahead.
 2. A log that is void, as a RabbitMQ has run since, is set aside; then whatever says that the last
-   stop was a clean one is removed, all durably.
+   stop was a clean one is removed, all durably. How far a log counts is decided, and written there.
 3. The message store keeps these, and that of delayed messages takes over what the log has.
 4. The indexes settle what the store has lost, and take over what the log has. It is removed, but
    for what it may carry: a little for each of many queues.
@@ -46,7 +46,7 @@ class _Read:
     @property
     def log_sums(self) -> bytes:
         """The checksums that the log has of stored messages."""
-        return b"".join(self._records(STORE_ORIGIN))
+        return self.contents.store_sums
 
     @property
     def delayed_records(self) -> list[bytes]:
@@ -92,6 +92,8 @@ def recover(
     if read.contents.is_void:
         void = set_aside(disk, layout.root, read.contents.numbers)
     clean.forget(disk, layout)
+    if read.contents.numbers and not read.contents.is_void:
+        indexes.decide()
     store = message_store.recover(disk, layout.persistent, wanted, read.log_sums)
     later = delayed.recover(disk, layout.delayed, read.delayed_records)
     found = indexes.run(store.contents.messages.__contains__)
@@ -168,7 +170,9 @@ def _recovered(
         stored=len(store.contents.messages),
         delayed=later.count,
         log_files=len(read.contents.numbers),
-        cut_bytes=store.cut_bytes + sum(one.cut_bytes for one in indexes.values()),
+        cut_bytes=read.contents.cut_bytes
+        + store.cut_bytes
+        + sum(one.cut_bytes for one in indexes.values()),
         repaired_segments=sum(one.repaired_count for one in indexes.values()),
         imported=sum(one.was_v2 for one in indexes.values()),
         lost=sum(one.lost_count for one in indexes.values()),

@@ -22,8 +22,8 @@ class VhostReport(Struct, frozen=True, kw_only=True):
         stored: Messages in the message store.
         delayed: Messages that exchanges keep until they are due.
         log_files: Files of the write-ahead log, whose records were brought into the queues' own.
-        cut_bytes: Taken off the ends of segments and of the newest store file: what is no record,
-            or not whole, or what nobody needs.
+        cut_bytes: Taken off the ends of the log, of segments and of the newest store file: what is
+            no record, or not whole, or what nobody needs.
         repaired_segments: Segments that RabbitMQ would not have started with.
         imported: Queues of version 2 that are of version 1 now, each priority counted.
         lost: Persistent messages that the message store should have had and has not, or that their

@@ -1,31 +1,49 @@
 """What a process has left in the write-ahead log: for each queue, what its own files lack.
 
-Reading changes nothing. It ends in each file at the first batch that is not whole: in the newest
-one because a crash has cut it, or because an earlier use of the file begins there. In any other one
-that is damage, and told; what is in later files counts all the same.
+Reading changes nothing. The log ends where no batch follows any more. What is no batch and has some
+behind it is damage if it was durable once, as a later batch says: it is told and stepped over. If
+it may never have been, a crash has kept what was written later and not this, and the log ends
+there, as what came later may rest on it: an acknowledgement on the copy that a dead letter is.
+
+For the same reason it ends at a batch that names a message of the message store which is not there
+whole, unless that is known to have been durable.
 
 Who opens a virtual host removes recovery.dets before the log's first file is made, and writes it
 when the last one is gone. So where both are, a RabbitMQ has run on what a kill has left, and has
 changed the files that the log is about: the log is void.
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sprocket.base.checksum import crc32
 from sprocket.base.disk import Disk, read_file, sync_file
 from sprocket.base.errors import CorruptRecord
-from sprocket.rabbitmq.codec import index, write_ahead
-from sprocket.rabbitmq.codec.write_ahead import EntryKind, SegmentAppend, WriteAheadEntry
+from sprocket.rabbitmq.codec import checksums, index, write_ahead
+from sprocket.rabbitmq.codec.checksums import TermSum
+from sprocket.rabbitmq.codec.index import RecordKind
+from sprocket.rabbitmq.codec.write_ahead import (
+    EntryKind,
+    SegmentAppend,
+    WriteAheadBatch,
+    WriteAheadEntry,
+    WriteAheadGap,
+)
 from sprocket.rabbitmq.store.layout import (
+    DELAYED_ORIGIN,
+    STORE_ORIGIN,
+    MessageStoreLayout,
     VhostLayout,
     void_log_file,
     void_log_files,
     write_ahead_file,
     write_ahead_files,
 )
+from sprocket.rabbitmq.store.write_ahead.named_messages import missing_messages
 
+_PUBLISH = RecordKind.PUBLISH_PERSISTENT, RecordKind.PUBLISH_TRANSIENT
 _ALL_BYTES = 1 << 62
 
 
@@ -129,6 +147,9 @@ class WriteAheadContents:
         next_sequence: What the next batch's number must be at least.
         findings: Sentences about damage.
         is_void: Nothing of it counts, as a RabbitMQ has run since; then there are no tails.
+        cut_bytes: Of its end, which does not count: what a crash has cut, and what is behind that.
+        void_sums: Checksums of messages of the store that batches name which do not count: other
+            files may have the messages.
     """
 
     tails: dict[str, QueueTail]
@@ -138,6 +159,14 @@ class WriteAheadContents:
     next_sequence: int
     findings: tuple[str, ...]
     is_void: bool = False
+    cut_bytes: int = 0
+    void_sums: bytes = b""
+
+    @property
+    def store_sums(self) -> bytes:
+        """Checksums of messages of the store, in the form of `codec.checksums`."""
+        tail = self.tails.get(STORE_ORIGIN)
+        return b"".join([*(tail.records if tail is not None else ()), self.void_sums])
 
     def tail(self, folder: str) -> QueueTail:
         """Return what there is of a queue; of one that the log has not, how its journal counts."""
@@ -157,36 +186,185 @@ def read_log(disk: Disk, folder: str) -> WriteAheadContents:
     Raises:
         DiskFailed: A file cannot be read.
     """
-    tails: dict[str, QueueTail] = {}
-    findings: list[str] = []
     listed = disk.list(folder)
     numbers = write_ahead_files(listed)
     next_number = max([*numbers, *void_log_files(listed)], default=-1) + 1
     if numbers and disk.exists(VhostLayout(folder).recovery_terms):
         return WriteAheadContents({}, False, numbers, next_number, 0, (), is_void=True)
-    sequence: int | None = None
-    are_void = False
+    found = _Scanned()
     for number in numbers:
         path = write_ahead_file(folder, number)
-        data = read_file(disk, path)
-        expected = sequence
-        names: dict[int, QueueTail] = {}
-        found = next(iter(write_ahead.batches(data, None)), None)
-        if found is not None and sequence is not None and found.sequence > sequence:
-            findings.append(f"{path}: {found.sequence - sequence} batches before it are lost")
-            expected = found.sequence
-        for batch in write_ahead.batches(data, expected):
-            sequence = batch.sequence + 1
-            for entry in batch.entries:
-                if entry.kind >= EntryKind.RECOVERED:
-                    tails, names = {}, {}
-                    are_void = entry.kind == EntryKind.RECOVERED
-                    continue
-                try:
-                    _take(entry, names, tails)
-                except CorruptRecord as error:
-                    findings.append(f"{path}: {error}")
-    return WriteAheadContents(tails, are_void, numbers, next_number, sequence or 0, tuple(findings))
+        found.add(path, write_ahead.scan(read_file(disk, path), number, found.next_sequence))
+    counted = _counted(found, disk, VhostLayout(folder).persistent)
+    tails: dict[str, QueueTail] = {}
+    are_void = False
+    for path, batch in counted.batches:
+        for entry in batch.entries:
+            if entry.kind == EntryKind.PLACE:
+                continue
+            if entry.kind >= EntryKind.RECOVERED:
+                tails = {}
+                are_void = entry.kind == EntryKind.RECOVERED
+                continue
+            try:
+                _take(entry, found.names[path], tails)
+            except CorruptRecord as error:
+                counted.findings.append(f"{path}: {error}")
+    return WriteAheadContents(
+        tails,
+        are_void,
+        numbers,
+        next_number,
+        counted.batches[-1].batch.sequence + 1 if counted.batches else 0,
+        tuple(counted.findings),
+        cut_bytes=counted.cut_bytes,
+        void_sums=b"".join([*found.void_sums, *counted.void_sums]),
+    )
+
+
+class _Batch(NamedTuple):
+    """A batch, and the file that it is in."""
+
+    path: str
+    batch: WriteAheadBatch
+
+
+class _Gap(NamedTuple):
+    """What is no batch, and the file that it is in."""
+
+    path: str
+    gap: WriteAheadGap
+
+
+@dataclass(slots=True)
+class _Scanned:
+    """What all files have.
+
+    Attributes:
+        items: In order.
+        names: What the numbers of origins stand for, by file: a name may be in a damaged batch,
+            and stand there once more.
+        next_sequence: What the next batch's number should be; None if there is no batch.
+        void_sums: Checksums of messages of the store that batches name which were left out.
+    """
+
+    items: list[_Batch | _Gap] = field(default_factory=list)
+    names: dict[str, dict[int, str]] = field(default_factory=dict)
+    next_sequence: int | None = None
+    void_sums: list[bytes] = field(default_factory=list)
+
+    def add(self, path: str, scanned: Iterable[WriteAheadBatch | WriteAheadGap]) -> None:
+        """Take up what one more file has."""
+        names = self.names.setdefault(path, {})
+        is_first = True
+        for one in scanned:
+            if isinstance(one, WriteAheadGap):
+                self.items.append(_Gap(path, one))
+                continue
+            if is_first:
+                self._cut(one.sequence)
+                is_first = False
+            self.items.append(_Batch(path, one))
+            self.next_sequence = one.sequence + 1
+            for entry in one.entries:
+                if entry.kind == EntryKind.NAME:
+                    with contextlib.suppress(CorruptRecord):
+                        names[entry.origin] = write_ahead.decode_name(entry.content).folder
+
+    def _cut(self, sequence: int) -> None:
+        """Leave out what recovery has not counted: it has gone on in a new file from there."""
+        while self.next_sequence is not None and self.next_sequence > sequence:
+            last = self.items.pop()
+            if isinstance(last, _Batch):
+                self.next_sequence = last.batch.sequence
+                self.void_sums += _sums(last.batch, self.names[last.path])
+
+
+@dataclass(slots=True)
+class _Counted:
+    """Which batches count, what is damaged, and how much of the end does not count."""
+
+    batches: list[_Batch] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
+    cut_bytes: int = 0
+    void_sums: list[bytes] = field(default_factory=list)
+
+
+def _counted(found: _Scanned, disk: Disk, store: MessageStoreLayout) -> _Counted:
+    """Say which batches count: up to the first that is missing and may never have been durable.
+
+    So does one that names a message of the store which is not there.
+    """
+    batches = [one for one in found.items if isinstance(one, _Batch)]
+    synced = max((one.batch.synced for one in batches), default=0)
+    named = {
+        message_id: known
+        for one in batches
+        if one.batch.sequence >= synced
+        for message_id, known in _stored(one.batch, found.names[one.path]).items()
+    }
+    missing = missing_messages(disk, store, named) if named else set()
+    result = _Counted()
+    gaps: list[_Gap] = []
+    expected: int | None = None
+    is_end = False
+    for one in found.items:
+        if isinstance(one, _Gap):
+            gaps.append(one)
+            continue
+        batch = one.batch
+        first = max(batch.sequence - bool(gaps), 0) if expected is None else expected
+        if not is_end and first < batch.sequence:
+            is_end = batch.sequence > synced
+            if not is_end:
+                result.findings += _damage(one, batch.sequence - first, gaps, found.names)
+        is_end = is_end or (
+            batch.sequence >= synced
+            and not missing.isdisjoint(_stored(batch, found.names[one.path]))
+        )
+        if is_end:
+            result.cut_bytes += batch.end - batch.start
+            result.void_sums += _sums(batch, found.names[one.path])
+            continue
+        gaps, expected = [], batch.sequence + 1
+        result.batches.append(one)
+    result.cut_bytes += sum(one.gap.end - one.gap.start for one in gaps)
+    return result
+
+
+def _sums(batch: WriteAheadBatch, names: dict[int, str]) -> list[bytes]:
+    """Return the checksums of messages of the store that a batch names."""
+    return [
+        entry.content
+        for entry in batch.entries
+        if entry.kind == EntryKind.RECORDS and names.get(entry.origin) == STORE_ORIGIN
+    ]
+
+
+def _stored(batch: WriteAheadBatch, names: dict[int, str]) -> dict[bytes, TermSum]:
+    """Return the same by the messages' ids."""
+    return checksums.decode(b"".join(_sums(batch, names)))
+
+
+def _damage(
+    behind: _Batch, count: int, gaps: Sequence[_Gap], names: dict[str, dict[int, str]]
+) -> list[str]:
+    """Say which batches are lost before one that is there."""
+    if not gaps:
+        return [f"{behind.path}: {count} batches before it are lost"]
+    first = gaps[0]
+    messages = 0
+    for path, gap in gaps:
+        folders = names[path]
+        messages += sum(
+            sum(row.kind in _PUBLISH for row in index.journal_rows(entry.content).rows)
+            for entry in gap.entries
+            if entry.kind == EntryKind.RECORDS
+            and folders.get(entry.origin) not in (STORE_ORIGIN, DELAYED_ORIGIN)
+        )
+    what = f"{count} batches before that of number {behind.batch.sequence} are damaged"
+    known = f"with {messages} messages as far as can be seen"
+    return [f"{first.path} at {first.gap.start}: {what}, {known}"]
 
 
 def sync_log(disk: Disk, folder: str, numbers: Sequence[int]) -> None:
@@ -216,14 +394,15 @@ def set_aside(disk: Disk, folder: str, numbers: Sequence[int]) -> list[str]:
     return renamed
 
 
-def _take(entry: WriteAheadEntry, names: dict[int, QueueTail], tails: dict[str, QueueTail]) -> None:
+def _take(entry: WriteAheadEntry, names: dict[int, str], tails: dict[str, QueueTail]) -> None:
     """Give an entry to the queue that it is about."""
     if entry.kind == EntryKind.NAME:
         named = write_ahead.decode_name(entry.content)
-        tail = names[entry.origin] = tails.setdefault(named.folder, QueueTail())
+        tail = tails.setdefault(named.folder, QueueTail())
         tail.journal_bytes = named.journal_bytes
         tail.queue_name = named.queue_name or tail.queue_name
         return
-    if entry.origin not in names:
+    folder = names.get(entry.origin)
+    if folder is None:
         raise CorruptRecord(f"an entry of origin {entry.origin}, which has no name")
-    names[entry.origin].take(entry)
+    tails.setdefault(folder, QueueTail()).take(entry)

@@ -22,7 +22,7 @@ from tests.rabbit_vhosts import (
 )
 
 from sprocket.base.disk import steps
-from sprocket.rabbitmq.codec import index, message_term
+from sprocket.rabbitmq.codec import index, message_term, write_ahead
 from sprocket.rabbitmq.codec.store import recovery_terms
 from sprocket.rabbitmq.store.layout import QueueLayout
 from sprocket.rabbitmq.store.reading import VhostReader
@@ -150,6 +150,44 @@ def test_whichever_byte_is_changed(make: Callable[[], SimulatedDisk]) -> None:
                 close(store)
                 assert given(opened(found)) == left, where
     assert tried > 1000
+
+
+@pytest.mark.parametrize("step", [97, pytest.param(1, marks=pytest.mark.nightly)])
+def test_whichever_byte_of_the_log_is_changed(step: int) -> None:
+    """One batch does not count, and that is told; what comes behind it is there."""
+    disk = SimulatedDisk()
+    store = filled(disk)
+    for number in range(6, 20):
+        published(store.queue(Q), number)
+        store.log.commit()
+    disk = disk.kill()
+    expected = [*LEFT, *range(6, 20)]
+    assert given(opened(disk.kill())) == expected
+    logs = [one for one in disk.contents() if "/sprocket.wal." in one]
+    assert len(logs) > 1
+    places: list[tuple[str, int]] = []
+    last = 0
+    for number, path in enumerate(logs):
+        batches = [*write_ahead.scan(disk.contents()[path], number, None)]
+        last = batches[-1].start
+        places += [(path, at) for at in range(0, batches[-1].end, step)]
+    for path, at in places:
+        is_end = path == logs[-1] and at >= last
+        where = f"{path} at {at}"
+        found = flipped(disk, path, at)
+        read_by_others(found)
+        told = [*check_vhost(found, ROOT)]
+        store = opened(found)
+        left, report = given(store), store.report
+        assert len(set(expected) - set(left)) <= 2, where  # so many were flushed together
+        assert set(left) - set(expected) <= {1, 4}, where  # what acknowledges them is damaged
+        if is_end:
+            assert report.cut_bytes, where
+        else:
+            assert told, where
+            assert any("sprocket.wal" in one for one in report.damage), where
+        close(store)
+        assert given(opened(found)) == left, where
 
 
 @pytest.mark.slow

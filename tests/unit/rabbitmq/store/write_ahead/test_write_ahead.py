@@ -7,12 +7,18 @@ import pytest
 
 from sprocket.base.disk import steps
 from sprocket.base.errors import DiskFailed, DiskFull, StoreFailed
-from sprocket.rabbitmq.codec.write_ahead import EntryKind, SegmentAppend
+from sprocket.rabbitmq.codec import index, write_ahead
+from sprocket.rabbitmq.codec.write_ahead import (
+    EntryKind,
+    NamedOrigin,
+    SegmentAppend,
+    WriteAheadBatch,
+)
 from sprocket.rabbitmq.store.layout import write_ahead_files
 from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog, read_log, set_aside
 from sprocket.testing.disk import SimulatedDisk
 
-FILE_BYTES = 300
+FILE_BYTES = 500
 ROOT = "/v"
 
 
@@ -62,7 +68,8 @@ def test_a_batch_is_there_whole_or_not_at_all() -> None:
     log = new(disk)
     fill(log, Origin("A"), [b"first"])
     start = len(disk.contents()["/v/sprocket.wal.0"].rstrip(b"\0"))
-    fill(log, Origin("B"), [b"second"])
+    log.append(Origin("B"), b"second")
+    log.write()
     end = len(disk.contents()["/v/sprocket.wal.0"].rstrip(b"\0"))
     for position in range(start, end):
         torn = disk.kill()
@@ -113,7 +120,7 @@ def test_a_file_that_is_used_again_does_not_speak_of_its_past() -> None:
     assert records(disk) == {"A": FILE_BYTES * b"b"}
     flip = disk.open("/v/sprocket.wal.1", write=True)
     flip.write([b"X"], 0)  # nothing says any more which batch must come next
-    assert records(disk) == {}
+    assert records(disk) == {"A": FILE_BYTES * b"b"}
 
 
 def test_flushes_and_removals() -> None:
@@ -220,7 +227,97 @@ def test_a_batch_that_is_lost_in_the_middle_is_told() -> None:
     file.write([b"x"], len(disk.contents()["/v/sprocket.wal.0"]) - 1)
     contents = read_log(disk, ROOT)
     assert b"".join(contents.tails["A"].records) == b"13"
-    assert contents.findings == ("/v/sprocket.wal.1: 1 batches before it are lost",)
+    (finding,) = contents.findings
+    assert "1 batches before that of number 3 are damaged" in finding
+
+
+BATCHES = 6
+
+
+def test_a_damaged_batch_is_stepped_over_and_told() -> None:
+    """Whichever byte of it is wrong: all others count, those of queues that it names, too."""
+    disk = SimulatedDisk()
+    disk.make_folder(ROOT)
+    log = WriteAheadLog(disk, ROOT, 10_000)
+    origins = Origin("A"), Origin("B", journal_bytes=7)
+    for number in range(BATCHES):
+        for origin in origins:
+            log.append(origin, index.publish(number, bytes(16), 0, 5, b"", is_persistent=True))
+        log.write()
+    log.commit()
+    path = "/v/sprocket.wal.0"
+    data = disk.contents()[path]
+    batches = [one for one in write_ahead.scan(data, 0, None) if isinstance(one, WriteAheadBatch)]
+    assert len(batches) == BATCHES + 1
+    for number, one in enumerate(batches[:BATCHES]):
+        expected = b"".join(
+            index.publish(each, bytes(16), 0, 5, b"", is_persistent=True)
+            for each in range(BATCHES)
+            if each != number
+        )
+        for at in range(one.start, one.end):
+            found = disk.kill()
+            file = found.open(path, write=True)
+            file.write([bytes((data[at] ^ 1 << at % 8,))], at)
+            contents = read_log(found, ROOT)
+            kept = {name: b"".join(tail.records) for name, tail in contents.tails.items()}
+            assert kept == {"A": expected, "B": expected}, at
+            assert contents.tails["B"].journal_bytes == 7
+            (finding,) = contents.findings
+            assert finding.startswith(f"{path} at {one.start}: 1 batches before"), at
+            if at == one.end - 20:
+                assert finding.endswith("with 2 messages as far as can be seen")
+
+
+def test_what_may_never_have_been_durable_is_no_damage() -> None:
+    """Power goes before a sync ends, and of two batches the second one is there: neither counts."""
+    disk = SimulatedDisk()
+    log = new(disk)
+    a = Origin("A")
+    fill(log, a, [b"1"])
+    start = len(disk.contents()["/v/sprocket.wal.0"].rstrip(b"\0"))
+    for part in (b"2", b"3"):
+        log.append(a, part)
+        log.write()
+    file = disk.open("/v/sprocket.wal.0", write=True)
+    file.write([b"x"], start + 40)
+    contents = read_log(disk, ROOT)
+    assert (contents.tails["A"].records, contents.findings) == ([b"1"], ())
+    assert contents.cut_bytes > 0
+    again = WriteAheadLog(disk, ROOT, FILE_BYTES, contents.next_number, contents.next_sequence)
+    again.decide()
+    again.commit()
+    fill(again, Origin("A"), [b"4"])
+    assert records(disk) == {"A": b"14"}
+
+
+def test_what_bodies_of_messages_say_is_no_batch() -> None:
+    """Though it looks like the next one, in a batch that is damaged."""
+    disk = SimulatedDisk()
+    log = new(disk)
+    a = Origin("A")
+    payload = write_ahead.place(0, 0) + write_ahead.name(1, NamedOrigin("evil"))
+    evil = write_ahead.batch_head(1, payload) + payload
+    fill(log, a, [b"1" + evil, b"2"])
+    file = disk.open("/v/sprocket.wal.0", write=True)
+    file.write([b"x"], write_ahead.HEAD_BYTES + 5)
+    assert records(disk) == {"A": b"2"}
+
+
+def test_a_log_of_an_earlier_version_is_read() -> None:
+    """Its batches do not say where they stand, nor what is durable."""
+    disk = SimulatedDisk()
+    disk.make_folder(ROOT)
+    parts = [write_ahead.name(0, NamedOrigin("A")), b"", b""]
+    data = b""
+    for number, part in enumerate(parts):
+        text = b"%d" % number
+        payload = part + write_ahead.ENTRY_HEAD.pack(EntryKind.RECORDS, 0, len(text)) + text
+        data += write_ahead.batch_head(number, payload) + payload
+    file = disk.open("/v/sprocket.wal.0", write=True, create=True)
+    file.write([data], 0)
+    assert records(disk) == {"A": b"012"}
+    assert read_log(disk, ROOT).next_sequence == 3
 
 
 def test_no_file_is_removed_while_another_one_is_made_of_the_oldest() -> None:
