@@ -19,25 +19,24 @@ the next segment; when it is durable, `retire_steps` removes segments that neith
 snapshot before it needs. That one is kept as a backup, so it must find its lines as well.
 
 What is left after an end. After a kill: everything. After a power loss: what was synced, and of the
-rest some blocks and some segments. Reading a segment ends at its first line that is torn, has a
-wrong crc or breaks the sequence, and continues with the next segment, because after a crash lines
-go to a new one. A segment that does not continue where reading has come to was written behind lines
-that are lost; none of it was ever synced. It is removed, durably, before another line gets one of
-its numbers.
+rest some blocks and some segments. A journal ends where no good line follows any more. What is not a
+good line and has some behind it is damage, or power has gone before it was durable and what was
+written later is there; both are passed over, and told. As lines are absolute, those behind count.
 
 Invariants
 
-1. Lines behind what a snapshot covers have one sequence each, without a gap, on the disk too.
+1. Behind what a snapshot covers no two lines have the same sequence, on the disk either.
 2. A segment that was left is not changed, so that what one start reads of it any later start does.
 3. After a failed sync nothing counts as synced until a new snapshot, a file of its own, covers it.
 """
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -52,6 +51,9 @@ E = TypeVar("E", bound=tuple[Any, ...])
 E_co = TypeVar("E_co", bound=tuple[Any, ...], covariant=True)
 
 _encode = msgspec.json.Encoder().encode
+
+_BEGIN = re.compile(rb"[^0-9]([0-9]{1,10}\t\[)")
+"""Where a line may begin behind an octet that should be a line's end."""
 
 SEGMENTS_MAX = 16
 """Segments from which on no more are begun while snapshots fail: lines go on in the newest."""
@@ -149,20 +151,19 @@ class Journal(Generic[E_co]):
         """
         found: list[E_co] = []
         last = covered or 0
-        lost: list[str] = []
         for read in _read_all(self._disk, self._path, covered, self._decode):
-            found += read.entries
-            last = read.last
+            for gap in read.gaps:
+                _log.error(
+                    "lines of a journal are damaged, or were not durable before the power went",
+                    path=read.path,
+                    position=gap.position,
+                    lines=gap.lines,
+                )
             if read.torn_bytes:
                 _log.warning("the end of a journal is torn", path=read.path, bytes=read.torn_bytes)
-            if read.is_lost:
-                lost.append(read.path)
-            else:
-                self._segments.append(_Segment(read.path, last))
-        for path in lost:
-            remove_if_there(self._disk, path)
-        if lost:
-            self._disk.sync_folder(os.path.dirname(self._path))
+            found += read.entries
+            last = read.last
+            self._segments.append(_Segment(read.path, last))
         self.sequence = last
         self.durable = self._covered = last if covered is None else covered
         self.bytes_since_roll = sum(self._disk.size(one.path) for one in self._segments)
@@ -321,6 +322,22 @@ def entries(
         yield from read.entries
 
 
+class _Line(NamedTuple, Generic[E]):
+    """A good line: where it begins and ends, its sequence, and what it says."""
+
+    start: int
+    end: int
+    sequence: int
+    entry: E
+
+
+class _Gap(NamedTuple):
+    """Lines that are missing before a good one: where, and how many."""
+
+    position: int
+    lines: int
+
+
 @dataclass(frozen=True, slots=True)
 class _Read(Generic[E]):
     """What one segment gave; `last` is the sequence of the last line so far."""
@@ -328,8 +345,8 @@ class _Read(Generic[E]):
     path: str
     entries: list[E]
     last: int
+    gaps: list[_Gap]
     torn_bytes: int
-    is_lost: bool
 
 
 def _read_all(
@@ -349,36 +366,56 @@ def _read(
     """Read the lines of one segment that follow line `last`; none if the journal is void."""
     data = read_file(disk, path)
     entries: list[E] = []
+    gaps: list[_Gap] = []
     end = 0
-    for line_end, sequence, entry in _lines(data, decode):
-        if covered is not None and sequence > last + 1:
-            break
-        end = line_end
-        if sequence > last:
-            last = sequence
+    for line in _lines(data, decode):
+        missing = line.sequence - last - 1
+        if missing > 0 and covered is not None:
+            gaps.append(_Gap(min(end, line.start), missing))
+        end = line.end
+        if line.sequence > last:
+            last = line.sequence
             if covered is not None:
-                entries.append(entry)
-    return _Read(path, entries, last, len(data) - end, is_lost=end == 0)
+                entries.append(line.entry)
+    return _Read(path, entries, last, gaps, len(data) - end)
 
 
-def _lines(data: bytes, decode: Callable[[bytes], E]) -> Iterator[tuple[int, int, E]]:
-    """Yield each good line of a segment: the position behind it, its sequence, and it."""
-    position = 0
-    previous: int | None = None
-    while (end := data.find(b"\n", position)) >= 0:
-        try:
-            crc_text, content = data[position:end].split(b"\t", 1)
-            if int(crc_text) != crc31(content):
-                return
-            entry = decode(content)
-        except ValueError:
+def _lines(data: bytes, decode: Callable[[bytes], E]) -> Iterator[_Line[E]]:
+    """Yield each good line of a segment; sequences rise."""
+    position = previous = 0
+    while position < len(data):
+        line_end = data.find(b"\n", position)
+        whole = len(data) if line_end < 0 else line_end
+        good = _line(data, position, whole, decode) if line_end >= 0 else None
+        for line in _inside(data, position, whole, decode) if good is None else (good,):
+            if line.sequence > previous:
+                previous = line.sequence
+                yield line
+        position = whole + 1
+
+
+def _line(data: bytes, start: int, line_end: int, decode: Callable[[bytes], E]) -> _Line[E] | None:
+    """Return what stands between two positions, if it is a good line."""
+    try:
+        crc_text, content = data[start:line_end].split(b"\t", 1)
+        if int(crc_text) != crc31(content):
+            return None
+        entry = decode(content)
+        return _Line(start, line_end + 1, int(entry[0]), entry)
+    except ValueError:
+        return None
+
+
+def _inside(
+    data: bytes, start: int, line_end: int, decode: Callable[[bytes], E]
+) -> Iterator[_Line[E]]:
+    """Yield the good lines in one that is bad: perhaps only the octet between two of them is."""
+    for found in _BEGIN.finditer(data, start, line_end):
+        second = _line(data, found.end() - len(found[1]), line_end, decode)
+        if second is not None:
+            first = _line(data, start, found.start(), decode)
+            yield from (second,) if first is None else (first, second)
             return
-        sequence = int(entry[0])
-        if previous is not None and sequence != previous + 1:
-            return
-        previous = sequence
-        position = end + 1
-        yield position, sequence, entry
 
 
 def _name(path: str, number: int) -> str:

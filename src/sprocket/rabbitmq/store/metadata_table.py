@@ -15,14 +15,17 @@ Invariants
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
+from sprocket.base import log
 from sprocket.base.disk import Disk, Steps, steps
 from sprocket.base.tables import BackedFile, Journal
 from sprocket.rabbitmq.codec import metadata
 from sprocket.rabbitmq.codec.metadata import Change, Entity, Key
 from sprocket.rabbitmq.model.policy import GlobalParameter
-from sprocket.rabbitmq.model.vhost import Vhost
+from sprocket.rabbitmq.model.vhost import RemovedVhost, Vhost
 
 E = TypeVar("E", bound=Entity)
+
+_log = log.get_logger(__name__)
 
 SNAPSHOT: Final = "metadata.json"
 JOURNAL: Final = "metadata.journal"
@@ -57,6 +60,15 @@ class MetadataTable:
         self._apply((), entities)
         for _, change in self.journal.replay(covered):
             self._apply(change.gone, change.put)
+        self._put_missing_vhosts()
+
+    def _put_missing_vhosts(self) -> None:
+        """Make virtual hosts anew whose line is damaged: what is in them is there."""
+        for name in self._of_vhosts:
+            if (Vhost, name) in self._of_node or (RemovedVhost, name) in self._of_node:
+                continue
+            _log.error("a virtual host was lost from the journal and is made anew", vhost=name)
+            self.write(put=[Vhost(name=name)])
 
     def of_node(self, kind: type[E]) -> list[E]:
         """Return what there is of a kind that is in no virtual host."""

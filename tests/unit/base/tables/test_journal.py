@@ -80,31 +80,55 @@ def test_a_torn_end_is_passed_over(lost: int) -> None:
         assert texts(again.replay(0)) == texts(found) + "cd"
 
 
-def test_a_gap_ends_the_reading_of_a_segment() -> None:
-    """What does not follow was written behind lines that are lost."""
+def test_damaged_lines_are_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever bit of them is wrong; those behind count, at every later start, too."""
     disk = SimulatedDisk()
-    filled(disk, "a", "b", "c")
-    first, second, third = read_file(disk, PATH + ".1").splitlines(keepends=True)
+    filled(disk, "a", "b", "c", "d")
+    path = PATH + ".1"
+    data = read_file(disk, path)
+    ends = [at + 1 for at, octet in enumerate(data) if octet == ord("\n")]
+    for at in range(len(data)):
+        for bit in range(8):
+            other = SimulatedDisk()
+            other.make_folder("/j")
+            replace_file(other, path, data[:at] + bytes((data[at] ^ 1 << bit,)) + data[at + 1 :])
+            damaged = next(number for number, end in enumerate(ends) if at < end)
+            left = "abcd".replace("abcd"[damaged], "")
+            is_line_end = at + 1 in ends[:-1]  # both lines are good without what is between them
+            expected = "abcd" if is_line_end else left
+            caplog.clear()
+            assert texts(journal.read_lines(other, PATH, 0, decode)) == expected, (at, bit)
+            again = opened(other)
+            assert texts(again.replay(0)) == expected
+            assert bool(caplog.records) == (expected != "abcd"), (at, bit)
+            again.append("e")
+            assert texts(opened(other.kill()).replay(0)) == expected + "e", (at, bit)
+
+
+def test_lines_that_are_missing_are_told_with_their_place(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The file, the position, and how many."""
+    disk = SimulatedDisk()
+    filled(disk, "a", "b", "c", "d")
+    first, second, third, fourth = read_file(disk, PATH + ".1").splitlines(keepends=True)
     for bad, found in (
-        (first + third, "a"),
-        (second + second, ""),
+        (first + fourth, "ad"),
+        (first + b"7\t[1,2]\n" + fourth, "ad"),
+        (second + second, "b"),
         (first + first, "a"),
-        (b"x" + second, ""),
+        (third + second, "c"),
         (b"7\t[1,2]\n", ""),
-        (first + b"7\t[1,2]\n" + second, "a"),
     ):
-        other = SimulatedDisk()
-        other.make_folder("/j")
-        replace_file(other, PATH + ".4", bad)
-        assert texts(journal.read_lines(other, PATH, 0, decode)) == found
-        again = opened(other)
-        assert texts(again.replay(0)) == found
-        again.append("d")
-        assert texts(opened(other.kill()).replay(0)) == found + "d"
+        replace_file(disk, PATH + ".1", bad)
+        assert texts(journal.read_lines(disk, PATH, 0, decode)) == found
+    replace_file(disk, PATH + ".1", first + b"7\t[1,2]\n" + fourth)
+    assert texts(opened(disk).replay(0)) == "ad"
+    assert f"path={PATH + '.1'!r} position={len(first)} lines=2" in caplog.text
 
 
-def test_a_segment_behind_lost_lines_is_removed_for_good() -> None:
-    """Another line will have one of its numbers, and a later power loss must not bring it back."""
+def test_a_segment_behind_lost_lines_counts() -> None:
+    """Its lines are absolute; none gets one of their numbers."""
     disk = SimulatedDisk()
     lines = filled(disk, "a")
     lines.roll()
@@ -112,11 +136,10 @@ def test_a_segment_behind_lost_lines_is_removed_for_good() -> None:
     disk.remove(PATH + ".1")
     disk.sync_folder("/j")
     again = opened(disk)
-    assert again.replay(0) == []
+    assert again.replay(0) == [(2, "b")]
     again.append("c")
     again.sync()
-    for choose in (lambda _: 0, lambda count: count - 1):
-        assert opened(disk.crash(choose)).replay(0) == [(1, "c")]
+    assert opened(disk.crash(lambda count: count - 1)).replay(0) == [(2, "b"), (3, "c")]
 
 
 def test_a_file_of_an_earlier_version_is_the_first_segment() -> None:
@@ -217,7 +240,9 @@ def test_what_was_synced_outlives_a_power_loss() -> None:
             lines.append(letter)
             written += letter
         found = texts(opened(disk.crash(rng.randrange)).replay(covered))
-        assert written[covered:].startswith(found), seed
+        rest = iter(written[covered:])
+        assert all(letter in rest for letter in found), seed  # in order, each once
+        assert found.startswith(synced[covered:]), seed
         assert len(found) >= len(synced) - covered, seed
 
 

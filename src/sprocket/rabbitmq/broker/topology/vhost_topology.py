@@ -160,8 +160,11 @@ class VhostTopology:
             self._add_exchange(exchange)
         for queue in table.of_vhost(self._name, DeclaredQueue):
             self._add_queue(queue)
+        loose = [one for one in table.of_vhost(self._name, Binding) if not self._has_ends(one)]
+        for one in loose:  # what it leads from or to is damaged on the disk
+            _log.error("a binding leads from or to nothing and is dropped", binding=str(one))
+        table.write(gone=loose)
         for binding in table.of_vhost(self._name, Binding):
-            assert self._has_ends(binding), f"{binding} leads from or to nothing"
             self._add_binding(binding)
 
     def tell_of_deletions(self, callback: Callable[[Exchange], None]) -> None:

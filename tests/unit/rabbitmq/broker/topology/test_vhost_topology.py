@@ -292,3 +292,17 @@ def test_ten_thousand_of_everything() -> None:
     assert vhost.bindings_to(Destination(QUEUE, "q1"))[0].key == "k.1.#"
     vhost.delete_exchange("x", ANYBODY, if_unused=False)
     assert list(vhost.bindings()) == []
+
+
+def test_a_binding_of_what_the_disk_has_lost_is_dropped() -> None:
+    """The start goes on, and it does not come back with a queue of the same name."""
+    declarations = Declarations()
+    vhost = declarations.vhost()
+    declare_exchange(vhost, "e")
+    declare_queue(vhost, "q")
+    bound(vhost, "e", "q")
+    (queue,) = vhost.queues()
+    declarations.table.write(gone=[queue])  # as if its line were damaged
+    again = Declarations(declarations.disk)
+    assert [*again.vhost().bindings()] == []
+    assert Declarations(declarations.disk).table.of_vhost("/", Binding) == []
