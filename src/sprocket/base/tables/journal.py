@@ -19,8 +19,8 @@ the next segment; when it is durable, `retire_steps` removes segments that neith
 snapshot before it needs. That one is kept as a backup, so it must find its lines as well.
 
 What is left after an end. After a kill: everything. After a power loss: what was synced, and of the
-rest some blocks and some segments. A journal ends where no good line follows any more. What is not a
-good line and has some behind it is damage, or power has gone before it was durable and what was
+rest some blocks and some segments. A journal ends where no good line follows any more. What is not
+a good line and has some behind it is damage, or power has gone before it was durable and what was
 written later is there; both are passed over, and told. As lines are absolute, those behind count.
 
 Invariants

@@ -1,7 +1,8 @@
 """A large file that is replaced as a whole, piece by piece, while its owner goes on working.
 
 The pieces are made between the steps, where the owner of the data is. Writing and syncing are steps
-(`base.steps`), so they may run on another thread. The old content stays as `<path>.bak`.
+(`base.steps`), so they may run on another thread. The old content stays as `<path>.bak`; of the
+first content that is a copy, so that there are two from the first moment.
 """
 
 import os
@@ -128,3 +129,5 @@ def _take_place(disk: Disk, temporary: str, path: str) -> None:
         disk.rename(path, path + BACKUP)
     disk.rename(temporary, path)
     disk.sync_folder(os.path.dirname(path))
+    if not disk.exists(path + BACKUP):  # the first one has a second copy from the beginning
+        replace_file(disk, path + BACKUP, read_file(disk, path))

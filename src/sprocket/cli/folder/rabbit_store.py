@@ -471,7 +471,7 @@ def recover_folder(
             disk, paths = reader.disk, reader.layout
             with output.progress() as step:
                 if dry_run:
-                    fixed = geometry.found(disk, paths, VhostGeometry())
+                    fixed, _ = geometry.found(disk, paths, VhostGeometry())
                     report = recovery.look(disk, paths, fixed.segment_entries, step)
                 else:
                     name = reader.name if disk.exists(paths.name) else ""

@@ -42,6 +42,8 @@ class VhostLayout:
         """The virtual host's name, raw bytes."""
         self.config = f"{root}/.config"
         """How many entries each segment of version 1 has."""
+        self.geometry = f"{root}/sprocket.geometry"
+        """Ours: the same, with a checksum."""
         self.recovery_terms = f"{root}/recovery.dets"
         """What each queue left at a clean stop."""
         self.clean = f"{root}/sprocket.clean"

@@ -188,8 +188,9 @@ class VhostStore:
         disk.make_folder(layout.root)
         lock = disk.lock(layout.lock)
         try:
-            geometry.require_vhost(disk, layout, place.vhost)
-            fixed = geometry.found(disk, layout, wanted)
+            damage = geometry.require_vhost(disk, layout, place.vhost)
+            fixed, wrong = geometry.found(disk, layout, wanted)
+            damage += wrong
             geometry.keep(disk, layout, place.vhost, fixed)
             count = fixed.segment_entries
             with uncollected():
@@ -197,6 +198,7 @@ class VhostStore:
                 if found is None:
                     carried_bytes_max = settings.log_bytes_max // LOG_CARRIES
                     found = recovery.recover(disk, layout, count, step, carried_bytes_max)
+                found.report.damage[:0] = damage
                 return cls(place, settings, lock, found, count)
         except BaseException:
             lock.release()

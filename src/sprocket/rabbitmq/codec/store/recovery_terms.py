@@ -29,6 +29,9 @@ _COLLECTION = struct.Struct(">II")
 _ACTIVE = 0x12345678
 _MARK = struct.pack(">I", _ACTIVE)
 _OBJECT = struct.Struct(">I")
+_UNDEFINED = Atom("undefined")
+_CLOSED_AT, _FREE_LISTS_AT, _DIGEST = 8, 0, slice(0xA8, 0xB8)
+"""What we leave zero in the header, and Erlang does not."""
 _UNIT = 16
 """Blocks begin at multiples of it."""
 
@@ -39,8 +42,9 @@ class QueueTerms(Struct, frozen=True, kw_only=True):
     next_seq_id: int
     next_deliver_seq_id: int | None = None
     """A message with a smaller one was delivered before; before 3.10 no queue knew."""
-    persistent_ref: bytes
-    """Who the queue was to the message store: 16 bytes."""
+    persistent_ref: bytes | None
+    """Who the queue was to the message store: 16 bytes; None if it never had a persistent message.
+    """
     persistent_count: int
     """Persistent messages that it has, delivered or not."""
     persistent_bytes: int
@@ -58,6 +62,19 @@ class TermsFile(Struct, frozen=True):
     """By the names of the queues' folders; none after a crash."""
     faults: list[str]
     """What could not be read, a sentence each."""
+
+
+def is_ours(data: bytes) -> bool:
+    """Say whether a file is one that `encode` has made, though a bit of it may be wrong.
+
+    Erlang puts three things into the header of a table that it closes which we leave out.
+    """
+    left_out = (
+        not any(data[_FREE_LISTS_AT : _FREE_LISTS_AT + 4]),
+        not any(data[_CLOSED_AT : _CLOSED_AT + 4]),
+        not any(data[_DIGEST]),
+    )
+    return sum(left_out) >= 2
 
 
 def decode(data: bytes) -> TermsFile:
@@ -126,14 +143,14 @@ def _queue(term: Term) -> tuple[str, QueueTerms]:
             case _:
                 raise CorruptRecord(f"expected the state of an index, found {state!r:.60}")
     reference = values.get("persistent_ref")
-    if not isinstance(reference, bytes):
+    if not isinstance(reference, bytes) and reference != _UNDEFINED:
         raise CorruptRecord(f"expected a persistent_ref, found {reference!r:.60}")
     return folder, QueueTerms(
         next_seq_id=_number(values, "next_seq_id"),
         next_deliver_seq_id=(
             _number(values, "next_deliver_seq_id") if "next_deliver_seq_id" in values else None
         ),
-        persistent_ref=reference,
+        persistent_ref=reference if isinstance(reference, bytes) else None,
         persistent_count=_number(values, "persistent_count"),
         persistent_bytes=_number(values, "persistent_bytes"),
         segments=_segments(counts),
@@ -208,7 +225,10 @@ def _terms(found: QueueTerms) -> list[Term]:
         first,
         (Atom("next_seq_id"), found.next_seq_id),
         *delivered,
-        (Atom("persistent_ref"), found.persistent_ref),
+        (
+            Atom("persistent_ref"),
+            _UNDEFINED if found.persistent_ref is None else found.persistent_ref,
+        ),
         (Atom("persistent_count"), found.persistent_count),
         (Atom("persistent_bytes"), found.persistent_bytes),
     ]

@@ -9,11 +9,15 @@ from sprocket.base.disk import Disk, read_file, remove_if_there
 from sprocket.base.errors import CorruptRecord, FileMissing
 from sprocket.rabbitmq.codec import clean_vhost, index
 from sprocket.rabbitmq.codec.index import CheckedIndex, IndexSum
+from sprocket.rabbitmq.codec.store import recovery_terms
 from sprocket.rabbitmq.store.layout import SUMS, QueueLayout, VhostLayout
 
 
 def are_void(disk: Disk, layout: VhostLayout) -> bool:
     """Say whether somebody else has had the folder since the checksums were written.
+
+    It is a RabbitMQ's recovery.dets that says so: a wrong bit in ours, or in `sprocket.clean`, does
+    not make them void.
 
     Raises:
         DiskFailed: A file cannot be read.
@@ -22,6 +26,8 @@ def are_void(disk: Disk, layout: VhostLayout) -> bool:
         terms = read_file(disk, layout.recovery_terms)
     except FileMissing:
         return False  # we have it open, or a kill has left it
+    if recovery_terms.is_ours(terms):
+        return False
     try:
         return clean_vhost.decode(read_file(disk, layout.clean)).terms_crc != crc32(terms)
     except (CorruptRecord, FileMissing):

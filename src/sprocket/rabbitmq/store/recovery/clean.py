@@ -12,6 +12,7 @@ from sprocket.base.errors import CorruptRecord, FileMissing
 from sprocket.base.progress import Step, unwatched
 from sprocket.rabbitmq.codec import clean_vhost
 from sprocket.rabbitmq.codec.clean_vhost import CleanQueue, CleanVhost
+from sprocket.rabbitmq.codec.store import recovery_terms
 from sprocket.rabbitmq.store import delayed, message_store
 from sprocket.rabbitmq.store.delayed import DelayedContents
 from sprocket.rabbitmq.store.layout import SEGMENT, VhostLayout, numbers, write_ahead_files
@@ -93,6 +94,36 @@ def forget(disk: Disk, layout: VhostLayout) -> None:
     remove_if_there(disk, layout.recovery_terms)  # alone it would say that a RabbitMQ has run
     remove_if_there(disk, layout.clean)
     disk.sync_folder(layout.root)
+
+
+def disbelieved(disk: Disk, layout: VhostLayout) -> list[str]:
+    """Say why a clean stop of ours is not believed; nothing if it is, or if there was none.
+
+    Raises:
+        DiskFailed: A file cannot be read.
+    """
+    try:
+        terms = read_file(disk, layout.recovery_terms)
+        clean = read_file(disk, layout.clean)
+    except FileMissing:
+        return []
+    if not recovery_terms.is_ours(terms):
+        return []  # a RabbitMQ has run since
+    try:
+        said = clean_vhost.decode(clean)
+    except CorruptRecord as error:
+        return [f"{layout.clean}: {error}; everything was looked at"]
+    if said.terms_crc != crc32(terms):
+        what = "it is not as we have left it; everything was looked at"
+        return [f"{layout.recovery_terms}: {what}"]
+    try:
+        is_right = message_store.clean_crc(disk, layout.persistent) == said.store_crc
+    except FileMissing:
+        return []
+    if is_right:
+        return []
+    what = "what a stop has left is not as we have left it; every file was looked at"
+    return [f"{layout.persistent.root}: {what}"]
 
 
 def _read(disk: Disk, layout: VhostLayout, step: Step) -> dict[str, RecoveredQueue] | None:

@@ -128,7 +128,7 @@ def look(disk: Disk, layout: VhostLayout, entry_count: int, step: Step = unwatch
 
 def _read(disk: Disk, layout: VhostLayout) -> _Read:
     contents = read_log(disk, layout.root)
-    damage = [*contents.findings]
+    damage = [*clean.disbelieved(disk, layout), *contents.findings]
     if contents.is_void:
         damage.append(
             f"{layout.root}: a RabbitMQ has run on what a kill had left, so that "

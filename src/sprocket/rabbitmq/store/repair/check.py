@@ -202,7 +202,11 @@ class _Check:
         except CorruptRecord as error:
             yield VhostFinding(VhostRule.CLIENTS, path, 0, VhostRule.CLIENTS.value, str(error))
             return
-        expected = sorted(terms.persistent_ref for terms in self._reader.terms.values())
+        expected = sorted(
+            terms.persistent_ref
+            for terms in self._reader.terms.values()
+            if terms.persistent_ref is not None
+        )
         if found != expected:
             yield VhostFinding(
                 VhostRule.CLIENTS,

@@ -300,7 +300,7 @@ def test_a_binding_of_what_the_disk_has_lost_is_dropped() -> None:
     vhost = declarations.vhost()
     declare_exchange(vhost, "e")
     declare_queue(vhost, "q")
-    bound(vhost, "e", "q")
+    vhost.bind(bound("e", "q"), ANYBODY)
     (queue,) = vhost.queues()
     declarations.table.write(gone=[queue])  # as if its line were damaged
     again = Declarations(declarations.disk)

@@ -39,6 +39,7 @@ def test_what_a_queue_left() -> None:
     (found,) = recovery_terms.decode(data).queues.values()
     assert (found.next_seq_id, found.next_deliver_seq_id) == (300, 150)
     assert (found.persistent_count, found.segments) == (220, {0: 220})
+    assert found.persistent_ref is not None
     assert len(found.persistent_ref) == 16
 
 
@@ -47,6 +48,32 @@ def test_what_a_queue_of_version_2_left() -> None:
     (data,) = recorded("08-classic-v2").values()
     found = recovery_terms.decode(data).queues["39MBGW1Y0C52U0YH20YJ0LNT7"]
     assert (found.is_v2, found.segments) == (True, {0: 2697, 1: 869})
+
+
+def test_a_queue_may_never_have_had_a_persistent_message() -> None:
+    """RabbitMQ then says `undefined`: that is no damage."""
+    one = QueueTerms(
+        next_seq_id=3,
+        next_deliver_seq_id=0,
+        persistent_ref=None,
+        persistent_count=0,
+        persistent_bytes=0,
+        segments={0: 3},
+    )
+    data = recovery_terms.encode({"Q": one, "R": ONE})
+    assert b"persistent_refd\0\x09undefined" in data
+    found = recovery_terms.decode(data)
+    assert (found.queues, found.faults) == ({"Q": one, "R": ONE}, [])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_whose_file_it_is(case: str) -> None:
+    """Erlang's is known by its header, and ours whichever bit of it is wrong."""
+    for data in recorded(case).values():
+        assert not recovery_terms.is_ours(data)
+    ours = recovery_terms.encode({"Q": ONE})
+    for at in range(0xC0):
+        assert recovery_terms.is_ours(ours[:at] + bytes((ours[at] ^ 1,)) + ours[at + 1 :])
 
 
 @pytest.mark.parametrize("case", ["05-properties-ttl", "08-classic-v2"])

@@ -85,7 +85,7 @@ def killed_over_journals() -> SimulatedDisk:
 LEFT = [0, 2, 3, 5]
 DECIDES_NOTHING = (
     *(".vhost", ".config", ".queue_name", "sprocket.lock", ".sums", "sprocket.clean"),
-    *("recovery.dets", "file_summary.ets", "msg_store_index.ets", "clean.dot"),
+    *("recovery.dets", "sprocket.geometry", "file_summary.ets", "msg_store_index.ets", "clean.dot"),
 )
 """Files beside the messages: for people, or compared with what they are about."""
 
@@ -204,6 +204,37 @@ def test_a_change_of_what_is_beside_the_messages_costs_none(
             assert given(opened(flipped(disk, path, at))) == LEFT, f"{path} at {at}"
 
 
+@pytest.mark.parametrize("path", [PATHS.clean, PATHS.recovery_terms])
+def test_a_wrong_bit_in_what_a_stop_says_hides_no_other(path: str) -> None:
+    """What it covered is looked at by its own checksums, and that is told."""
+    disk = stopped()
+    flip(disk, segment(0), b"body 2")
+    for at in range(0, disk.size(path), 97):
+        found = flipped(disk, path, at)
+        read_by_others(found)
+        store = opened(found)
+        assert given(store) == [0, 3, 5], at
+        assert any(path in one for one in store.report.damage), at
+        assert any(segment(0) in one for one in store.report.damage), at
+
+
+def test_a_wrong_bit_in_what_fixes_the_folder_refuses_no_start() -> None:
+    """The name is right by the folder's; the number of a segment's entries is there twice."""
+    disk = stopped()
+    for path in (PATHS.name, PATHS.config, PATHS.geometry):
+        for at in range(disk.size(path)):
+            for bit in range(8):
+                found = disk.kill()
+                file = found.open(path, write=True)
+                file.write([bytes((file.read(at, 1)[0] ^ 1 << bit,))], at)
+                store = opened(found)
+                assert given(store) == LEFT
+                is_comment = path == PATHS.config and not store.report.damage
+                assert is_comment or path in store.report.damage[0]
+                close(store)
+                assert opened(found).report.damage == []
+
+
 def test_a_damaged_message_of_a_journal_comes_into_no_segment() -> None:
     """A RabbitMQ would not start with its term: the journal is set aside, and the loss is told."""
     disk = stopped()
@@ -238,7 +269,9 @@ def test_a_rabbitmq_that_has_run_makes_checksums_void() -> None:
     disk = stopped()
     path = segment(0)
     put(disk, path, one_message(9))
-    put(disk, PATHS.recovery_terms, recovery_terms.encode({}))
+    terms = bytearray(recovery_terms.encode({}))
+    terms[8:12], terms[0xA8:0xB8] = b"\0\0\0\1", b"an Erlang digest"
+    put(disk, PATHS.recovery_terms, bytes(terms))
     findings = [one for one in check_vhost(disk, ROOT) if one.path == path]
     assert findings == []
     store = opened(disk)
