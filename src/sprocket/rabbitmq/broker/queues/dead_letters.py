@@ -254,32 +254,40 @@ def _with_death(headers: FieldTable, death: list[tuple[str, Field]]) -> FieldTab
         return queue_headers.put(headers, DEATHS, _array([FieldTable((first, *death))]))
     values = dict(death)
     before = _grouped(_deaths(headers))
-    same = before.pop((values["reason"], values["queue"]), None)
-    newest = FieldTable((first, *death))
-    if same is not None:
-        newest = _counted(same, _count(same) + 1)
+    who = values["reason"], values["queue"]
+    same = before.pop(who, None)
+    newest = FieldTable((first, *death)) if same is None else _counted(same, _count(same, 0) + 1)
     return queue_headers.put(
         headers, DEATHS, _array([queue_headers.in_order(newest), *before.values()])
     )
 
 
-def _grouped(deaths: Iterable[FieldTable]) -> dict[_Who, FieldTable]:
-    """Return one for each reason and queue: RabbitMQ before 3.6 added one each time."""
-    grouped: dict[_Who, FieldTable] = {}
+def _grouped(deaths: Sequence[FieldTable]) -> dict[_Who, FieldTable]:
+    """Return the first for each reason and queue: RabbitMQ before 3.6 added one each time.
+
+    RabbitMQ puts them together in front of one another: each time two and more are in the other
+    order afterwards.
+    """
+    grouped: dict[_Who, list[FieldTable]] = {}
     for one in deaths:
-        who = one.get("reason"), one.get("queue")
-        known = grouped.get(who)
-        grouped[who] = one if known is None else _counted(known, _count(known) + _count(one))
-    return grouped
+        grouped.setdefault((one.get("reason"), one.get("queue")), []).append(one)
+    found: dict[_Who, FieldTable] = {}
+    for who, same in reversed(grouped.items()):
+        first = same[0]
+        if len(deaths) > 1 and first.get("count") is None:
+            count = Field(FieldKind.LONG, len(same))
+            first = FieldTable((("count", count), *first.entries))
+        found[who] = first
+    return found
 
 
 def _counted(death: FieldTable, count: int) -> FieldTable:
     return queue_headers.put(death, "count", Field(FieldKind.LONG, count))
 
 
-def _count(death: FieldTable) -> int:
+def _count(death: FieldTable, default: int) -> int:
     found = death.get("count")
-    return found.value if found is not None and isinstance(found.value, int) else 1
+    return found.value if found is not None and isinstance(found.value, int) else default
 
 
 def _deaths(headers: FieldTable) -> list[FieldTable]:

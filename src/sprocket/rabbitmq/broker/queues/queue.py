@@ -309,10 +309,13 @@ class BrokerQueue:
     # Messages go.
 
     def check_consumer(self, *, is_exclusive: bool) -> None:
-        """Refuse a consumer that cannot be added. Raises RequestRefused."""
-        if (is_exclusive and (self._consumers or self._options.is_single_active)) or (
-            self._consumers.has_exclusive
-        ):
+        """Refuse a consumer that cannot be added. Raises RequestRefused.
+
+        One that is exclusive has no place where one at a time is active, but for quorum queues.
+        """
+        options = self._options
+        is_shared = options.is_single_active and not options.keeps_transient
+        if (is_exclusive and (self._consumers or is_shared)) or self._consumers.has_exclusive:
             raise RequestRefused(ReplyCode.ACCESS_REFUSED, f"{self._resource} in exclusive use")
 
     def add_consumer(self, consumer: QueueConsumer) -> None:

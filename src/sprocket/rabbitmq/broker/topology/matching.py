@@ -221,6 +221,9 @@ def is_equal(one: FieldValue, other: FieldValue) -> bool:
         return one is other
     if isinstance(one, int | float) and isinstance(other, int | float):
         return one == other
+    are_lists = isinstance(one, FieldTable | tuple) and isinstance(other, FieldTable | tuple)
+    if are_lists and not one and not other:
+        return True  # a table or an array, without anything in it
     if type(one) is not type(other):
         return False
     if isinstance(one, FieldTable) and isinstance(other, FieldTable):

@@ -150,7 +150,9 @@ def _value(data: bytes, at: int, end: int, depth: int) -> tuple[Field, int]:
     size = FIXED_BYTES.get(sign)
     if size is None:
         if sign not in _SIZED_KINDS:
-            raise _malformed(f"no type has the sign {numbers_text(bytes((sign,)))}")
+            # RabbitMQ has no clause for it: that is its own error, not the client's.
+            what = f"no type has the sign {numbers_text(bytes((sign,)))}"
+            raise AmqpError(ReplyCode.INTERNAL_ERROR, f"malformed field table: {what}")
         (size,) = UINT32.unpack_from(data, at)
         at += UINT32.size
     final = at + size

@@ -171,6 +171,8 @@ def test_an_exclusive_consumer_is_alone() -> None:
     single = yard.queue("y", QueueOptions(is_single_active=True))
     with pytest.raises(RequestRefused, match="in exclusive use"):
         single.add_consumer(QueueConsumer("a", Collector(), is_exclusive=True))
+    quorum = yard.queue("z", QueueOptions(is_single_active=True, keeps_transient=True))
+    quorum.add_consumer(QueueConsumer("a", Collector(), is_exclusive=True))
 
 
 def test_what_is_not_to_be_acknowledged_is_settled_when_it_is_given() -> None:

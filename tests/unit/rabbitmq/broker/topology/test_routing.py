@@ -21,9 +21,9 @@ from tests.rabbit_topology import (
     routed,
 )
 
-from sprocket.rabbitmq.broker.topology import VhostTopology
+from sprocket.rabbitmq.broker.topology import VhostTopology, matching
 from sprocket.rabbitmq.model.binding import Binding, Destination
-from sprocket.rabbitmq.model.fields import Field, FieldKind, FieldTable
+from sprocket.rabbitmq.model.fields import NO_FIELDS, Field, FieldKind, FieldTable
 
 EXCHANGES = ("x0", "x1", "x2", "x3")
 QUEUES = ("q0", "q1", "q2")
@@ -306,3 +306,13 @@ def test_a_condition_that_stands_twice_wants_the_header_twice() -> None:
     )
     assert topology.route("amq.headers", ["k"], lambda: once).queues == ()
     assert topology.route("amq.headers", ["k"], lambda: twice).queues == ("q",)
+
+
+def test_an_empty_array_is_an_empty_table() -> None:
+    """Both are an empty list to Erlang, where a header is compared; inside of one they are not."""
+    assert matching.is_equal((), NO_FIELDS)
+    inside = [
+        (Field(kind, value),)
+        for kind, value in ((FieldKind.ARRAY, ()), (FieldKind.TABLE, NO_FIELDS))
+    ]
+    assert not matching.is_equal(*inside)
