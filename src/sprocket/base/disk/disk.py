@@ -242,8 +242,9 @@ class Disk(Protocol):
     def sync_tree(self, path: str) -> None:
         """Return when all below a folder is on the disk: content, sizes and names.
 
-        Costs what is not there yet, whoever wrote it, and nothing for each file: for very many
-        files of which a few may have been written. Does nothing if the folder is missing.
+        On a local file system of Linux it costs what is not there yet, whoever wrote it, and
+        nothing for each file: for very many files of which a few may have been written. Elsewhere
+        each is synced. Does nothing if the folder is missing.
 
         Raises:
             DiskFailed: What reached the disk is unknown, and a second sync would not tell.
@@ -300,6 +301,33 @@ def system_syncfs() -> Callable[[int], int] | None:
     if version is None or tuple(map(int, version.groups())) < _SYNCFS_TELLS_SINCE:
         return None
     return _c_function("syncfs")  # type: ignore[no-any-return]
+
+
+_KEEPS_SYNCFS = {
+    0xEF53: "ext4",
+    0x58465342: "xfs",
+    0x9123683E: "btrfs",
+    0xF2F52010: "f2fs",
+    0x01021994: "tmpfs",
+}
+"""File systems that do what `syncfs` says, by the numbers of Linux's `magic.h`. FUSE, and some that
+lie on a network, answer without doing anything."""
+_STATFS_BYTES = 256
+"""More than the system fills; a file system's number comes first."""
+
+
+def file_system_number(descriptor: int) -> int:
+    """Return what the system calls the kind of file system that something opened lies on.
+
+    0 where it does not say.
+    """
+    call = _c_function("fstatfs")
+    if call is None:
+        return 0
+    answer = ctypes.create_string_buffer(_STATFS_BYTES)
+    if call(descriptor, answer) != 0:
+        return 0
+    return ctypes.c_long.from_buffer(answer).value & 0xFFFFFFFF
 
 
 def system_renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
@@ -674,7 +702,10 @@ class RealDisk:
                 os.close(descriptor)
 
     def sync_tree(self, path: str) -> None:
-        """See `Disk.sync_tree`. One call for the whole file system, where that tells of errors."""
+        """See `Disk.sync_tree`.
+
+        One call for the whole file system, where that is known to do it, and to tell of errors.
+        """
         if not self.is_folder(path):
             return
         if _syncfs is None or _FOLDER_FLAGS is None:
@@ -683,11 +714,14 @@ class RealDisk:
         with _refusing("open", path):
             descriptor = os.open(path, _FOLDER_FLAGS)
         try:
-            if _syncfs(descriptor) != 0:
+            is_kept = file_system_number(descriptor) in _KEEPS_SYNCFS
+            if is_kept and _syncfs(descriptor) != 0:
                 code = ctypes.get_errno()
                 _refuse(OSError(code, os.strerror(code)), "syncfs", path)
         finally:
             os.close(descriptor)
+        if not is_kept:
+            self._sync_each(path)
 
     def _sync_each(self, path: str) -> None:
         """Sync every file below a folder, and every folder behind what it holds."""

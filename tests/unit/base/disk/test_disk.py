@@ -123,6 +123,7 @@ def test_a_failed_sync_of_a_whole_file_system_is_told(
         return -1
 
     monkeypatch.setattr(module, "_syncfs", refuse)
+    monkeypatch.setattr(module, "file_system_number", lambda _: 0xEF53)
     with pytest.raises(expected, match="syncfs"):
         RealDisk().sync_tree(str(tmp_path))
 
@@ -149,10 +150,11 @@ def test_an_exchange_that_is_refused_is_told(
     assert not RealDisk().exchange("/a", "/b")
 
 
-def test_without_a_call_for_it_each_file_is_synced(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("why", ["no call", "FUSE", "NFS", "unknown"])
+def test_without_a_call_that_is_known_to_do_it_each_file_is_synced(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
-    """And each folder, behind what it holds."""
+    """And each folder, behind what it holds; FUSE answers the call and does nothing."""
     (tmp_path / "a/b").mkdir(parents=True)
     (tmp_path / "a/b/c").touch()
     (tmp_path / "a/d").touch()
@@ -162,7 +164,12 @@ def test_without_a_call_for_it_each_file_is_synced(
         path = pathlib.Path(os.readlink(f"/proc/self/fd/{descriptor}"))
         synced.append(str(path.relative_to(tmp_path)))
 
-    monkeypatch.setattr(module, "_syncfs", None)
+    numbers = {"FUSE": 0x65735546, "NFS": 0x6969, "unknown": 0}
+    if why in numbers:
+        monkeypatch.setattr(module, "_syncfs", lambda _: 0)
+        monkeypatch.setattr(module, "file_system_number", lambda _: numbers[why])
+    else:
+        monkeypatch.setattr(module, "_syncfs", None)
     monkeypatch.setattr(module, "_sync", note)
     monkeypatch.setattr(module, "_FOLDER_SYNC", note)
     RealDisk().sync_tree(str(tmp_path / "a"))
@@ -179,6 +186,17 @@ def test_a_system_whose_call_does_not_tell_of_errors_is_not_asked(
     assert module.system_syncfs() is None
     monkeypatch.setattr(platform, "release", lambda: "5.8.0")
     assert module.system_syncfs() is not None
+
+
+@pytest.mark.skipif(platform.system() != "Linux", reason="the numbers are Linux's")
+def test_the_kind_of_a_file_system_is_known() -> None:
+    """`/proc` is one everywhere; something that is not open has none."""
+    descriptor = os.open("/proc", os.O_RDONLY)
+    try:
+        assert module.file_system_number(descriptor) == 0x9FA0
+    finally:
+        os.close(descriptor)
+    assert module.file_system_number(-1) == 0
 
 
 def test_room_is_taken_where_the_system_can(tmp_path: pathlib.Path) -> None:
