@@ -1,7 +1,7 @@
 """A log of lines, the smallest that group commit can write."""
 
 from sprocket.base.disk import Disk, File, PendingSync
-from sprocket.base.errors import StoreError, StoreFailed
+from sprocket.base.errors import DiskRefused, StoreError, StoreFailed
 from sprocket.runtime.group_commit import Job, Sync
 
 
@@ -13,22 +13,29 @@ class LineSync:
         self._target = log.written
 
     def start(self) -> PendingSync | None:
-        """Have the system sync the file by itself."""
-        return self._log.file.start_sync()
+        """Have the system sync the file by itself, unless it is not to begin."""
+        return None if self._log.refusals else self._log.file.start_sync()
 
     def run(self) -> None:
-        """Sync the file."""
+        """Sync the file, if it can be opened."""
+        self._log.refuse()
         self._log.file.sync()
 
     def finish(self, error: StoreError | None) -> None:
         """Note how far that is, or that nobody knows."""
-        self._log.failure = error
+        if not isinstance(error, DiskRefused):
+            self._log.failure = error
         if error is None:
             self._log.synced = self._target
 
 
 class EchoLog:
-    """Lines in one file."""
+    """Lines in one file.
+
+    Attributes:
+        refusals: How many syncs are to come for which the file cannot be opened.
+        refuses_at_begin: That is found when they are begun, not when they are run.
+    """
 
     def __init__(self, disk: Disk, folder: str) -> None:
         disk.make_folder(folder)
@@ -37,6 +44,7 @@ class EchoLog:
         disk.sync_folder(folder)
         self.written = self.synced = disk.size(path)
         self.failure: StoreError | None = None
+        self.refusals, self.refuses_at_begin = 0, False
         self._lines: list[bytes] = []
 
     def append(self, line: bytes) -> None:
@@ -58,9 +66,17 @@ class EchoLog:
         """Sync what is written."""
         if self.failure is not None:
             raise StoreFailed("a sync failed before")
+        if self.refuses_at_begin and not self.is_synced:
+            self.refuse()
         return None if self.is_synced else LineSync(self)
 
     begin_due_sync = begin_sync
+
+    def refuse(self) -> None:
+        """Find that the file cannot be opened, if that is to happen."""
+        if self.refusals:
+            self.refusals -= 1
+            raise DiskRefused("open /echo/log: Too many open files")
 
     @property
     def is_synced(self) -> bool:

@@ -11,6 +11,7 @@ from sprocket.base.disk import PendingSync
 from sprocket.base.errors import DiskFull, StoreError, StoreFailed, SyncLate
 from sprocket.runtime.group_commit import (
     GATHER_TURNS_MAX,
+    REFUSED_SECONDS,
     THREAD_RECORDS,
     WRITE_ENOUGH,
     FlushMode,
@@ -296,6 +297,62 @@ def test_after_a_failed_sync_no_line_is_echoed_any_more(is_quick: bool) -> None:
     echo.store(b"c")
     echo.timers.drain()
     assert echo.said == [StoreFailed.__name__] * 3
+
+
+@pytest.mark.parametrize("is_quick", [True, False])
+@pytest.mark.parametrize("at_begin", [True, False])
+def test_a_sync_that_cannot_begin_is_begun_again(is_quick: bool, at_begin: bool) -> None:
+    """As no file can be opened: nobody is refused, and those who come meanwhile share it."""
+    echo = Echo()
+    echo.is_quick = is_quick
+    echo.log.refusals = 3
+    echo.log.refuses_at_begin = at_begin
+
+    def turn() -> None:
+        echo.timers.drain()
+        while echo.jobs:
+            echo.work()
+
+    echo.store(b"a")
+    turn()
+    echo.store(b"b")
+    turn()
+    assert (echo.said, echo.safe) == ([], [])
+    for _ in range(3):
+        echo.timers.advance(int(1000 * REFUSED_SECONDS))
+        turn()
+    assert (echo.said, echo.safe) == ([b"a", b"b"], [b"a", b"b"])
+    echo.store(b"c")
+    turn()
+    assert echo.said[2:] == [b"c"]
+
+
+def test_who_waits_too_long_for_a_sync_that_cannot_begin_is_told() -> None:
+    """What they stored is synced all the same, as soon as it can."""
+    echo = Echo()
+    echo.log.refusals = 1000
+    echo.store(b"a")
+    echo.timers.drain()
+    echo.timers.advance(5000)
+    assert (echo.said, echo.safe) == ([SyncLate.__name__], [])
+    echo.log.refusals = 0
+    echo.timers.advance(int(1000 * REFUSED_SECONDS))
+    echo.timers.drain()
+    assert (echo.said, echo.safe) == ([SyncLate.__name__], [b"a"])
+
+
+def test_under_async_flush_a_sync_that_cannot_begin_comes_later() -> None:
+    """Nobody waits for it."""
+    echo = Echo(is_sync=False)
+    echo.log.refusals = 2
+    echo.log.refuses_at_begin = True
+    echo.store(b"a")
+    echo.timers.drain()
+    for _ in range(3):
+        echo.timers.advance(1000)
+        while echo.jobs:
+            echo.work()
+    assert (echo.said, echo.safe) == ([b"a"], [b"a"])
 
 
 def test_a_sync_that_takes_too_long_is_said_once() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from tests.timers import FakeTimers
 
 from sprocket.base.disk import PendingSync
-from sprocket.base.errors import DiskFull, StoreError
+from sprocket.base.errors import DiskFull, DiskRefused, StoreError
 from sprocket.rabbitmq.codec import index
 from sprocket.rabbitmq.store.layout import VhostLayout
 from sprocket.rabbitmq.store.message_store import MessageStore, StoreContents
@@ -130,6 +130,20 @@ class Publisher:
         """What a loss of power leaves in the log if it takes all that it can."""
         tails = read_log(self.disk.crash(lambda _: 0), PATHS.root).tails
         return {name: b"".join(tail.records) for name, tail in tails.items()}
+
+
+def test_a_sync_that_could_not_begin_does_not_stop_the_log() -> None:
+    """As what goes with it could not be opened; the next one covers the same batches."""
+    mine = Publisher(1)
+    mine.publish(0, 0, is_large=False)
+    mine.log.write()
+    job = mine.log.begin_sync()
+    assert job is not None
+    job.finish(DiskRefused("open: Too many open files"))
+    assert mine.log.failure is None
+    mine.timers.drain()
+    assert mine.confirmed == [(0, 0)]
+    assert mine.safe["Q0"] != b""
 
 
 def test_one_sync_confirms_a_turn_of_all_queues() -> None:

@@ -12,6 +12,7 @@ SprocketError
 │   ├── OffsetTooLarge      asked for data that was never written
 │   ├── DiskFull            a write found no space; nothing of it counts as stored
 │   ├── DiskFailed          the file system refused a call
+│   │   ├── DiskRefused     before it did anything; it may be tried again
 │   │   └── FileMissing     there is no file of that name
 │   ├── DiskBusy            too much waits for the disk already
 │   ├── StoreFailed         a sync failed: writes are refused until the store is reopened
@@ -86,6 +87,14 @@ class DiskFailed(StoreError):
     def __init__(self, text: str, path: str = "") -> None:
         super().__init__(text)
         self.path = path
+
+
+class DiskRefused(DiskFailed):
+    """The file system did not begin: it could not open, make, find or rename something.
+
+    As if there are no file descriptors left. Nothing was written and nothing synced by that call,
+    so no byte became uncertain: what needed it is refused, or tried again.
+    """
 
 
 class FileMissing(DiskFailed):

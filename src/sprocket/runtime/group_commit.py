@@ -32,7 +32,9 @@ Invariants
 1. Everybody who waits is answered exactly once. Without an error only when the flush mode allows
    it: after the write (async), or after a sync that began after the write (sync).
 2. After a failed write what it was to write is taken back and refused, and the log goes on. After
-   a failed sync everybody who waits is refused, and the log refuses all that follows.
+   a failed sync everybody who waits is refused, and the log refuses all that follows. A sync that
+   could not begin (`DiskRefused`), as a file that it needs cannot be opened, is begun again until
+   it can, or until those who wait for it have waited too long.
 3. With `SyncLate` something is stored, but no sync was seen to end in `timeout_seconds` (for a
    group that was written while that sync was out already: in at most twice that time). What a
    stalled fill has kept from being written by then is given up and refused.
@@ -48,7 +50,7 @@ from typing import Generic, Protocol, TypeVar
 from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.disk import PendingSync
-from sprocket.base.errors import DiskFailed, StoreError, StoreFailed, SyncLate
+from sprocket.base.errors import DiskFailed, DiskRefused, StoreError, StoreFailed, SyncLate
 from sprocket.runtime.offload import yield_core
 from sprocket.runtime.pressure import Pressure, PressureShare
 from sprocket.runtime.timers import Timer, Timers
@@ -81,6 +83,9 @@ SETTLE_SECONDS = 0.001
 
 FILL_RECORDS_MAX = 40
 """Mean number of records that share a sync up to which the log is zeroed ahead of it."""
+
+REFUSED_SECONDS = 0.05
+"""After how long a sync is begun again that could not begin; new records begin it sooner."""
 
 _MEAN_WEIGHT = 1 / 8
 """How much the newest sync counts in the mean: one hiccup of 10 ms moves it past 1 ms."""
@@ -285,6 +290,7 @@ class GroupCommit(Generic[W, R]):
         self._syncing: list[W] = []
         self._late_timer: Timer | None = None
         self._sync_timer: Timer | None = None
+        self._again_timer: Timer | None = None
         self._commit_is_due = False
         self._gathered = self._gather_turns = self._committed = 0
         self._shared_lately = 1  # at most; one fewer after each write that fewer shared
@@ -345,7 +351,7 @@ class GroupCommit(Generic[W, R]):
         self.take_up_now()
         self._is_closed = True
         self._follower.close()
-        for timer in (self._late_timer, self._sync_timer):
+        for timer in (self._late_timer, self._sync_timer, self._again_timer):
             if timer is not None:
                 timer.cancel()
         left = self.unanswered
@@ -423,6 +429,23 @@ class GroupCommit(Generic[W, R]):
         self._weigh()
         self._expect_end()
 
+    def _sync_again(self, group: list[W], error: DiskRefused) -> None:
+        """Have those who wait go on waiting: their sync has not begun, and is begun again."""
+        self._written = group + self._written
+        if self._again_timer is None:
+            _log.warning("a sync could not begin; trying again", why=str(error))
+        else:
+            self._again_timer.cancel()
+        self._again_timer = self._timers.call_later(REFUSED_SECONDS, self._again)
+        if self._written:
+            self._expect_end()
+        self._weigh()
+
+    def _again(self) -> None:
+        """Begin a sync that could not begin; under async flush not before it is due."""
+        if self._is_sync and not self._job_is_out and not self._is_closed:
+            self._sync()
+
     def _expect_end(self) -> None:
         """Tell who waits if what they wait for takes too long."""
         if self._late_timer is None:
@@ -433,6 +456,9 @@ class GroupCommit(Generic[W, R]):
         group, self._written = self._written, []
         try:
             job = self._log.begin_sync()
+        except DiskRefused as caught:
+            self._sync_again(group, caught)
+            return
         except StoreError as caught:
             self._desk.refuse(group, caught)
             return
@@ -458,11 +484,14 @@ class GroupCommit(Generic[W, R]):
             if error is None:
                 self._measure(self._clock.monotonic() - began if seconds is None else seconds)
             self._job_is_out = False
+            job.finish(error)
+            answered, self._syncing = self._syncing, []
+            if isinstance(error, DiskRefused):
+                self._sync_again(answered, error)
+                return
             if self._late_timer is not None and not self._is_held_up:
                 self._late_timer.cancel()
                 self._late_timer = None
-            job.finish(error)
-            answered, self._syncing = self._syncing, []
             self._answer(answered, error, answers if answered else None)
             if self._written and not self._is_closed:
                 self._sync()  # after a failure it is refused, and so are they
@@ -497,6 +526,7 @@ class GroupCommit(Generic[W, R]):
             )
             self._desk.refuse(group, StoreFailed(f"a sync failed: {error}"))
             return
+        self._again_timer = None
         self._desk.send(self._desk.ready(group, None) if answers is None else answers)
         self._follower.answered(waits_for_syncs=self._is_sync and not self._is_slow)
         if not self._is_filling:
@@ -544,7 +574,7 @@ class GroupCommit(Generic[W, R]):
 
     def _weigh(self) -> None:
         """Say how much waits for a sync: with sync flush nothing, unless one is under way."""
-        waits = self._job_is_out or self._is_held_up or not self._is_sync
+        waits = self._job_is_out or self._is_held_up or not self._is_sync or self._written
         self._pressure.weigh(self._log.waiting_bytes if waits else 0)
 
     def _measure(self, seconds: float) -> None:
@@ -566,6 +596,9 @@ class GroupCommit(Generic[W, R]):
             return
         try:
             job = self._log.begin_due_sync()
+        except DiskRefused as error:
+            _log.warning("a sync could not begin; trying again", why=str(error))
+            job = None
         except StoreError:
             return  # it failed before and was said then
         if job is not None:

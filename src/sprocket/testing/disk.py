@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from sprocket.base.disk import Buffer, Extent, File, Lock, PendingSync
-from sprocket.base.errors import DiskFailed, DiskFull, FileMissing, StoreLocked
+from sprocket.base.errors import DiskFailed, DiskFull, DiskRefused, FileMissing, StoreLocked
 
 BLOCK = 512
 """Bytes that a disk writes whole or not at all."""
@@ -128,7 +128,9 @@ class _Node:
 def _failed(call: str, path: str, error: int) -> DiskFull | DiskFailed:
     text = f"{call} {path}: {os.strerror(error)}"
     is_full = error in (errno.ENOSPC, errno.EDQUOT)
-    return DiskFull(text) if is_full else DiskFailed(text, path)
+    if is_full:
+        return DiskFull(text)
+    return DiskRefused(text, path) if call in _WITHOUT_BYTES else DiskFailed(text, path)
 
 
 def _without(ranges: list[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
@@ -276,6 +278,17 @@ CHANGES = (
 
 _TAKES_SPACE = {"write", "create", "resize", "allocate", "make_folder"}
 """Calls that find no space on a full disk. A real one still lets what is there be written over."""
+
+_WITHOUT_BYTES = {"create", "exchange", "exists", "folders", "is_folder", "list", "lock"} | {
+    "make_folder",
+    "modified_at_ms",
+    "open",
+    "remove",
+    "rename",
+    "size",
+    "sizes",
+}
+"""Calls that write and sync no bytes of a file; a real disk says that they were refused."""
 
 
 class SimulatedDisk:

@@ -1,6 +1,7 @@
 """Tables are written in the background, and who waits for the disk is told once it has them."""
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -8,7 +9,7 @@ import msgspec
 import pytest
 
 from sprocket.base.disk import Steps
-from sprocket.base.errors import DiskFailed, StoreError, StoreFailed
+from sprocket.base.errors import DiskFailed, DiskRefused, StoreError, StoreFailed
 from sprocket.base.tables import Journal
 from sprocket.runtime import driver
 from sprocket.runtime.offload import DiskThread
@@ -149,6 +150,21 @@ def test_a_sync_that_fails_is_told_until_a_snapshot_is_there() -> None:
         await bench.settle()
         bench.snapshots.when_durable(bench.told.append)
         assert bench.told[2:] == [None]
+
+    run(scenario)
+
+
+def test_a_sync_that_could_not_begin_leaves_no_doubt() -> None:
+    """Without a file descriptor: who waits is refused, and the next one is synced as ever."""
+
+    async def scenario(bench: Bench) -> None:
+        bench.durable.journal.append("x")
+        bench.disk.fail("open", 1, errno.EMFILE)
+        for _ in range(2):
+            bench.snapshots.when_durable(bench.told.append)
+            await bench.settle()
+        assert [type(error) for error in bench.told] == [DiskRefused, type(None)]
+        assert bench.durable.journal.is_durable
 
     run(scenario)
 

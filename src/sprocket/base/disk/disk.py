@@ -6,8 +6,9 @@ and loses what was not synced.
 
 Invariants
 
-1. No `OSError` leaves this module: lack of space is `DiskFull`, a missing name is `FileMissing`,
-   anything else is `DiskFailed`. Texts name the call and the path.
+1. No `OSError` leaves this module: lack of space is `DiskFull`, a missing name is `FileMissing`, a
+   call that fails before it writes or syncs anything is `DiskRefused`, anything else is
+   `DiskFailed`. Texts name the call and the path.
 2. `File.write` writes everything or raises. After an error any part of it may have reached the
    file; the caller counts none of it and writes the same place again.
 3. Bytes are durable after `File.sync`, names after `sync_folder` of the folder that holds them.
@@ -26,7 +27,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from sprocket.base.disk import file_lock
 from sprocket.base.disk.kernel_sync import PendingSync, system_kernel_syncs
-from sprocket.base.errors import DiskFailed, DiskFull, FileMissing
+from sprocket.base.errors import DiskFailed, DiskFull, DiskRefused, FileMissing
 from sprocket.base.units import MIB
 
 try:
@@ -163,6 +164,11 @@ _NO_HOLES = errno.EINVAL, errno.EOPNOTSUPP
 """What a file system answers that cannot tell holes from data."""
 _SEEK_DATA: int | None = getattr(os, "SEEK_DATA", None)
 _SEEK_HOLE: int | None = getattr(os, "SEEK_HOLE", None)
+
+_WITHOUT_BYTES = frozenset(
+    ("exchange", "listdir", "lock", "mkdir", "open", "rename", "scandir", "stat", "unlink")
+)
+"""Calls that write and sync no bytes of a file: after one that fails all bytes are as before."""
 
 _CLOSED = 2**31 - 1  # a descriptor that no process has: the system answers EBADF
 
@@ -404,7 +410,8 @@ def _refuse(error: OSError, call: str, path: str) -> NoReturn:
         raise DiskFull(text) from error
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         raise FileMissing(text, path) from error
-    raise DiskFailed(text, path) from error
+    kind = DiskRefused if call.partition(" ")[0] in _WITHOUT_BYTES else DiskFailed
+    raise kind(text, path) from error
 
 
 @contextlib.contextmanager
@@ -694,12 +701,13 @@ class RealDisk:
         """See `Disk.sync_folder`."""
         if _FOLDER_FLAGS is None:
             return
-        with _refusing("fsync", path):
+        with _refusing("open", path):
             descriptor = os.open(path, _FOLDER_FLAGS)
-            try:
+        try:
+            with _refusing("fsync", path):
                 _FOLDER_SYNC(descriptor)
-            finally:
-                os.close(descriptor)
+        finally:
+            os.close(descriptor)
 
     def sync_tree(self, path: str) -> None:
         """See `Disk.sync_tree`.

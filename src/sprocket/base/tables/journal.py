@@ -43,7 +43,7 @@ import msgspec
 from sprocket.base import log
 from sprocket.base.checksum import crc31
 from sprocket.base.disk import Disk, File, Steps, read_file, remove_if_there, sync_file
-from sprocket.base.errors import FileMissing, StoreError, StoreFailed
+from sprocket.base.errors import DiskRefused, FileMissing, StoreError, StoreFailed
 
 _log = log.get_logger(__name__)
 
@@ -233,7 +233,9 @@ class Journal(Generic[E_co]):
         return JournalSync(self._disk, segments, self.sequence)
 
     def finish_sync(self, job: JournalSync, error: StoreError | None) -> None:
-        """Note how a sync ended."""
+        """Note how a sync ended; one that could not begin leaves everything as it was."""
+        if isinstance(error, DiskRefused):
+            return
         if error is not None:
             self._doubtful_to = self.sequence
         elif self.durable >= self._doubtful_to:

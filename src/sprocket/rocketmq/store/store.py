@@ -230,7 +230,7 @@ class Store:
     def finish_sync(self, job: LogSync, error: BaseException | None = None) -> None:
         """See `flush.Flusher.finish_sync`: with an error the store refuses appends from now on."""
         self._flush.finish_sync(job, error)
-        if error is not None:
+        if self._flush.failure is not None:
             self._doubt()
 
     def sync(self) -> PhysicalOffset:
@@ -238,6 +238,7 @@ class Store:
 
         Raises:
             StoreFailed: The sync failed, now or before.
+            DiskRefused: It could not begin.
         """
         try:
             return self._flush.sync()

@@ -7,6 +7,7 @@ import mmap
 import os
 import pathlib
 import platform
+import resource
 import shutil
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,7 @@ from tests.file_systems import needs_a_disk
 
 from sprocket.base.disk import RealDisk
 from sprocket.base.disk import disk as module
-from sprocket.base.errors import DiskFailed, DiskFull, FileMissing
+from sprocket.base.errors import DiskFailed, DiskFull, DiskRefused, FileMissing
 from sprocket.base.units import MIB
 
 
@@ -25,6 +26,10 @@ def _failing(number: int) -> Callable[..., Any]:
         raise OSError(number, os.strerror(number))
 
     return call
+
+
+_WITHOUT_BYTES = {"lockf", "mkdir", "open", "replace", "stat", "unlink"}
+"""Calls after which all bytes are as before."""
 
 
 @pytest.mark.parametrize(
@@ -80,7 +85,26 @@ def test_no_os_error_leaves(
         with pytest.raises((DiskFull, DiskFailed)) as caught:
             use(disk, file, path)
     assert str(tmp_path) in str(caught.value)
+    if expected is DiskFailed and name in _WITHOUT_BYTES:
+        expected = DiskRefused
     assert type(caught.value) is expected
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts by /proc")
+def test_without_descriptors_nothing_is_half_done(tmp_path: pathlib.Path) -> None:
+    """Whatever needs one is refused; what is open can be written and synced."""
+    disk = RealDisk()
+    file = disk.open(str(tmp_path / "file"), write=True, create=True)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        for call in (disk.open, disk.list, disk.sizes, disk.sync_folder, disk.sync_tree, disk.lock):
+            with pytest.raises(DiskRefused, match="Too many open files"):
+                call(str(tmp_path))
+        file.write([b"x"], 0)
+        file.sync()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_a_folder_that_cannot_be_listed_is_no_empty_one(

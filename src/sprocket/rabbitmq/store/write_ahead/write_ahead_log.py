@@ -30,7 +30,7 @@ from functools import partial
 from typing import Protocol
 
 from sprocket.base.disk import Disk, File, PendingSync, Steps, StepsTo, remove_if_there, steps
-from sprocket.base.errors import StoreError, StoreFailed
+from sprocket.base.errors import DiskRefused, StoreError, StoreFailed
 from sprocket.base.units import KIB
 from sprocket.rabbitmq.codec import write_ahead
 from sprocket.rabbitmq.codec.write_ahead import EntryKind, NamedOrigin, SegmentAppend
@@ -644,16 +644,17 @@ class WriteAheadLog:
         self, files: Sequence[File], written: int, sequence: int, error: StoreError | None
     ) -> None:
         self._syncs_out -= 1
-        if error is not None:
+        if error is not None and not isinstance(error, DiskRefused):
             self.failure = f"a sync failed: {error}"
             return
-        self._synced = max(self._synced, written)
-        self._synced_sequence = max(self._synced_sequence, sequence)
-        for file in files:
-            if self._unsynced.get(file, written + 1) <= written:
-                del self._unsynced[file]
-                if file is not self._file:
-                    self._to_close.append(file)
+        if error is None:
+            self._synced = max(self._synced, written)
+            self._synced_sequence = max(self._synced_sequence, sequence)
+            for file in files:
+                if self._unsynced.get(file, written + 1) <= written:
+                    del self._unsynced[file]
+                    if file is not self._file:
+                        self._to_close.append(file)
         if not self._syncs_out:  # none that uses one of them
             for file in self._to_close:
                 file.close()

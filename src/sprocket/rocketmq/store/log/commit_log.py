@@ -173,14 +173,17 @@ class CommitLog:
         """
         if self._runs:
             runs: list[Run] = []
+            touched_end: int = self.written
             try:
                 for start, encoded in self._runs:
                     buffers = record.finish(encoded)
                     segment = self._segment_to_write(start)
-                    size = segment.file.write(buffers, start - segment.start)
+                    file = segment.file
+                    touched_end = segment.end
+                    size = file.write(buffers, start - segment.start)
                     runs.append((start, start + size, buffers))
             except (DiskFull, DiskFailed) as error:
-                self._take_back(error)
+                self._take_back(error, touched_end)
                 raise
             for run in runs:
                 self.tail.add(run)
@@ -201,10 +204,15 @@ class CommitLog:
         self._runs = []
         self._go_to(self.written)
 
-    def _take_back(self, error: DiskFull | DiskFailed) -> None:
-        """Forget what was appended since the last good write, in the files as well."""
-        failed_end = min(self.end, self.files.end_of_files)
+    def _take_back(self, error: DiskFull | DiskFailed, touched_end: int) -> None:
+        """Forget what was appended since the last good write, in the files as well.
+
+        Nothing of it lies behind `touched_end`; where no file could be opened, nowhere.
+        """
+        failed_end = min(self.end, touched_end)
         self.give_up_unwritten()
+        if failed_end <= self.written:
+            return
         try:
             self.zero(self.written, failed_end)
             # Other records will get these places and queue offsets; were the zeros not on the disk

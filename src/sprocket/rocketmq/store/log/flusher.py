@@ -29,7 +29,7 @@ from msgspec import Struct
 
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk, PendingSync, create_segment, segment_name
-from sprocket.base.errors import DiskFailed, DiskFull, StoreFailed
+from sprocket.base.errors import DiskFailed, DiskFull, DiskRefused, StoreFailed
 from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings
@@ -197,9 +197,14 @@ class Flusher:
         return None
 
     def finish_sync(self, job: LogSync, error: BaseException | None) -> None:
-        """Take the outcome of a job: `synced` moves to its target, or never moves again."""
+        """Take the outcome of a job: `synced` moves to its target, or never moves again.
+
+        A sync that could not begin, as a file that it needs could not be opened, is none.
+        """
         assert job is self._sync
         self._sync = None
+        if isinstance(error, DiskRefused):
+            return
         if error is not None:
             self.fail(error)
             return
@@ -216,12 +221,16 @@ class Flusher:
 
         Raises:
             StoreFailed: The sync failed, now or before.
+            DiskRefused: It could not begin.
         """
         assert self._sync is None, "a sync is in flight"
         job = self.begin_sync()
         if job is not None:
             try:
                 job.run()
+            except DiskRefused as error:
+                self.finish_sync(job, error)
+                raise
             except (DiskFull, DiskFailed) as error:
                 self.finish_sync(job, error)
                 raise StoreFailed(self.failure) from error

@@ -5,7 +5,7 @@ from collections import deque
 from functools import partial
 
 from sprocket.base.disk import Steps, steps
-from sprocket.base.errors import StoreError, StoreFailed
+from sprocket.base.errors import DiskRefused, StoreError, StoreFailed
 from sprocket.rocketmq.store.log import CommitLog, Flusher
 from sprocket.rocketmq.store.recovery import checkpoint as checkpoints
 from sprocket.rocketmq.store.recovery import recovery
@@ -21,8 +21,9 @@ class Checkpointer:
     """Syncs what is derived, then says so in the checkpoint.
 
     Once a sync of queues or index failed, what reached the disk is unknown, and a second one would
-    not tell. Then the checkpoint stays where it is and the stop is no clean one, so that the next
-    opening makes them again from the log.
+    not tell; one that could not begin is tried again. After one that failed the checkpoint stays
+    where it is and the stop is no clean one, so that the next opening makes them again from the
+    log.
 
     Attributes:
         kept_to: Up to where queues and index have the log, durably.
@@ -101,6 +102,8 @@ class Checkpointer:
                 index.close()
             elif index is not None:
                 yield from index.flush_steps()
+        except DiskRefused:
+            raise  # nothing became uncertain
         except StoreError as error:
             self._failure = f"queues and index are uncertain until the store is reopened: {error}"
             self.doubt()

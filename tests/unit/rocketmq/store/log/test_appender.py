@@ -5,10 +5,17 @@ from itertools import accumulate, pairwise
 
 import pytest
 from msgspec import structs
-from tests.stores import SMALL, batch_of, filled, new, open_parts, open_store
+from tests.stores import SMALL, batch_of, filled, filled_parts, new, open_parts, open_store
 
 from sprocket.base.clock import LogClock
-from sprocket.base.errors import CorruptRecord, DiskFailed, DiskFull, MessageTooLarge, StoreFailed
+from sprocket.base.errors import (
+    CorruptRecord,
+    DiskFailed,
+    DiskFull,
+    DiskRefused,
+    MessageTooLarge,
+    StoreFailed,
+)
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.errors import PropertiesTooLarge
 from sprocket.rocketmq.model.message import INNER_BATCH
@@ -87,6 +94,24 @@ def test_a_failed_write_takes_everything_back(number: int) -> None:
     store.sync()
     assert store.queue_range("topic", 1).max == 3
     assert len(list(store.records())) == 7
+
+
+def test_a_file_that_cannot_be_opened_stops_nothing() -> None:
+    """Nothing was written, so nothing is to be undone, and no file is needed for that."""
+    disk, store, opened = filled_parts(4)
+    before = store.end, store.written
+    opened.log.files.close()
+    store.append(new())
+    for nth in range(1, 9):
+        disk.fail("open", nth, errno.EMFILE)
+    with pytest.raises(DiskRefused):
+        store.write()
+    assert (store.end, store.written) == before
+    disk.calls["open"] += 9  # there are descriptors again
+    store.append(new())
+    store.write()
+    store.sync()
+    assert len(list(store.records())) == 5
 
 
 def test_a_failed_write_that_cannot_be_undone_stops_the_store() -> None:

@@ -6,7 +6,7 @@ import pytest
 from tests.stores import filled, maintain, new, open_store
 
 from sprocket.base.disk import read_file
-from sprocket.base.errors import DiskFailed, StoreFailed
+from sprocket.base.errors import DiskFailed, DiskRefused, StoreFailed
 from sprocket.rocketmq.store.recovery import checkpoint
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
@@ -67,6 +67,16 @@ def test_under_load_the_checkpoint_follows_behind() -> None:
         job.run()
         store.finish_sync(job)
     assert saved == [0, 0, AT_MS + 1000, AT_MS + 2000], saved
+
+
+def test_a_queue_that_cannot_be_opened_is_synced_later() -> None:
+    """Without a file descriptor no sync has begun, so none has failed."""
+    disk, store = filled(20)
+    disk.fail("open", 1, errno.EMFILE)
+    with pytest.raises(DiskRefused):
+        store.maintain()
+    store.maintain()
+    assert _saved(disk) == AT_MS + 19_000
 
 
 @pytest.mark.parametrize("call", ["sync", "sync_folder"])
