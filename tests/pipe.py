@@ -13,7 +13,17 @@ from typing import cast
 
 from sprocket.base.errors import NotConnected
 from sprocket.base.units import KIB
-from sprocket.runtime.driver import Buffer, Carried, ConnectionSettings, E, OnEvent, Peer, Server
+from sprocket.runtime.admission import ConnectionAdmission, PortAdmission
+from sprocket.runtime.driver import (
+    Buffer,
+    Carried,
+    ConnectionSettings,
+    E,
+    OnEvent,
+    Peer,
+    Server,
+    admitting,
+)
 from sprocket.runtime.pressure import Pressure
 
 READ_BYTES = 256 * KIB
@@ -45,6 +55,8 @@ class PipeNetwork:
         *,
         settings: ConnectionSettings | None = None,
         pressure: Pressure | None = None,
+        admission: PortAdmission | None = None,
+        knows_by_event: bool = True,
     ) -> Server:
         """Listen at an address of this network; 0 means any free port."""
         peers: set[Peer] = set()
@@ -52,8 +64,12 @@ class PipeNetwork:
         place = (host, port or self._free_port())
         if place in self._listeners:
             raise OSError(f"{host}:{port} is listened on already")
+        entry = admission
+        if entry is None:
+            entry = ConnectionAdmission().port("", limits.limits.connections_max)
+        handle = admitting(on_event) if knows_by_event else on_event
         self._listeners[place] = lambda: Peer(
-            factory(), on_event, limits, peers, pressure, is_server=True
+            factory(), handle, limits, peers, pressure, is_server=True, admission=entry
         )
         return Server(host, place[1], peers, lambda: self._forget(place))
 

@@ -463,7 +463,7 @@ def test_idle_connections_are_closed_and_busy_ones_are_not(carry: Carry) -> None
 
 
 def test_connections_beyond_the_limit_are_refused(carry: Carry) -> None:
-    """The ones before stay."""
+    """The ones before stay that have said something; of others the oldest goes."""
 
     async def body(network: Any) -> None:
         client_side = Side()
@@ -471,11 +471,15 @@ def test_connections_beyond_the_limit_are_refused(carry: Carry) -> None:
         server = await network.serve(
             Lines, lambda peer, line: peer.send([line, b"\n"]), HOST, 0, settings=settings
         )
+        silent = await network.connect(Lines, Side(), HOST, server.port)
         first = await network.connect(Lines, client_side, HOST, server.port)
+        await until(lambda: not silent.is_open)
+        first.send([b"x\n"])
+        await client_side.count(1)
         second = await network.connect(Lines, Side(), HOST, server.port)
         await until(lambda: not second.is_open)
         first.send([b"x\n"])
-        await client_side.count(1)
+        await client_side.count(2)
         await server.close()
 
     carry(body)

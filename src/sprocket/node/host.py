@@ -18,7 +18,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sprocket.base import settings
+from sprocket.base import log, settings
 from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.disk import Disk, RealDisk
 from sprocket.base.place import Place
@@ -29,8 +29,11 @@ from sprocket.runtime.settings import HostSettings
 if TYPE_CHECKING:
     from sprocket.node.listening import Listening
     from sprocket.node.opening import C, OpeningWatch, Say
+    from sprocket.runtime.admission import ConnectionAdmission
     from sprocket.runtime.driver import Bound, Carried, E, OnEvent
     from sprocket.runtime.pressure import Pressure
+
+_log = log.get_logger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,6 +78,8 @@ class Site:
         codec: "Callable[[], Carried[E]]",
         on_event: "OnEvent[E]",
         pressure: "Pressure | None" = None,
+        *,
+        knows_by_event: bool = True,
     ) -> None:
         """Let clients in at one port.
 
@@ -83,11 +88,20 @@ class Site:
             codec: Makes what each connection is read by.
             on_event: Handles everything that it reads.
             pressure: Says when to stop reading from whom.
+            knows_by_event: Who has sent what makes an event may stay; if not, `on_event` says of
+                whom that holds, by `Peer.admit`.
 
         Raises:
             SettingsError: Somebody else listens there since it was taken.
         """
-        server = await self._listening.open(codec, on_event, self._bound[name], pressure)
+        server = await self._listening.open(
+            codec,
+            on_event,
+            self._bound[name],
+            pressure,
+            name=name,
+            knows_by_event=knows_by_event,
+        )
         self.parts.push_async_callback(server.close)
 
 
@@ -155,17 +169,20 @@ class Host:
         from sprocket.node.encryption import NodeEncryption
         from sprocket.node.listening import Listening
         from sprocket.node.opening import OpeningWatch
+        from sprocket.runtime.admission import ConnectionAdmission
 
         disk, clock = disk or RealDisk(), clock or SystemClock()
         own = given.of(HostSettings)
         tls = None if own.tls.mode == "off" else NodeEncryption(own.tls, disk, clock)
-        listening = Listening(own.server, own.limits, tls)
+        ports = [(one, *port) for one in products for port in one.ports(given).items()]
+        admission = ConnectionAdmission.of_process(len(ports), own.server.handshake_seconds)
+        _tell_limit(admission, own.limits.connections_max)
+        listening = Listening(own.server, own.limits, admission, tls)
         bound: dict[str, Bound] = {}
         async with AsyncExitStack() as parts:
-            for product in products:
-                for name, number in product.ports(given).items():
-                    bound[name] = await listening.bind(number, product.port_hint)
-                    parts.callback(bound[name].close)
+            for product, name, number in ports:
+                bound[name] = await listening.bind(number, product.port_hint)
+                parts.callback(bound[name].close)
             served: dict[str, Serve] = {}
             for product in products:
                 inside = product.folder if len(products) > 1 or product.keeps_folder else ""
@@ -187,6 +204,17 @@ class Host:
     async def stop(self) -> None:
         """Take leave, answer what waits, close everything; what was answered is on the disk."""
         await self._parts.aclose()
+
+
+def _tell_limit(admission: "ConnectionAdmission", wanted: int) -> None:
+    """Say so if there can be fewer connections than the settings allow."""
+    most = admission.connections_max
+    if most is not None and most < wanted:
+        _log.warning(
+            "the process may have fewer connections open than the settings allow; see ulimit -n",
+            connections_max=most,
+            wanted=wanted,
+        )
 
 
 def settings_of(products: Iterable[Product]) -> type:

@@ -10,6 +10,7 @@ from sprocket.base import log
 from sprocket.base.errors import SettingsError
 from sprocket.node.encryption import NodeEncryption
 from sprocket.runtime import driver
+from sprocket.runtime.admission import ConnectionAdmission
 from sprocket.runtime.driver import Bound, Carried, ConnectionSettings, E, OnEvent, Server
 from sprocket.runtime.greeting import Greeter
 from sprocket.runtime.pressure import Pressure
@@ -20,9 +21,14 @@ class Listening:
     """How the ports of one host are listened on; without `tls`, whoever wants it is refused."""
 
     def __init__(
-        self, server: ListenSettings, limits: ClientLimits, tls: NodeEncryption | None = None
+        self,
+        server: ListenSettings,
+        limits: ClientLimits,
+        admission: ConnectionAdmission,
+        tls: NodeEncryption | None = None,
     ) -> None:
         self._server = server
+        self._admission = admission
         self._tls = tls
         self._connections = ConnectionSettings(
             limits=limits, idle_seconds_max=server.idle_close_seconds
@@ -48,8 +54,12 @@ class Listening:
         on_event: OnEvent[E],
         bound: Bound,
         pressure: Pressure | None = None,
+        *,
+        name: str = "",
+        knows_by_event: bool = True,
     ) -> Server:
         """Listen on a port as `Site.listen` says; it is the server's from now on."""
+        port = self._admission.port(name, self._connections.limits.connections_max)
         believes = _BELIEVES[self._server.proxy_header]
         with _refusing(bound.host, bound.port):
             return await driver.listen(
@@ -59,6 +69,8 @@ class Listening:
                 settings=self._connections,
                 pressure=pressure,
                 greet=lambda peer: Greeter(peer, self._tls, believes),
+                admission=port,
+                knows_by_event=knows_by_event,
             )
 
 

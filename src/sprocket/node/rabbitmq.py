@@ -116,7 +116,9 @@ async def _open(site: Site) -> Serve:
         broker.start(server.alarms.set)
         broker.timers.call_later(OVERDUE_SECONDS, look_for_overdue)
         site.parts.push_async_callback(broker.stop)
-        await site.listen("amqp", server.connection, server.on_event, pressure)
+        await site.listen(
+            "amqp", server.connection, server.on_event, pressure, knows_by_event=False
+        )
         site.parts.push_async_callback(finish)
         http = _HttpApi(site, found, broker, entrance, server, mechanisms)
         await http.listen()
@@ -205,10 +207,10 @@ class _HttpApi:
         api = ManagementApi(
             Served(broker, administration, self._entrance, self._server.alarms, facts, place)
         )
-        http = HttpServer(api.handle, api.body_limit, place.clock)
+        http = HttpServer(api.handle, api.body_limit, api.is_known, place.clock)
         site.parts.push_async_callback(http.stop)
         for name in ports:
-            await site.listen(name, http.connection, http.on_event)
+            await site.listen(name, http.connection, http.on_event, knows_by_event=False)
 
 
 def _text(report: "VhostReport") -> str:

@@ -38,6 +38,7 @@ from weakref import WeakKeyDictionary
 
 from sprocket.base import log
 from sprocket.base.errors import NotConnected, WireError
+from sprocket.runtime.admission import ConnectionAdmission, PortAdmission
 from sprocket.runtime.pressure import Pressure
 from sprocket.runtime.settings import ClientLimits, ListenSettings
 
@@ -48,8 +49,6 @@ T = TypeVar("T")
 
 CLOSE_GRACE_SECONDS = 1.0
 """How long a closing server waits for peers to take what was written."""
-BACKLOG = 1024
-"""Connections that may wait to be accepted: as many clients come back at once after a restart."""
 SWEEP_SECONDS = 5.0
 """How often idle connections are looked for; they close at most this much late."""
 IDLE_SECONDS_MAX = ListenSettings().idle_close_seconds
@@ -112,13 +111,6 @@ class WorkTurns(Protocol):
         """Call somebody once who was cut short, when others had their turn."""
 
 
-class Door:
-    """Whether those may come in whom a server has accepted."""
-
-    def __init__(self) -> None:
-        self.is_shut = False
-
-
 class Peer(asyncio.Protocol):
     """One connection to somebody; made by `listen` and `connect` only.
 
@@ -134,7 +126,7 @@ class Peer(asyncio.Protocol):
         pressure: Pressure | None = None,
         *,
         is_server: bool,
-        door: Door | None = None,
+        admission: PortAdmission | None = None,
     ) -> None:
         self.connection: Carried[object] = connection
         """The connection object without I/O, as its factory made it."""
@@ -168,7 +160,7 @@ class Peer(asyncio.Protocol):
         """Bytes and calls since the connection was made."""
         self._limits = settings.limits
         self._peers = peers
-        self._door = door
+        self._admission = admission
         self.transport = cast("asyncio.Transport", None)
         """What carries it; there is none before it is made."""
         self._carrier = carrier()
@@ -336,12 +328,19 @@ class Peer(asyncio.Protocol):
         self.local_address, _ = address_of(self.transport.get_extra_info("sockname"))
         self._carrier.add(self)
         self._peers.add(self)
-        if self._door is not None and self._door.is_shut:
-            self.abort("it came while the server closed")  # accepted before, begun after
-        elif len(self._peers) > self._limits.connections_max:
-            self.abort(f"there are {self._limits.connections_max} connections already")
+        refusal = self._admission.arrive(self) if self._admission is not None else ""
+        if refusal:
+            self.abort(refusal)
         else:
             self.is_open = True
+
+    def admit(self) -> bool:
+        """Note that it is known who this is: it may stay, and is not cut off for others.
+
+        Returns:
+            False if there are too many of those: then it goes soon, unless it is closed before.
+        """
+        return self._admission is None or self._admission.admit(self)
 
     def speak_for(self, host: str, port: int) -> None:
         """Take the address of the client that the other side, a load balancer, says it serves."""
@@ -415,6 +414,8 @@ class Peer(asyncio.Protocol):
         self._queued_bytes = 0
         self._carrier.remove(self)
         self._peers.discard(self)
+        if self._admission is not None:
+            self._admission.leave(self)
         if self._pressure is not None:
             self._pressure.forget(self.read_on)
         if exc is not None:
@@ -741,6 +742,8 @@ async def listen(
     settings: ConnectionSettings | None = None,
     pressure: Pressure | None = None,
     greet: Greet | None = None,
+    admission: PortAdmission | None = None,
+    knows_by_event: bool = True,
 ) -> Server:
     """Listen on an address that was taken, and give every connection an object of its own.
 
@@ -751,22 +754,28 @@ async def listen(
         settings: Limits; the defaults if None.
         pressure: Says when to stop reading from whom; None: never.
         greet: Puts something before a peer until it knows what the connection is.
+        admission: Says who may stay; by default as many as the limits allow, for any time.
+        knows_by_event: Whoever has sent something that makes an event is known, see
+            `Peer.admit`; if not, the handler says who is.
 
     Raises:
         OSError: Somebody else listens there.
     """
     peers: set[Peer] = set()
     limits = settings or ConnectionSettings()
-    door = Door()
+    entry = admission
+    if entry is None:
+        entry = ConnectionAdmission().port("", limits.limits.connections_max)
+    handle = admitting(on_event) if knows_by_event else on_event
 
     def accept() -> Peer:
-        return Peer(factory(), on_event, limits, peers, pressure, is_server=True, door=door)
+        return Peer(factory(), handle, limits, peers, pressure, is_server=True, admission=entry)
 
     loop = asyncio.get_running_loop()
     servers: list[asyncio.Server] = []
 
     def close() -> None:
-        door.is_shut = True
+        entry.is_shut = True
         for server in servers:
             server.close()
 
@@ -774,13 +783,15 @@ async def listen(
     waiting = list(bound.take())
     try:
         for one in waiting:
-            one.listen(BACKLOG)  # of two who took it one is refused; uvloop would only log that
+            one.listen(
+                entry.backlog
+            )  # of two who took it one is refused; uvloop would only log that
         while waiting:
             servers.append(
                 await loop.create_server(
                     accept if greet is None else lambda: greet(accept()),
                     sock=waiting[0],
-                    backlog=BACKLOG,
+                    backlog=entry.backlog,
                 )
             )
             del waiting[0]
@@ -790,6 +801,19 @@ async def listen(
             one.close()
         raise
     return Server(host, port, peers, close)
+
+
+def admitting(on_event: OnEvent[E]) -> OnEvent[E]:
+    """Return what admits a peer with its first event, and hands all of them on."""
+
+    def handle(peer: Peer, event: E) -> None:
+        if peer.admit():
+            peer.on_event = cast("OnEvent[object]", on_event)
+            on_event(peer, event)
+        else:
+            peer.abort("there are too many connections already")
+
+    return handle
 
 
 async def connect(

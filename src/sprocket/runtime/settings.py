@@ -27,6 +27,9 @@ class ListenSettings:
     that everybody can claim any address. Others that send one are closed."""
     idle_close_seconds: Annotated[int, Meta(ge=1, le=86400)] = 120
     """A connection without any traffic for so long is closed."""
+    handshake_seconds: Annotated[float, Meta(gt=0, le=86400)] = 10
+    """A client that has not said who it is for so long is cut off. Where clients log in, that takes
+    a whole login or a request with a right password, elsewhere a request."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,8 +37,10 @@ class ClientLimits:
     """How much clients may leave unread before they are cut off."""
 
     connections_max: Annotated[int, Meta(ge=1)] = 50_000
-    """Connections of one port; further ones are closed at once. An idle one takes about 2 KB, and a
-    file descriptor of the process (`ulimit -n`)."""
+    """Connections of one port. An idle one takes about 2 KB, and a file descriptor of the process
+    (`ulimit -n`), a quarter of which are kept back for its own files: there are no more connections
+    than the rest, of which each port has a share. Who comes when there is no room takes the place
+    of the one that came first and has not said yet who it is; without one it is closed."""
     answer_bytes_high: Annotated[int, Meta(ge=1, le=GIB)] = MIB
     """A connection for which more than this waits, because its client does not read, is not served
     until it has read."""

@@ -9,6 +9,7 @@ from sprocket.base.errors import SettingsError
 from sprocket.node import listening
 from sprocket.rocketmq.remoting import Connection
 from sprocket.runtime import driver
+from sprocket.runtime.admission import ConnectionAdmission
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.settings import ClientLimits, ListenSettings
 
@@ -59,7 +60,9 @@ def test_an_address_of_another_machine_is_one_clear_error() -> None:
     """It names the address."""
 
     async def main() -> None:
-        one = listening.Listening(ListenSettings(host="192.0.2.1"), ClientLimits())
+        one = listening.Listening(
+            ListenSettings(host="192.0.2.1"), ClientLimits(), ConnectionAdmission()
+        )
         with pytest.raises(SettingsError, match=r"cannot listen on 192\.0\.2\.1:0"):
             await one.bind(0)
 
@@ -70,7 +73,7 @@ def test_a_port_that_somebody_took_meanwhile_is_one_clear_error() -> None:
     """Two processes may take it as long as neither listens; the second one is told."""
 
     async def main() -> None:
-        one = listening.Listening(ListenSettings(), ClientLimits())
+        one = listening.Listening(ListenSettings(), ClientLimits(), ConnectionAdmission())
         first = await one.bind(0)
         second = await one.bind(first.port)
         server = await one.open(Connection, ignore, first)
@@ -86,7 +89,7 @@ def test_nobody_is_let_in_before_it_is_open() -> None:
     """A connection is refused, not kept waiting, while a store is opened."""
 
     async def main() -> None:
-        one = listening.Listening(ListenSettings(), ClientLimits())
+        one = listening.Listening(ListenSettings(), ClientLimits(), ConnectionAdmission())
         bound = await one.bind(0)
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", bound.port)

@@ -10,7 +10,7 @@ Invariants
 2. Whoever ends a channel or the connection, every service is closed once, before the client hears
    of it: a client that has its close-ok can rely on what that promises.
 3. A client that is refused before it is in waits `REFUSAL_SECONDS`; one that does not answer a
-   close is dropped; one that does not get in within `HANDSHAKE_SECONDS` as well.
+   close is dropped. One that does not get in is cut off by its port, see `runtime.admission`.
 
 Source: `rabbit_reader`; docs/formats/amqp.md.
 """
@@ -60,7 +60,6 @@ from sprocket.rabbitmq.server.login import (
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.timers import Timer, Timers
 
-HANDSHAKE_SECONDS: Final = 10.0
 REFUSAL_SECONDS: Final = 3.0
 """How long a client waits that is refused, so that it cannot guess passwords quickly."""
 CLOSE_SECONDS_MAX: Final = 30.0
@@ -252,9 +251,7 @@ class Session:
         """Whether it has closed the connection: what it sent before is all that it will send."""
         self._held_count = 0
         """How much that it has asked for is under way."""
-        self._deadline: Timer | None = timers.call_later(
-            HANDSHAKE_SECONDS, lambda: self.drop("the handshake takes too long")
-        )
+        self._deadline: Timer | None = None
         peer.when_closed(self._gone)
 
     @property
@@ -579,12 +576,16 @@ class Session:
 
     def _enter(self, vhost: str) -> None:
         self.vhost = vhost
+        is_admitted = self.peer.admit()  # even if it may not enter: it has time to hear why
         try:
             self._tenancy = self._entrance.enter(vhost, self)
         except AmqpError as error:
             self.close(_of(error, methods.ConnectionOpen("")))
             return
-        self._set_deadline(None)
+        if not is_admitted:
+            refusal = AmqpError(ReplyCode.CONNECTION_FORCED, "there are too many connections")
+            self.close(_of(refusal, methods.ConnectionOpen("")))
+            return
         # From now on heartbeats say whether it is there, if it wants any.
         self.peer.idle_seconds_max = math.inf
         self.send([frames.encode_method(0, methods.ConnectionOpenOk())])

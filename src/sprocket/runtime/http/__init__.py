@@ -5,6 +5,7 @@ handled one after the other, each in a task of its own, on connections that the 
 """
 
 from sprocket.runtime.http.connection import (
+    BodyBegun,
     HttpConnection,
     HttpFailure,
     HttpRequest,
@@ -12,4 +13,11 @@ from sprocket.runtime.http.connection import (
 )
 from sprocket.runtime.http.server import HttpServer
 
-__all__ = ["HttpConnection", "HttpFailure", "HttpRequest", "HttpResponse", "HttpServer"]
+__all__ = [
+    "BodyBegun",
+    "HttpConnection",
+    "HttpFailure",
+    "HttpRequest",
+    "HttpResponse",
+    "HttpServer",
+]

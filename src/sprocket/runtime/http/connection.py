@@ -47,13 +47,15 @@ class HttpFailure(Struct, frozen=True):
     why: str
 
 
-class Continue(Struct, frozen=True):
-    """The client waits to be told that it may send the body."""
+class BodyBegun(Struct, frozen=True):
+    """The headers of a request are there, and its body is not whole yet."""
 
+    headers: Mapping[str, str]
     octets: bytes
+    """What tells the client that it may send the body; nothing if it does not wait for that."""
 
 
-Event = HttpRequest | HttpFailure | Continue
+Event = HttpRequest | HttpFailure | BodyBegun
 BodyLimit = Callable[[Mapping[str, str]], int]
 """Gives the largest body that is taken after some headers."""
 
@@ -73,6 +75,8 @@ class HttpConnection:
         self._headers: dict[str, str] = {}
         self._body = bytearray()
         self._body_bytes_max = 0
+        self._is_told = True
+        """Whether it was said that the body has begun, or there is none to come."""
         self._is_failed = False
 
     def receive(self, data: bytes) -> Sequence[Event]:
@@ -96,11 +100,13 @@ class HttpConnection:
                         found.append(self._complete())
                 if len(self._body) > self._body_bytes_max:
                     return [*found, self._fail(413, "the body is too large")]
-                if self._h11.they_are_waiting_for_100_continue and not found:
-                    octets = self._h11.send(h11.InformationalResponse(status_code=100, headers=[]))
-                    found.append(Continue(octets or b""))
         except h11.RemoteProtocolError as error:
             found.append(self._fail(error.error_status_hint, str(error)))
+        if not (self._is_told or self._is_failed):
+            self._is_told, octets = True, None
+            if self._h11.they_are_waiting_for_100_continue:
+                octets = self._h11.send(h11.InformationalResponse(status_code=100, headers=[]))
+            found.append(BodyBegun(self._headers, octets or b""))
         return found
 
     def answer(self, response: HttpResponse) -> Sequence[bytes]:
@@ -140,10 +146,12 @@ class HttpConnection:
             name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers
         }
         self._body_bytes_max = self._body_limit(self._headers)
+        self._is_told = False
 
     def _complete(self) -> HttpRequest:
         assert self._request is not None, "the end of a request that has not begun"
         body, self._body = bytes(self._body), bytearray()
+        self._is_told = True
         return HttpRequest(
             method=self._request.method.decode("latin-1"),
             target=self._request.target.decode("latin-1"),

@@ -5,15 +5,15 @@
 A connection is not read while a request of it is handled.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.http.connection import (
+    BodyBegun,
     BodyLimit,
-    Continue,
     Event,
     HttpConnection,
     HttpFailure,
@@ -33,14 +33,23 @@ class HttpServer:
     Args:
         handle: Answers requests; what it raises is answered with 500, and logged.
         body_limit: Says how large a body may be, by the headers before it.
+        is_known: Says whether headers show who somebody is: they have time to send a body then.
+            Of others `handle` says so, by `Peer.admit`.
         clock: Of the machine.
 
     Threads: event loop only.
     """
 
-    def __init__(self, handle: Handle, body_limit: BodyLimit, clock: Clock) -> None:
+    def __init__(
+        self,
+        handle: Handle,
+        body_limit: BodyLimit,
+        is_known: Callable[[Mapping[str, str]], bool],
+        clock: Clock,
+    ) -> None:
         self._handle = handle
         self._body_limit = body_limit
+        self._is_known = is_known
         self._clock = clock
         self._tasks = Tasks("http")
 
@@ -60,8 +69,11 @@ class HttpServer:
                 if peer.connection.can_answer:
                     self._answer(peer, HttpResponse(status=event.status))
                 peer.close()
-            case Continue():
-                peer.send([event.octets])
+            case BodyBegun():
+                if self._is_known(event.headers):
+                    peer.admit()
+                if event.octets:
+                    peer.send([event.octets])
 
     async def stop(self) -> None:
         """End what is under way; whoever waits for it is not answered."""

@@ -19,6 +19,7 @@ from sprocket.rabbitmq.server.amqp_server import LEAVE_SECONDS_MAX, AmqpServer
 from sprocket.rabbitmq.server.connection import WireLimits
 from sprocket.rabbitmq.server.greeting import Greeting
 from sprocket.rabbitmq.server.session import BLOCKED_BYTES_MAX
+from sprocket.runtime.admission import ConnectionAdmission
 from sprocket.runtime.driver import Peer
 
 LIMITS = WireLimits(heartbeat_seconds=0)
@@ -79,7 +80,12 @@ class Scene:
         """Connect, and send octets."""
         if not self.port:
             served = await self.network.serve(
-                self.server.connection, self.server.on_event, "host", 0
+                self.server.connection,
+                self.server.on_event,
+                "host",
+                0,
+                admission=ConnectionAdmission(unknown_seconds_max=10).port("amqp", 1000),
+                knows_by_event=False,
             )
             self.port, self.peers = served.port, served.peers
         found = Caller()
@@ -371,16 +377,21 @@ def test_who_breaks_the_handshake_is_told_late() -> None:
 
 
 def test_a_handshake_takes_10_seconds_at_most() -> None:
-    """Then the socket closes, without a word."""
+    """Then the socket closes, without a word; also of who has said nothing, or half a header."""
 
     async def scene() -> None:
         at = Scene()
-        caller = await at.call(frames.PROTOCOL_HEADER, LOGIN)
-        caller.said()
+        callers = [
+            await at.call(*parts)
+            for parts in ((frames.PROTOCOL_HEADER, LOGIN), (frames.PROTOCOL_HEADER,), (b"AMQ",), ())
+        ]
+        for caller in callers:
+            caller.said()
         await at.settle(9.9)
-        assert caller.peer.is_open
+        assert all(caller.peer.is_open for caller in callers)
         await at.settle(0.2)
-        assert (caller.said(), caller.peer.is_open) == ([], False)
+        for caller in callers:
+            assert (caller.said(), caller.peer.is_open) == ([], False)
         inside = await at.inside()
         await at.settle(60)
         assert inside.peer.is_open

@@ -70,11 +70,16 @@ class ManagementApi:
 
     def body_limit(self, headers: Mapping[str, str]) -> int:
         """Return how large a body may be; see `HttpConnection`."""
-        return BODY_BYTES_MAX if self._callers.is_known(headers) else STRANGERS_BODY_BYTES_MAX
+        return BODY_BYTES_MAX if self.is_known(headers) else STRANGERS_BODY_BYTES_MAX
+
+    def is_known(self, headers: Mapping[str, str]) -> bool:
+        """Return whether a request has a right name and password."""
+        return self._callers.is_known(headers)
 
     async def handle(self, request: HttpRequest, peer: Peer) -> HttpResponse:
         """Answer a request."""
         if request.target.partition("?")[0] == METRICS and request.method in ("GET", "HEAD"):
+            peer.admit()  # who scrapes has no password
             return await self._metrics.response()
         try:
             return await self._answer(request, peer)
@@ -105,6 +110,7 @@ class ManagementApi:
         caller = None
         if route.level is not Level.ANYBODY:
             caller = self._callers.find(request.headers, peer.host)
+            peer.admit()  # if there is no place any more, it is answered all the same
             caller.check(route.level, named.get("vhost"))
         return await route.handle(Call(request, caller, named, query))
 
