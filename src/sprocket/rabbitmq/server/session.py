@@ -461,7 +461,9 @@ class Session:
         channel = event.channel
         if channel.is_over:
             return
-        service = self._services[channel]
+        service = self._services.get(channel)
+        if service is None:  # it came in one piece with a login that was refused
+            return
         try:
             match event:
                 case Published():

@@ -336,6 +336,23 @@ def test_a_refused_login_is_told_to_who_understands() -> None:
     play(scene)
 
 
+def test_a_refused_client_that_has_sent_everything_is_told() -> None:
+    """All in one piece: the wrong login, a channel, and what is to be done on it."""
+
+    async def scene() -> None:
+        at = Scene()
+        wrong, unknown = login(UNDERSTANDS, b"wrong"), login(UNDERSTANDS, b"guest", "PLAIN2")
+        for given, code in ((wrong, 403), (unknown, 503)):
+            opening = handshake(LIMITS).replace(LOGIN, given)
+            caller = await at.call(opening + method(1, methods.ChannelOpen()) + DECLARE)
+            await at.settle(3.1)
+            told = [one for _, one in caller.said() if isinstance(one, methods.ConnectionClose)]
+            assert ([one.reply_code for one in told], caller.peer.is_open) == ([code], False)
+        assert at.server.sessions == {}
+
+    play(scene)
+
+
 def test_a_refused_login_is_silence_to_others() -> None:
     """For 3 s; then the socket closes."""
 
