@@ -5,6 +5,7 @@ background has them ignore it.
 """
 
 import logging
+import os
 import shutil
 import signal
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
-from tests import durations, spark_classes
+from tests import durations, measured, spark_classes
 from xdist.remote import Producer
 
 # No machine is too slow for an example, as for Hypothesis in continuous integration.
@@ -26,6 +27,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Heed SIGINT: what ignores it hands that down to every process that it starts."""
     is_worker = hasattr(config, "workerinput")
     config.pluginmanager.register(durations.Arranging() if is_worker else durations.Notes())
+    if measured.VARIABLE in os.environ:
+        config.pluginmanager.register(measured.Measuring())
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
