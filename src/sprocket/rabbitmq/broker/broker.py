@@ -24,6 +24,8 @@ from sprocket.runtime.snapshots import Snapshots
 from sprocket.runtime.tasks import Tasks
 from sprocket.runtime.timers import EndingTimers
 
+GIVE_BACK_SECONDS = 5.0
+"""Between two looks whether memory can be given back: three of them at most after a backlog."""
 UPKEEP_SECONDS = 1.0
 """How often queues are looked for that are to be flushed; disk and memory are looked at, too."""
 SNAPSHOT_SECONDS = 60.0
@@ -94,6 +96,7 @@ class AmqpBroker:
         """Those that run; `changes` makes and removes some."""
         self.changes = VhostChanges(found, self.vhosts, floor)
         self._tasks = Tasks("amqp broker")
+        self._freed = memory.FreedMemory()
 
     def start(self, now_low: Callable[[Sequence[str]], None]) -> None:
         """Begin what happens now and then.
@@ -112,8 +115,22 @@ class AmqpBroker:
             (UPKEEP_SECONDS, self.upkeep, "upkeep"),
             (UPKEEP_SECONDS, look, "resources"),
             (SNAPSHOT_SECONDS, self._declarations.begin, "snapshots"),
+            (GIVE_BACK_SECONDS, self._give_back, "memory"),
         ):
             self._tasks.spawn(_every(seconds, work, name), name)
+
+    def _give_back(self) -> None:
+        """Give memory back that is not used any more; a few times a minute."""
+
+        def work() -> None:
+            if self._freed.is_due():
+                self._freed.give_back()
+
+        def done(_: object, error: BaseException | None) -> None:
+            if error is not None:
+                raise error
+
+        self._thread.submit(work, done)
 
     def upkeep(self) -> None:
         """Flush queues that are due; every second."""
