@@ -176,7 +176,6 @@ class Host:
         tls = None if own.tls.mode == "off" else NodeEncryption(own.tls, disk, clock)
         ports = [(one, *port) for one in products for port in one.ports(given).items()]
         admission = ConnectionAdmission.of_process(len(ports), own.server.handshake_seconds)
-        _tell_limit(admission, own.limits.connections_max)
         listening = Listening(own.server, own.limits, admission, tls)
         bound: dict[str, Bound] = {}
         async with AsyncExitStack() as parts:
@@ -198,6 +197,7 @@ class Host:
                 )
                 served[product.name] = await product.open(site)
             running = {name: await serve() for name, serve in served.items()}
+            _tell_limit(admission, own.limits.connections_max)
             return cls(running, parts.pop_all())
         raise AssertionError("unreachable")
 

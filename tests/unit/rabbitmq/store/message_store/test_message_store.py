@@ -317,7 +317,7 @@ def test_a_store_of_a_real_one() -> None:
     contents = read_log(disk, paths.root)
     recovery = IndexRecovery(disk, paths, 2048, contents, disk.folders(paths.queues))
     wanted = Counter(recovery.stored_ids())
-    references = [one.persistent_ref for one in terms.values()]
+    references = [one.persistent_ref for one in terms.values() if one.persistent_ref]
     clean = open_clean(disk, paths.persistent, references)
     assert clean is not None
     assert {key: one.references for key, one in clean.messages.items()} == dict(wanted)
