@@ -233,6 +233,8 @@ def _expressions(parent: ast.AST, value: Any) -> Iterator[tuple[Callable[[], Non
         return
     if not isinstance(value, ast.AST) or isinstance(value, (*_UNTOUCHED, ast.pattern)):
         return
+    if isinstance(value, ast.keyword) and value.arg == "strict":  # an assertion of `zip`
+        return
     yield from _of_expression(value)
     if isinstance(parent, ast.AnnAssign) and value is parent.annotation:
         return

@@ -81,7 +81,7 @@ class NotedLog:
         self.clock = clock
         self.done: list[str] = []
         self.job_ms = self.behind = self.fills = self.files = self.given_up = self.unwritten = 0
-        self.job_error: StoreError | None = None
+        self.job_error: Exception | None = None
         self.write_error: StoreError | None = None
         self.is_due = True
         self.blocks = self.has_failed = self.has_unsynced = self.is_syncing = False
@@ -187,7 +187,7 @@ class NotedThread:
         job, done = self.jobs.pop(0)
         try:
             result = job()
-        except StoreError as error:
+        except Exception as error:  # as a thread hands back whatever it was
             done(None, error)
         else:
             done(result, None)
@@ -624,6 +624,21 @@ def test_answers_made_while_the_disk_syncs_are_dropped_if_it_fails() -> None:
     scene.log.job_error = Failed("no")
     scene.group(*[str(number) for number in range(READY_BESIDE)])
     assert scene.answers == [(str(number), FAILED) for number in range(READY_BESIDE)]
+
+
+@pytest.mark.parametrize("ms_max", [0, 1])
+def test_a_mistake_in_a_sync_is_no_answer(ms_max: int) -> None:
+    """It goes on to who runs the loop; nobody hears that something is stored."""
+    scene = Scene(ms_max=ms_max)
+    scene.log.job_error = ValueError("a mistake")
+
+    def store_and_sync() -> None:
+        scene.group("a")
+        scene.sync_thread.work()
+
+    with pytest.raises(ValueError, match="a mistake"):
+        store_and_sync()
+    assert scene.answers == []
 
 
 @pytest.mark.parametrize("failure", [None, Failed("gone")])

@@ -17,6 +17,7 @@ from sprocket.rabbitmq.store.queue_index import (
     QueueIndex,
     close_steps,
     flush_steps,
+    sums,
 )
 from sprocket.rabbitmq.store.queue_index.slots import TRANSITIONS, Slot, SlotEvent, after
 from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog, read_log
@@ -204,6 +205,45 @@ def test_a_clean_stop_and_the_next_start() -> None:
     life.index.replay_journal(journal + index.ack(1))
     life.flush()
     assert (Q.journal in life.disk.contents(), life.read()) == (False, [2])
+
+
+def test_only_segments_with_what_is_asked_for_are_read() -> None:
+    """Whether there are few of them or many."""
+    life = Life(SimulatedDisk())
+    life.publish(0, 5, 9, 13, 17, 21)
+    for start, end, expected in ((4, 12, [1, 2]), (5, 13, [1, 2, 3]), (0, 4, [0]), (3, 5, [0, 1])):
+        assert life.index.numbers(start, end) == expected
+    assert life.index.numbers(8, 4000) == [2, 3, 4, 5]
+    few = Life(SimulatedDisk())
+    few.publish(0, 9)
+    assert few.index.numbers(0, 8) == [0]
+    assert few.index.numbers(4, 9) == [2]
+
+
+def test_a_stop_that_failed_may_be_tried_again() -> None:
+    """After more has happened; the journal has what the last one found, and no more."""
+    for nth in count(1):
+        disk = SimulatedDisk()
+        life = Life(disk)
+        life.publish(0, 1)
+        life.flush()
+        life.publish(2, 3, 5)
+        disk.fail("any", nth)
+        try:
+            steps.run(close_steps(life.log, PATHS, [life.index]))
+        except StoreError:
+            if life.log.failure is not None:
+                continue
+        else:
+            break
+        life.flush()
+        life.publish(6)
+        steps.run(close_steps(life.log, PATHS, [life.index]))
+        journal = disk.contents()[Q.journal]
+        assert journal == record(6) + index.deliver(6)
+        checked = index.check_index(journal, sums.read(disk, Q.journal), is_segment=False)
+        assert (checked.findings, checked.damaged, checked.covered) == ((), (), len(journal))
+    assert nth > 8
 
 
 def test_a_journal_that_is_cut_was_no_clean_stop() -> None:

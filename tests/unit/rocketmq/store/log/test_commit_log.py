@@ -3,7 +3,7 @@
 import errno
 
 import pytest
-from tests.stores import new
+from tests.stores import batch_of, new
 
 from sprocket.base.disk import SegmentFiles, steps
 from sprocket.base.errors import (
@@ -117,6 +117,8 @@ def test_a_batch_lies_in_one_file() -> None:
     assert places == [1024, 1274, 1524]
     with pytest.raises(MessageTooLarge):
         log.append(batch, range(5), 1, together=True)
+    with pytest.raises(MessageTooLarge):
+        log.append_batch(batch_of(batch), 0, 1)
     assert log.end == 1774
     log.write()
     assert record.decode(log.record_at(1274)).queue_offset == 1

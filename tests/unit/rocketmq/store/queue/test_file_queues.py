@@ -44,6 +44,17 @@ def disk() -> SimulatedDisk:
     return found
 
 
+def test_what_a_failed_flush_has_not_synced_is_synced_by_the_next(disk: SimulatedDisk) -> None:
+    """Nothing was put since."""
+    queues = opened(disk)
+    queues.put_round([entry(0)])
+    disk.fail("any", 1)
+    with pytest.raises(DiskFailed):
+        queues.flush()
+    queues.flush()
+    assert only(opened(disk.crash(oldest), clean=False)).max_offset == 1
+
+
 def test_units_lie_at_twenty_times_their_offset(disk: SimulatedDisk) -> None:
     """A file has its full length at once, units at their place and zeros behind them."""
     queues = opened(disk)

@@ -123,6 +123,14 @@ def test_a_sound_index_needs_no_further_walk(name: str) -> None:
     assert parts.index_rest() is None
 
 
+def test_the_entries_of_a_sound_index_follow_each_other_wherever_the_log_is_cut() -> None:
+    """At each record, those included that are the last of their file of the index."""
+    disk = closed(40)
+    for place in starts(disk)[1:]:
+        _found, parts = in_parts(disk, ROOT, [place])
+        assert parts.index_rest() is None
+
+
 def test_a_sound_log_is_read_once_and_counted() -> None:
     """Every record is in one part; the parts join up."""
     disk = closed()
@@ -143,13 +151,14 @@ def test_a_part_that_began_inside_of_a_record_is_checked_again() -> None:
     disk = closed()
     place = starts(disk)[7] + 30
     parts = PartsCheck(disk, ROOT)
-    parts.cut([place])
+    parts.cut([place, place + 5])  # nothing begins in the second part
     asked: list[CheckedPart] = []
     while wanted := parts.wanted():
         for number, part in wanted.items():
             asked.append(part)
             parts.take(number, part, parts_check.check_part(disk, ROOT, part))
     assert starts(disk)[8] in [part.start for part in asked]
+    assert all(part.start < part.until for part in asked)
     assert list(parts.findings()) == []
 
 
@@ -167,7 +176,9 @@ def test_the_log_ends_where_the_walk_says_whatever_lies_behind() -> None:
     file.write([bytes(8)], position)
     found, parts = in_parts(disk, ROOT, [places[-1], behind])
     assert told(check(disk, ROOT)) == told(found)
-    assert parts.reports()[-1].end <= places[-1] + 2 * size
+    reports = parts.reports()
+    assert reports[-1].end <= places[-1] + 2 * size
+    assert [report.end for report in reports[:-1]] == [report.start for report in reports[1:]]
 
 
 def test_a_missing_file_is_a_break_of_the_part_before() -> None:

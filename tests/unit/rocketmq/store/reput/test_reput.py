@@ -100,6 +100,7 @@ def test_only_what_lies_before_the_limit_is_put() -> None:
     world = World()
     end = world.write(*range(5))
     assert world.round(0) == []
+    assert world.dispatch.queued_at_ms == 0
     assert world.round(world.ends[2]) == [Arrival("t", 0, QueueOffset(3), [T, T, T])]
     assert world.queues.by_key["t", 0].max_offset == 3
     dispatch = world.dispatch
