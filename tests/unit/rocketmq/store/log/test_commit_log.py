@@ -107,6 +107,15 @@ def test_ranges_of_files() -> None:
     assert ranges(0, 1024) == ranges(2000, 2000) == ranges(2000, 1500) == ranges(5000, 6000) == []
 
 
+def test_a_record_is_given_whatever_its_checksum_says() -> None:
+    """Who looks at it says what is wrong; its lengths and its place are right."""
+    _, log = _log()
+    _append(log, 300)
+    log.write()
+    log.files.segment(0).file.write([b"!"], 150)
+    assert len(log.record_at(0)) == 300
+
+
 def test_a_batch_lies_in_one_file() -> None:
     """It rolls as a whole; too large a one is refused and changes nothing."""
     _, log = _log()
