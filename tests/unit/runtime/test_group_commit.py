@@ -73,6 +73,7 @@ class NotedLog:
         fills: Steps that it wants prepared.
         files: Files that it lacks.
         blocks: What is being filled is to be written.
+        is_covered: What is written is synced at once.
         given_up: How often it was to forget what was appended.
         while_syncing: Called in each job.
     """
@@ -85,6 +86,7 @@ class NotedLog:
         self.write_error: StoreError | None = None
         self.is_due = True
         self.blocks = self.has_failed = self.has_unsynced = self.is_syncing = False
+        self.is_covered = False
         self.while_syncing: Callable[[], None] = lambda: None
 
     def write(self) -> int:
@@ -93,7 +95,7 @@ class NotedLog:
             raise self.write_error
         self.done.append("write")
         self.unwritten = 0
-        self.has_unsynced = True
+        self.has_unsynced = not self.is_covered
         return 0
 
     def give_up_unwritten(self) -> None:
@@ -599,9 +601,11 @@ def test_closing_refuses_those_whose_sync_is_out() -> None:
     scene.ask("c")
     scene.commit.close()
     assert scene.answers == [(name, FAILED) for name in "abc"]
+    scene.log.fills = 1
     scene.timers.advance(10_000)
     scene.sync_thread.work()
     assert len(scene.answers) == 3
+    assert scene.fill_thread.jobs == []
 
 
 def test_answers_made_while_the_disk_syncs_are_sent_after_the_sync() -> None:
@@ -750,6 +754,30 @@ def test_a_log_file_that_cannot_be_made_refuses_who_needs_it() -> None:
     assert scene.answers[1:] == [("b", None)]
     scene.timers.advance(5000)
     assert len(scene.answers) == 2
+
+
+def test_who_comes_after_a_file_that_could_not_be_made_has_all_their_time() -> None:
+    """What was to tell those before that they are late tells nobody."""
+    scene = Scene()
+    scene.log.files = 1
+    scene.group("a")
+    scene.timers.advance(4000)
+    scene.log.job_error = DiskFull("full")
+    scene.fill_thread.work()
+    scene.sync_thread.stalls = True
+    scene.group("b")
+    scene.timers.advance(4999)
+    assert scene.answers == [("a", "DiskFull")]
+    scene.timers.advance(1)
+    assert scene.answers[1:] == [("b", LATE)]
+
+
+def test_what_another_sync_has_covered_is_answered() -> None:
+    """The log says that there is nothing to sync."""
+    scene = Scene()
+    scene.log.is_covered = True
+    scene.group("a")
+    assert (scene.answers, scene.log.done) == ([("a", None)], ["write"])
 
 
 def test_a_log_file_that_takes_too_long_to_make_refuses_who_needs_it() -> None:
