@@ -163,6 +163,8 @@ def _statements(body: list[ast.stmt]) -> Iterator[_Found]:
             for part in parts:
                 if isinstance(part, ast.ExceptHandler | ast.match_case):
                     yield from _statements(part.body)
+            if parts and isinstance(parts[0], ast.ExceptHandler | ast.match_case):
+                continue
             if parts and isinstance(parts[0], ast.stmt):
                 yield from _statements(value)
             else:

@@ -35,6 +35,10 @@ class Log:
                 break
         self.sync()
         log.info("written")
+        try:
+            self.sync_folder()
+        except OSError:
+            return 5
 
         def inner() -> int:
             return -1
@@ -53,6 +57,8 @@ EXPECTED = {
     "if at == 7:": {"if at != 7:", "if at == 8:"},
     "break": {"pass"},
     "self.sync()": {"pass"},
+    "self.sync_folder()": {"pass"},
+    "return 5": {"return 6"},
     "return -1": {"return None", "return +1", "return -2"},
     "return inner() + size if self.is_open else True": {
         "return None",
