@@ -194,8 +194,22 @@ def test_a_gap_that_no_damage_leaves_is_refused() -> None:
     }
 
 
-def test_fillers_keep_the_places_behind_the_end() -> None:
-    """Into the next file, too."""
+def test_how_far_out_a_gap_is_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only how large it is."""
+    monkeypatch.setattr(stretches, "FILLERS_MAX", 20)
+    disk = SimulatedDisk()
+    log = log_of([(0, offset) for offset in (*range(15), 18)])
+    (course,) = put(disk, [log]).values()
+    stretches.complete(disk, FOLDER, UNITS, KEY, course)
+    assert disk.contents() == recovered(log)[0]
+
+
+@pytest.mark.parametrize("chunk", [2, 1 << 16])
+def test_fillers_keep_the_places_behind_the_end(
+    monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    """Into the next file, too, however many are written at once."""
+    monkeypatch.setattr(stretches, "CHUNK_UNITS", chunk)
     disk = SimulatedDisk()
     log = log_of([(0, offset) for offset in range(8)])
     (course,) = put(disk, [log]).values()
