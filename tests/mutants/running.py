@@ -76,7 +76,7 @@ class MutantRuns:
     paths: frozenset[str]
     folder: Path
     told: Callable[[Ended], None]
-    cpu_seconds_min: int = 60
+    cpu_seconds_min: int = 20
     failed_before: list[str] = field(default_factory=list)
     _failed: str = ""
 
