@@ -51,8 +51,9 @@ class Publisher:
             for n in range(queues)
         ]
         self.confirmed: list[tuple[int, int]] = []
-        self.refused_count = 0
-        mode = FlushMode(is_sync=True, wait_seconds_max=1, timeout_seconds=5, look_seconds=1)
+        mode = FlushMode(
+            is_sync=True, wait_seconds_max=1, timeout_seconds=5, look_seconds=1, retry_seconds=1
+        )
         machine = Machine(self.timers, clock, self, self, lambda: None)
         self.commit: GroupCommit[Publish, list[Publish]] = GroupCommit(
             self.log, self, self, machine, mode, Pressure(1 << 20, 1 << 20)
@@ -79,11 +80,8 @@ class Publisher:
         self.confirmed += [(one.queue, one.seq_id) for one in answers]
 
     def refuse(self, group: Sequence[Publish], error: StoreError) -> None:
-        """Take refused messages out of their queues."""
-        assert isinstance(error, DiskFull)
-        for one in group:
-            self.indexes[one.queue].ack([one.seq_id])
-        self.refused_count += len(group)
+        """Refuse nobody: what was taken is kept."""
+        raise AssertionError(f"refused: {group}") from error
 
     def submit(self, job: Callable[[], Any], done: Callable[[Any, Any], None]) -> None:
         """Do a job at once."""
@@ -175,8 +173,8 @@ def test_a_large_message_is_durable_before_its_record() -> None:
     assert mine.safe["Q1"].count(50 * b"small") == 40
 
 
-def test_a_message_that_is_refused_is_not_there() -> None:
-    """What else was to be written goes down with the next write."""
+def test_what_a_full_disk_has_no_room_for_waits_and_is_refused_to_nobody() -> None:
+    """It is kept; whoever waits is told when it is durable, and `refusal` says so meanwhile."""
     mine = Publisher(2)
     mine.publish(0, 0, is_large=False)
     mine.publish(1, 0, is_large=False)
@@ -185,11 +183,18 @@ def test_a_message_that_is_refused_is_not_there() -> None:
     mine.indexes[1].ack([0])
     mine.publish(0, 1, is_large=False)
     mine.timers.drain()
-    assert (mine.confirmed, mine.refused_count) == ([(0, 0), (1, 0)], 1)
-    mine.disk.is_full = False
+    assert isinstance(mine.commit.refusal, DiskFull)
+    writes = mine.disk.calls["write"]
     mine.publish(0, 2, is_large=False)
     mine.timers.drain()
-    assert mine.confirmed == [(0, 0), (1, 0), (0, 2)]
+    assert mine.disk.calls["write"] == writes  # only a timer tries again
+    mine.timers.advance(1000)
+    assert mine.disk.calls["write"] == writes + 1
+    assert mine.confirmed == [(0, 0), (1, 0)]
+    mine.disk.is_full = False
+    mine.timers.advance(1000)
+    assert mine.commit.refusal is None
+    assert mine.confirmed == [(0, 0), (1, 0), (0, 1), (0, 2)]
     left = [index.states(index.read_journal(mine.safe[name])) for name in ("Q0", "Q1")]
     live = [one.ids[~one.is_acked & (one.published_at >= 0)].tolist() for one in left]
-    assert live == [[0, 2], []]
+    assert live == [[0, 1, 2], []]
