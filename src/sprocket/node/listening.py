@@ -3,7 +3,7 @@
 import errno
 import ipaddress
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from sprocket.base import log
@@ -29,6 +29,7 @@ class Listening:
     ) -> None:
         self._server = server
         self._admission = admission
+        self._believes = believes(server.proxies)
         self._tls = tls
         self._connections = ConnectionSettings(
             limits=limits, idle_seconds_max=server.idle_close_seconds
@@ -60,7 +61,6 @@ class Listening:
     ) -> Server:
         """Listen on a port as `Site.listen` says; it is the server's from now on."""
         port = self._admission.port(name, self._connections.limits.connections_max)
-        believes = _BELIEVES[self._server.proxy_header]
         with _refusing(bound.host, bound.port):
             return await driver.listen(
                 bound,
@@ -68,7 +68,7 @@ class Listening:
                 on_event,
                 settings=self._connections,
                 pressure=pressure,
-                greet=lambda peer: Greeter(peer, self._tls, believes),
+                greet=lambda peer: Greeter(peer, self._tls, self._believes),
                 admission=port,
                 knows_by_event=knows_by_event,
             )
@@ -86,21 +86,29 @@ def _refusing(host: str, port: int, hint: str = "") -> Iterator[None]:
         ) from error
 
 
-def is_private(address: str) -> bool:
-    """Return whether an IP address is one that nobody has on the open network.
+def believes(proxies: Iterable[str]) -> Callable[[str], bool]:
+    """Return what says of an IP address whether a PROXY header from there counts.
 
-    Loopback, link-local and private ones: where a load balancer is that serves this machine.
+    Args:
+        proxies: Addresses and networks of those whose header does.
+
+    Raises:
+        SettingsError: One of them is neither.
     """
-    ip = ipaddress.ip_address(address)
-    return ip.is_private or ip.is_loopback or ip.is_link_local
+    networks = []
+    for text in proxies:
+        try:
+            networks.append(ipaddress.ip_network(text.strip()))
+        except ValueError as error:
+            raise SettingsError(
+                f"server.proxies: {error}; expected addresses and networks such as 10.1.0.0/16"
+            ) from error
 
+    def is_one(address: str) -> bool:
+        ip = ipaddress.ip_address(address)
+        return any(ip in network for network in networks)
 
-_BELIEVES: Mapping[str, Callable[[str], bool]] = {
-    "off": lambda _: False,
-    "private": is_private,
-    "any": lambda _: True,
-}
-"""Whose PROXY header counts, by the setting."""
+    return is_one
 
 
 _NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(\.(?!-)[A-Za-z0-9_-]{1,63})*\.?")

@@ -136,6 +136,11 @@ class Peer(asyncio.Protocol):
         """The other side, as `ip:port` or `[ip]:port`."""
         self.host = ""
         """The other side's IP address."""
+        self.is_local = False
+        """Whether both sides are on this machine: the socket's own other end is, and so is the
+        client that it claims to serve, if it does."""
+        self.proxy_address = ""
+        """The socket's own other end, if `address` is what that claims."""
         self.local_address = ""
         self.is_open = False
         self.quiet_seconds = 0.0
@@ -325,6 +330,7 @@ class Peer(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(high=self._limits.answer_bytes_high)
         self.address, self.host = address_of(self.transport.get_extra_info("peername"))
+        self.is_local = is_loopback(self.host)
         self.local_address, _ = address_of(self.transport.get_extra_info("sockname"))
         self._carrier.add(self)
         self._peers.add(self)
@@ -344,7 +350,15 @@ class Peer(asyncio.Protocol):
 
     def speak_for(self, host: str, port: int) -> None:
         """Take the address of the client that the other side, a load balancer, says it serves."""
+        proxy, self.proxy_address = self.address, self.address
         self.address, self.host = address_of((host, port))
+        self.is_local = self.is_local and is_loopback(self.host)
+        _log.info("a load balancer names a client", peer=self.address, proxy=proxy)
+
+    def speak_for_nobody(self) -> None:
+        """Note that the other side, a load balancer, does not say whom it serves."""
+        self.proxy_address = self.address
+        self.is_local = False
 
     def rewire(self, transport: asyncio.Transport) -> None:
         """Go on over a layer above the transport that the connection was made with."""
@@ -896,6 +910,14 @@ def address_of(name: _SocketName | None) -> tuple[str, str]:
     host, port = name[:2] if name else ("0.0.0.0", 0)  # noqa: S104 - the peer is gone already
     host = host.removeprefix("::ffff:") if "." in host else host.partition("%")[0]
     return address(host, port), host
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an IP address is this machine's own."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:  # no address at all
+        return False
 
 
 def address(host: str, port: int) -> str:

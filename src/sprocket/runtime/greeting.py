@@ -90,11 +90,13 @@ class Greeter(asyncio.Protocol):
         if opening is None:
             return
         if opening.has_header and not self._believes(self._peer.host):
-            self._peer.abort("its PROXY header counts from nobody there, see server.proxy_header")
+            self._peer.abort("its PROXY header counts from nobody there, see server.proxies")
             return
         self._header = None
         if opening.origin is not None:
             self._peer.speak_for(opening.origin.host, opening.origin.port)
+        elif opening.has_header:
+            self._peer.speak_for_nobody()
         if opening.rest:
             self._begin(opening.rest)
 

@@ -21,10 +21,10 @@ class ListenSettings:
     advertised_host: str = ""
     """Address or host name under which clients reach the broker. Message ids hold its address, as
     it is found at the start; if a name has none then, this machine's address. Empty: `host`."""
-    proxy_header: Literal["off", "private", "any"] = "private"
-    """From whom a header of the PROXY protocol is accepted, in which a load balancer names the
-    client that it serves: `private`, from loopback and private addresses; `any`, from everybody, so
-    that everybody can claim any address. Others that send one are closed."""
+    proxies: tuple[str, ...] = ()
+    """Addresses and networks (`10.0.0.5`, `10.1.0.0/16`) of load balancers that name the client
+    that they serve in a header of the PROXY protocol. Whoever is in one can claim any address;
+    others that send such a header are closed, and by default all are."""
     idle_close_seconds: Annotated[int, Meta(ge=1, le=86400)] = 120
     """A connection without any traffic for so long is closed."""
     handshake_seconds: Annotated[float, Meta(gt=0, le=86400)] = 10

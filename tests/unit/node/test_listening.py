@@ -100,3 +100,27 @@ def test_nobody_is_let_in_before_it_is_open() -> None:
 
     asyncio.run(main())
     driver.run(main())
+
+
+@pytest.mark.parametrize(
+    ("proxies", "address", "counts"),
+    [
+        ((), "127.0.0.1", False),
+        ((), "10.1.2.3", False),
+        (("10.1.0.0/16", "::1"), "10.1.2.3", True),
+        (("10.1.0.0/16", "::1"), "::1", True),
+        (("10.1.0.0/16", "::1"), "10.2.0.1", False),
+        (("10.1.2.3",), "10.1.2.3", True),
+    ],
+)
+def test_nobody_is_a_proxy_who_is_not_named(
+    proxies: tuple[str, ...], address: str, counts: bool
+) -> None:
+    """Else whoever is in a private network claims to be this machine."""
+    assert listening.believes(proxies)(address) is counts
+
+
+def test_a_proxy_that_is_no_network_is_one_clear_error() -> None:
+    """It names the setting."""
+    with pytest.raises(SettingsError, match=r"server\.proxies: .*10\.1\.0\.1/16"):
+        listening.believes(["10.1.0.1/16"])

@@ -43,12 +43,13 @@ def run(
     *,
     believes: Callable[[str], bool] = lambda _: True,
     encryption: Late | None = None,
+    on_event: Callable[[Peer, bytes], None] = name,
 ) -> None:
     """Run a test against a server that greets."""
 
     async def main() -> None:
         server = await sockets.serve(
-            Lines, name, HOST, 0, greet=lambda peer: Greeter(peer, encryption, believes)
+            Lines, on_event, HOST, 0, greet=lambda peer: Greeter(peer, encryption, believes)
         )
         async with asyncio.timeout(LONG_SECONDS):
             await body(server)
@@ -98,6 +99,28 @@ def test_a_balancer_that_speaks_for_itself_keeps_its_address() -> None:
             assert (await say(server, header + b"hello\n")).startswith(b"127.0.0.1:")
 
     run(body)
+
+
+def test_this_machine_only_means_both_ends() -> None:
+    """A proxy here that speaks for somebody elsewhere, or for it does not say whom, is not here."""
+    local = b"PROXY TCP4 127.0.0.1 10.0.0.1 4711 10911\r\n"
+
+    async def body(server: Server) -> None:
+        for header, expected in (
+            (b"", True),
+            (local, True),
+            (FOUR, False),
+            (SIX, False),
+            (b"PROXY UNKNOWN\r\n", False),
+            (BINARY_START + b"\x20\0\0\0", False),
+        ):
+            told = await say(server, header + b"hello\n")
+            assert told.split()[-1] == (b"here" if expected else b"elsewhere"), header
+
+    def place(peer: Peer, _: bytes) -> None:
+        peer.send([peer.address.encode(), b" here\n" if peer.is_local else b" elsewhere\n"])
+
+    run(body, on_event=place)
 
 
 def test_a_header_from_who_is_not_believed_ends_the_connection() -> None:

@@ -3,7 +3,6 @@
 Source: `rabbit_reader`, `rabbit_direct`; docs/formats/amqp.md.
 """
 
-import ipaddress
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
@@ -47,9 +46,8 @@ class UserEntrance:
 
     def log_in(self, given: Credentials, session: Session) -> None:
         """Let a user in, or raise LoginRefused."""
-        is_loopback = ipaddress.ip_address(session.peer.host).is_loopback
         try:
-            self._users.log_in(given.user, given.password, is_loopback=is_loopback)
+            self._users.log_in(given.user, given.password, is_loopback=session.peer.is_local)
         except RequestRefused as refusal:
             self.logins[False] += 1
             raise LoginRefused(refusal.remark) from refusal

@@ -44,7 +44,7 @@ class HttpServer:
         self,
         handle: Handle,
         body_limit: BodyLimit,
-        is_known: Callable[[Mapping[str, str]], bool],
+        is_known: Callable[[Mapping[str, str], Peer], bool],
         clock: Clock,
     ) -> None:
         self._handle = handle
@@ -70,7 +70,7 @@ class HttpServer:
                     self._answer(peer, HttpResponse(status=event.status))
                 peer.close()
             case BodyBegun():
-                if self._is_known(event.headers):
+                if self._is_known(event.headers, peer):
                     peer.admit()
                 if event.octets:
                     peer.send([event.octets])

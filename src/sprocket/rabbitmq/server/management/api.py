@@ -70,11 +70,11 @@ class ManagementApi:
 
     def body_limit(self, headers: Mapping[str, str]) -> int:
         """Return how large a body may be; see `HttpConnection`."""
-        return BODY_BYTES_MAX if self.is_known(headers) else STRANGERS_BODY_BYTES_MAX
+        return BODY_BYTES_MAX if self._callers.is_known(headers) else STRANGERS_BODY_BYTES_MAX
 
-    def is_known(self, headers: Mapping[str, str]) -> bool:
-        """Return whether a request has a right name and password."""
-        return self._callers.is_known(headers)
+    def is_known(self, headers: Mapping[str, str], peer: Peer) -> bool:
+        """Return whether a request has a right name and password, and comes from where it may."""
+        return self._callers.is_known(headers, is_local=peer.is_local)
 
     async def handle(self, request: HttpRequest, peer: Peer) -> HttpResponse:
         """Answer a request."""
@@ -109,7 +109,7 @@ class ManagementApi:
             return HttpResponse(status=status, headers={"allow": told})
         caller = None
         if route.level is not Level.ANYBODY:
-            caller = self._callers.find(request.headers, peer.host)
+            caller = self._callers.find(request.headers, peer)
             peer.admit()  # if there is no place any more, it is answered all the same
             caller.check(route.level, named.get("vhost"))
         return await route.handle(Call(request, caller, named, query))

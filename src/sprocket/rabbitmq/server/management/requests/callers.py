@@ -12,7 +12,6 @@ Source: `rabbit_mgmt_util:is_authorized`.
 
 import base64
 import binascii
-import ipaddress
 from collections.abc import Mapping
 from enum import Enum
 from typing import Final
@@ -23,6 +22,7 @@ from sprocket.rabbitmq.broker.access import UserAccess, Users
 from sprocket.rabbitmq.broker.topology import Vhosts
 from sprocket.rabbitmq.model.user import User
 from sprocket.rabbitmq.server.management.requests.answers import REALM, ApiError, not_authorised
+from sprocket.runtime.driver import Peer
 
 ADMINISTRATOR: Final = "administrator"
 MONITORING: Final = "monitoring"
@@ -140,12 +140,12 @@ class Callers:
         self.succeeded_count = 0
         self.failed_count = 0
 
-    def find(self, headers: Mapping[str, str], host: str) -> Caller:
+    def find(self, headers: Mapping[str, str], peer: Peer) -> Caller:
         """Return who asks.
 
         Args:
             headers: Of the request.
-            host: The IP address that it comes from.
+            peer: Who has sent it.
 
         Raises:
             ApiError: 401; it does not say, or the password is wrong.
@@ -154,25 +154,26 @@ class Callers:
         if given is None:
             raise Unnamed
         name, password = given
-        is_loopback = ipaddress.ip_address(host).is_loopback
         try:
-            user = self._users.log_in(name, password, is_loopback=is_loopback)
+            user = self._users.log_in(name, password, is_loopback=peer.is_local)
         except RequestRefused as refusal:
             self.failed_count += 1
-            _log.warning("an HTTP login is refused", peer=host, user=name, reason=refusal.remark)
+            _log.warning(
+                "an HTTP login is refused", peer=peer.address, user=name, reason=refusal.remark
+            )
             raise ApiError(
                 401, "not_authorized", "Login failed", {"www-authenticate": REALM}
             ) from refusal
         self.succeeded_count += 1
         return Caller(user, self._users, self._vhosts)
 
-    def is_known(self, headers: Mapping[str, str]) -> bool:
-        """Whether headers have a right name and password, wherever they come from."""
+    def is_known(self, headers: Mapping[str, str], *, is_local: bool = True) -> bool:
+        """Whether headers have a right name and password; by default wherever they come from."""
         given = _credentials(headers)
         if given is None:
             return False
         try:
-            self._users.log_in(*given, is_loopback=True)
+            self._users.log_in(*given, is_loopback=is_local)
         except RequestRefused:
             return False
         return True
