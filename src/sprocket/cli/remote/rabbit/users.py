@@ -25,7 +25,8 @@ vhosts = family("Virtual hosts of a running broker.")
 
 UserName = Annotated[str, typer.Argument(help="Name of the user.")]
 VhostName = Annotated[str, typer.Argument(help="Name of the virtual host.")]
-EVERYTHING = ".*"
+NOTHING = ""
+"""As a permission: no name fits it."""
 
 
 @users.command("ls")
@@ -105,18 +106,22 @@ def set_permission(
     remote: RabbitRemote,
     user: UserName,
     vhost: Vhost = DEFAULT_VHOST,
-    configure: Annotated[str, typer.Option(help="What they may declare and delete.")] = EVERYTHING,
-    write: Annotated[str, typer.Option(help="What they may publish to.")] = EVERYTHING,
-    read: Annotated[str, typer.Option(help="What they may consume from.")] = EVERYTHING,
+    configure: Annotated[str, typer.Option(help="What they may declare and delete.")] = NOTHING,
+    write: Annotated[str, typer.Option(help="What they may publish to.")] = NOTHING,
+    read: Annotated[str, typer.Option(help="What they may consume from.")] = NOTHING,
 ) -> CommandAnswer:
-    """Let a user into a virtual host; regular expressions say what they may do there."""
+    """Let a user into a virtual host; regular expressions say what they may do there.
+
+    What is left out is nothing: `.*` is everything.
+    """
     api = remote.api()
     user_of(api, user)
     vhosts_named(api, vhost)
     body = {"configure": configure, "write": write, "read": read}
     api.put("permissions", vhost, user, body=body)
     row = permission_row(api.row("permissions", vhost, user))
-    return answer.sentence([row], f"user {user} may enter {vhost}")
+    given = ", ".join(f"{one} {row[one] or 'nothing'}" for one in body)
+    return answer.sentence([row], f"user {user} may enter {vhost}: {given}")
 
 
 @permissions.command("delete")

@@ -244,7 +244,8 @@ def test_users_and_their_permissions() -> None:
     assert rows("permissions") == [
         {"vhost": "/", "user": "ann", "configure": ".*", "write": "^shop", "read": ".*"}
     ]
-    assert said("permit") == "user ann may enter /"
+    told = "user ann may enter /: configure .*, write ^shop, read .*"
+    assert said("permit") == told
     assert "invalid_regexp ( missing )" in refused("permit wrongly")
     assert rows("forbid") == [{"vhost": "/", "user": "ann", "deleted": True}]
     assert "user ann has no permissions in /" in refused("forbid again")
@@ -328,6 +329,19 @@ def test_wrong_input_asks_nothing(words: list[str], text: str) -> None:
     assert (ended.exit_code, ended.stdout) == (1, "")
     assert text in ended.stderr
     assert ended.stderr.count("\n") == 1
+
+
+def test_a_permission_that_is_left_out_is_nothing() -> None:
+    """Else who may read may also delete; what was given is told."""
+    user, vhost, put, got = recorded("permit").exchanges
+    given = json.dumps({"configure": "", "write": "", "read": "^shop"})
+    answer = json.dumps({"user": "ann", "vhost": "/", **json.loads(given)})
+    exchanges = [user, vhost, put._replace(body=given), got._replace(answer=answer)]
+    with RecordedApi(exchanges) as api:
+        ended = run(api.url, ["permissions", "set", "ann", "--read", "^shop"])
+    assert (ended.exit_code, api.unexpected) == (0, [])
+    told = "user ann may enter /: configure nothing, write nothing, read ^shop"
+    assert ended.stderr == f"sprocket: {told}\n"
 
 
 def test_a_definition_that_is_no_object_is_refused() -> None:
