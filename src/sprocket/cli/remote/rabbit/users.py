@@ -25,6 +25,15 @@ vhosts = family("Virtual hosts of a running broker.")
 
 UserName = Annotated[str, typer.Argument(help="Name of the user.")]
 VhostName = Annotated[str, typer.Argument(help="Name of the virtual host.")]
+NewPassword = Annotated[
+    str | None,
+    typer.Option(
+        "--new-password",
+        help="Their password; asked for if it is not given.",
+        envvar="SPROCKET_RABBIT_NEW_PASSWORD",
+    ),
+]
+ADMINISTRATOR = "administrator"
 NOTHING = ""
 """As a permission: no name fits it."""
 
@@ -42,14 +51,7 @@ def list_users(remote: RabbitRemote) -> CommandAnswer:
 def create_user(
     remote: RabbitRemote,
     name: UserName,
-    new_password: Annotated[
-        str | None,
-        typer.Option(
-            "--new-password",
-            help="Their password; asked for if it is not given.",
-            envvar="SPROCKET_RABBIT_NEW_PASSWORD",
-        ),
-    ] = None,
+    new_password: NewPassword = None,
     tag: Annotated[
         list[str] | None,
         typer.Option(
@@ -57,13 +59,33 @@ def create_user(
         ),
     ] = None,
 ) -> CommandAnswer:
-    """Create a user, or give one that exists another password and other tags."""
-    api = remote.api()
+    """Create a user; one that exists keeps their password and tags, see `passwd`."""
     secret = asked_password(name) if new_password is None else new_password
+    api = remote.api()
+    try:
+        api.row("users", name)
+    except NoSuchResource:
+        pass
+    else:
+        raise SettingsError(f"user {name} is there already; `users passwd` changes the password")
     api.put("users", name, body={"password": secret, "tags": ",".join(tag or [])})
     row = user_row(api.row("users", name))
     more = "`sprocket rabbit permissions set` lets them into a virtual host"
     return answer.sentence([row], f"user {name} is there; {more}")
+
+
+@users.command("passwd")
+@over_the_wire
+def change_password(
+    remote: RabbitRemote, name: UserName, new_password: NewPassword = None
+) -> CommandAnswer:
+    """Give a user another password; tags and permissions stay."""
+    secret = asked_password(name) if new_password is None else new_password
+    api = remote.api()
+    tags = user_row(user_of(api, name))["tags"]
+    api.put("users", name, body={"password": secret, "tags": ",".join(tags)})
+    row = user_row(api.row("users", name))
+    return answer.sentence([row], f"user {name} has another password")
 
 
 @users.command("delete")
@@ -71,7 +93,11 @@ def create_user(
 def delete_user(remote: RabbitRemote, name: UserName, yes: Yes = False) -> CommandAnswer:
     """Delete a user and their permissions; their connections are closed."""
     api = remote.api()
-    user_of(api, name)
+    is_administrator = ADMINISTRATOR in user_row(user_of(api, name))["tags"]
+    if is_administrator and not yes:
+        others = (user_row(one) for one in api.rows("users") if one["name"] != name)
+        if not any(ADMINISTRATOR in one["tags"] for one in others):
+            raise SettingsError(f"user {name} is the last administrator; --yes deletes it anyway")
     deleted = yes or output.confirmed(f"Delete user {name}?")
     if deleted:
         api.delete("users", name)

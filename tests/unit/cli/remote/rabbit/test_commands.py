@@ -239,7 +239,7 @@ def test_users_and_their_permissions() -> None:
     """Created with a password from the option or from a pipe, permitted, forbidden, deleted."""
     assert rows("users") == [{"user": "guest", "tags": ["administrator"], "password": True}]
     assert rows("create user") == [{"user": "ann", "tags": ["management", "own"], "password": True}]
-    asked = recorded("create user by pipe").exchanges[0]
+    asked = recorded("create user by pipe").exchanges[1]
     assert json.loads(asked.body) == {"password": "secret", "tags": ""}
     assert rows("permissions") == [
         {"vhost": "/", "user": "ann", "configure": ".*", "write": "^shop", "read": ".*"}
@@ -329,6 +329,36 @@ def test_wrong_input_asks_nothing(words: list[str], text: str) -> None:
     assert (ended.exit_code, ended.stdout) == (1, "")
     assert text in ended.stderr
     assert ended.stderr.count("\n") == 1
+
+
+def test_a_user_who_is_there_is_not_created_again() -> None:
+    """It would lose its tags without a word; `passwd` keeps them."""
+    (every,) = recorded("users").exchanges
+    guest = Exchange("GET", "/api/users/guest", "", 200, json.dumps(json.loads(every.answer)[0]))
+    with RecordedApi([guest]) as api:
+        ended = run(api.url, ["users", "create", "guest"], b"secret\n")
+    assert (ended.exit_code, api.unexpected) == (1, [])
+    assert "users passwd" in ended.stderr
+    body = json.dumps({"password": "secret", "tags": "administrator"})
+    put = Exchange("PUT", "/api/users/guest", body, 204, "")
+    with RecordedApi([guest, put, guest]) as api:
+        ended = run(api.url, ["users", "passwd", "guest"], b"secret\n")
+    assert (ended.exit_code, api.unexpected) == (0, [])
+    assert "user guest has another password" in ended.stderr
+
+
+def test_the_last_administrator_is_not_deleted_by_accident() -> None:
+    """Only with --yes; nobody is asked."""
+    (every,) = recorded("users").exchanges
+    guest = Exchange("GET", "/api/users/guest", "", 200, json.dumps(json.loads(every.answer)[0]))
+    with RecordedApi([guest, every]) as api:
+        ended = run(api.url, ["users", "delete", "guest"], b"y\n")
+    assert (ended.exit_code, api.unexpected) == (1, [])
+    assert "the last administrator" in ended.stderr
+    gone = Exchange("DELETE", "/api/users/guest", "", 204, "")
+    with RecordedApi([guest, gone]) as api:
+        ended = run(api.url, ["users", "delete", "guest", "--yes"])
+    assert (ended.exit_code, api.unexpected) == (0, [])
 
 
 def test_a_permission_that_is_left_out_is_nothing() -> None:
