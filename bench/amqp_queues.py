@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from sprocket.base.clock import SystemClock
 from sprocket.base.disk import Steps, StepsTo, steps
-from sprocket.base.errors import RequestRefused
+from sprocket.base.errors import RequestRefused, StoreError
 from sprocket.base.units import KIB, MIB
 from sprocket.rabbitmq.broker.channels import (
     BrokerChannel,
@@ -51,6 +51,8 @@ class Timer:
 
 class Loop:
     """Stands in for all that belongs to a loop and a disk; everything is done at once."""
+
+    refusal: StoreError | None = None
 
     def call_soon(self, _: Callable[[], None], /) -> Timer:
         """See `Timers`."""

@@ -12,12 +12,14 @@ class Publisher:
 
     Attributes:
         told: What the client was told since it was looked at.
+        refusal: Why nothing more can be kept now.
     """
 
     def __init__(self) -> None:
         self.told: list[Confirmation] = []
         self.counts = PublishCounts()
         self.confirms = PublishConfirms(self, self.told.extend, self.counts)
+        self.refusal: StoreError | None = None
         self._waiting: list[Committed] = []
 
     def wait(self, asker: Committed, /) -> None:
