@@ -346,12 +346,11 @@ class GroupCommit(Generic[W, R]):
     async def settle(self) -> None:
         """Wait until everybody who waits now has an answer: used when stopping.
 
-        Who comes meanwhile is not waited for: under load somebody always does. Nor is who waits
-        for room on a full disk: nobody knows when there will be some.
+        Who comes meanwhile is not waited for: under load somebody always does.
         """
         self.take_up_now()
         for last in self.unanswered[-1:]:
-            while any(one is last for one in self.unanswered) and self.refusal is None:
+            while any(one is last for one in self.unanswered):
                 await asyncio.sleep(SETTLE_SECONDS)
 
     def close(self) -> None:

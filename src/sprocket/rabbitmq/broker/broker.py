@@ -26,7 +26,7 @@ from sprocket.runtime.timers import EndingTimers
 
 GIVE_BACK_SECONDS = 5.0
 """Between two looks whether memory can be given back: three of them at most after a backlog."""
-RETRY_SECONDS = 0.2
+RETRY_SECONDS = 1.0
 """Between two attempts to write what a full disk has no room for."""
 UPKEEP_SECONDS = 1.0
 """How often queues are looked for that are to be flushed; disk and memory are looked at, too."""
