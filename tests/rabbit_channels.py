@@ -22,7 +22,6 @@ class HeldCommits:
 
     def __init__(self) -> None:
         self.is_holding = False
-        self.refusal: StoreError | None = None
         self.waiting: list[Committed] = []
         self.watch: Callable[[], None] = lambda: None
 

@@ -31,11 +31,10 @@ Invariants
 
 1. Everybody who waits is answered exactly once. Without an error only when the flush mode allows
    it: after the write (async), or after a sync that began after the write (sync).
-2. After a failed write what it was to write is taken back and refused, and the log goes on; or,
-   with `retry_seconds`, it is kept and tried again, and `refusal` says meanwhile why nobody should
-   add to it. After a failed sync everybody who waits is refused, and the log refuses all that
-   follows. A sync that could not begin (`DiskRefused`), as a file that it needs cannot be opened,
-   is begun again until it can, or until those who wait for it have waited too long.
+2. After a failed write what it was to write is taken back and refused, and the log goes on. After
+   a failed sync everybody who waits is refused, and the log refuses all that follows. A sync that
+   could not begin (`DiskRefused`), as a file that it needs cannot be opened, is begun again until
+   it can, or until those who wait for it have waited too long.
 3. With `SyncLate` something is stored, but no sync was seen to end in `timeout_seconds` (for a
    group that was written while that sync was out already: in at most twice that time). What a
    stalled fill has kept from being written by then is given up and refused.
@@ -252,15 +251,12 @@ class FlushMode:
         wait_seconds_max: So long the loop stands still for a sync.
         timeout_seconds: So long somebody waits for one.
         look_seconds: How often the log is asked whether a sync is due for which nobody waits.
-        retry_seconds: After a failed write the log keeps what it was to write, and those who wait
-            go on waiting while it is tried again so often; 0 if it is taken back and refused.
     """
 
     is_sync: bool
     wait_seconds_max: float
     timeout_seconds: float
     look_seconds: float
-    retry_seconds: float = 0
 
 
 class GroupCommit(Generic[W, R]):
@@ -302,9 +298,6 @@ class GroupCommit(Generic[W, R]):
         self._is_slow, self._job_is_out = mode.wait_seconds_max == 0, False
         self._mean_seconds = self._mean_records = 0.0
         self._is_closed = False
-        self.refusal: StoreError | None = None
-        """Why what was to be written last is not, as long as it is tried again."""
-        self._retry_timer: Timer | None = None
 
     def start(self) -> None:
         """Begin to fill ahead."""
@@ -358,7 +351,7 @@ class GroupCommit(Generic[W, R]):
         self.take_up_now()
         self._is_closed = True
         self._follower.close()
-        for timer in (self._late_timer, self._sync_timer, self._again_timer, self._retry_timer):
+        for timer in (self._late_timer, self._sync_timer, self._again_timer):
             if timer is not None:
                 timer.cancel()
         left = self.unanswered
@@ -398,7 +391,7 @@ class GroupCommit(Generic[W, R]):
         self.take_up_now()
         self._commit_is_due = False
         group = self._new
-        if not group or self._retry_timer is not None:
+        if not group:
             return
         if not self._is_filling:
             job = self._log.begin_file()
@@ -416,16 +409,10 @@ class GroupCommit(Generic[W, R]):
         try:
             self._log.write()
         except StoreError as error:
-            if self._mode.retry_seconds and not isinstance(error, StoreFailed):
-                self._retry_later(group, error)
-                return
             _log.error("a write failed; its records are refused", records=count, why=str(error))
             self._follower.refused(count)
             self._desk.refuse(group, error)
             return
-        if self.refusal is not None:
-            _log.info("what could not be written is written", records=count)
-            self.refusal = None
         self._follower.wrote(count)
         if not self._is_sync:
             self._answer(group, None)
@@ -458,19 +445,6 @@ class GroupCommit(Generic[W, R]):
         """Begin a sync that could not begin; under async flush not before it is due."""
         if self._is_sync and not self._job_is_out and not self._is_closed:
             self._sync()
-
-    def _retry_later(self, group: list[W], error: StoreError) -> None:
-        """Keep who waits for a write that has failed, and try it again."""
-        if self.refusal is None:
-            records = sum([one.records for one in group])
-            _log.error("a write failed; it is tried again", records=records, why=str(error))
-        self.refusal = error
-        self._new = group + self._new
-        self._retry_timer = self._timers.call_later(self._mode.retry_seconds, self._retry)
-
-    def _retry(self) -> None:
-        self._retry_timer = None
-        self._commit()
 
     def _expect_end(self) -> None:
         """Tell who waits if what they wait for takes too long."""
@@ -589,10 +563,6 @@ class GroupCommit(Generic[W, R]):
         if self._late_timer is not None and not self._job_is_out:
             self._late_timer.cancel()
             self._late_timer = None
-        if self._mode.retry_seconds and not isinstance(error, StoreFailed):
-            self._retry_later(group, error)
-            self._weigh()
-            return
         count = sum([one.records for one in group])
         _log.error(
             "a log file could not be made; its records are refused", records=count, why=str(error)

@@ -26,8 +26,6 @@ from sprocket.runtime.timers import EndingTimers
 
 GIVE_BACK_SECONDS = 5.0
 """Between two looks whether memory can be given back: three of them at most after a backlog."""
-RETRY_SECONDS = 1.0
-"""Between two attempts to write what a full disk has no room for."""
 UPKEEP_SECONDS = 1.0
 """How often queues are looked for that are to be flushed; disk and memory are looked at, too."""
 SNAPSHOT_SECONDS = 60.0
@@ -85,7 +83,6 @@ class AmqpBroker:
                 wait_seconds_max=durability.confirm_wait_ms_max / 1000,
                 timeout_seconds=durability.confirm_timeout_ms / 1000,
                 look_seconds=LOOK_SECONDS,
-                retry_seconds=RETRY_SECONDS,
             ),
             pressure=pressure,
             windows=WindowLimits(all_bytes=durability.held_bytes_max),

@@ -27,10 +27,6 @@ class Committed(Protocol):
 class Commits(Protocol):
     """Makes durable what storages were given; `runtime.group_commit` does, with a `CommitDesk`."""
 
-    @property
-    def refusal(self) -> StoreError | None:
-        """Why nothing more can be kept now; None if it can."""
-
     def wait(self, asker: Committed, /) -> None:
         """Tell somebody, perhaps before this returns, when all that came before is durable."""
 

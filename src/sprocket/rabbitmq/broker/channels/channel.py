@@ -298,7 +298,6 @@ class BrokerChannel:
             is_stored = is_stored or queue.is_durable
             keeps_transient = keeps_transient or queue.keeps_transient
             try:
-                self._check_room(queue, messages)
                 if queue.takes_all and publication.expiration_ms is None:
                     queue.publish_all(messages)
                     continue
@@ -310,8 +309,7 @@ class BrokerChannel:
                     ):
                         refused.add(at)
             except StoreError as error:
-                if self._commits.refusal is None:  # else it was told that nothing can be
-                    _log.error("a message cannot be stored", queue=queue.label, why=str(error))
+                _log.error("a message cannot be stored", queue=queue.label, why=str(error))
                 if confirms is None and self._transaction is None:
                     raise RequestRefused(ReplyCode.INTERNAL_ERROR, "") from error
                 refused.update(range(len(messages)))
@@ -327,21 +325,6 @@ class BrokerChannel:
             if not self._is_due:
                 self._mark()
         return not refused
-
-    def _check_room(self, queue: MessageTaker, messages: Sequence[BasicMessage]) -> None:
-        """Refuse what would have to be kept while the disk is full.
-
-        What was taken before waits until there is room, and more would only be more to keep in
-        memory. What the broker itself moves, as dead letters, is not refused: it is here anyway.
-
-        Raises:
-            StoreError: Why nothing can be kept.
-        """
-        refusal = self._commits.refusal
-        if refusal is None or not queue.is_durable:
-            return
-        if queue.keeps_transient or any(one.is_persistent for one in messages):
-            raise refusal.with_traceback(None)
 
     def _pass_by(self, publication: Publication) -> None:
         """Do with messages what is done with those that no queue gets."""

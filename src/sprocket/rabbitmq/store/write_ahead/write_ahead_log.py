@@ -16,8 +16,8 @@ Invariants
 1. The files are numbered without a gap; only the newest is written. They are given up from the
    oldest on, each durably before the next.
 2. A batch lies in one file. Its number is one more than that of the batch before.
-3. What was appended is never dropped. After a failed `write` it goes down with the next one; who
-   waits for it goes on waiting, and nobody is told that it was refused.
+3. What was appended is never dropped. After a failed `write` it goes down with the next one: who
+   refuses a message for that acknowledges it, and the two cancel out.
 4. After a failed sync nothing more is written.
 5. A batch says which ones were durable by then. Where nothing was written for a while `say_synced`
    makes one that says nothing else, so that a start can tell what was damaged later from what a
