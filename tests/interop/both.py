@@ -40,6 +40,7 @@ class OurPeer(peers.Sprocket):
         ports = (peers.free_port(), peers.free_port())
         options = ["--nameserver-port", str(ports[0]), "--broker-port", str(ports[1])]
         options += ["--set", f"store.delay_levels={DELAY_LEVELS}"]
+        options += ["--set", "server.proxies=127.0.0.1"]  # as the original believes everybody
         super().__init__(folder, folder / "store", options)
 
     def kill_broker(self) -> None:

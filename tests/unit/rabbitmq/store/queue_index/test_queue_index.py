@@ -228,6 +228,7 @@ def test_a_stop_that_failed_may_be_tried_again() -> None:
         life.publish(0, 1)
         life.flush()
         life.publish(2, 3, 5)
+        before = disk.calls["any"]
         disk.fail("any", nth)
         try:
             steps.run(close_steps(life.log, PATHS, [life.index]))
@@ -235,7 +236,9 @@ def test_a_stop_that_failed_may_be_tried_again() -> None:
             if life.log.failure is not None:
                 continue
         else:
-            break
+            if disk.calls["any"] - before < nth:
+                break
+            continue  # a stop can do without that call
         life.flush()
         life.publish(6)
         steps.run(close_steps(life.log, PATHS, [life.index]))
