@@ -147,6 +147,7 @@ async def _start(folder: Path, failures: list[Any]) -> Node:
 async def _attack_and_use(folder: Path, failures: list[Any], count: int) -> None:
     node = await _start(folder, failures)
     await _use(node)
+    gc.collect()  # what other tests have left open in this process
     before = _left()
     addresses = (node.addresses.broker, node.addresses.nameserver)
     sent = settled = 0
