@@ -90,7 +90,7 @@ def test_too_many_jobs_are_refused() -> None:
 def test_a_job_that_outlives_its_loop_ends_the_thread() -> None:
     """There is nobody to tell; the thread does not hang around."""
     free = threading.Event()
-    threads = []
+    threads: list[threading.Thread] = []
     before = threads_of("sprocket-disk")
 
     async def main() -> None:
