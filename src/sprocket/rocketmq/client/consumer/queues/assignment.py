@@ -230,6 +230,7 @@ class Assignment:
         held.stop_handing_out()
         if self._held.get(held.queue) is not held:
             return False
+        self._offsets.moved(held.queue)
         if (
             not self._plan.is_polled
         ):  # where the user says how far the group is, a move says nothing

@@ -70,6 +70,8 @@ class Offsets:
         self._ledger = ledger
         self._noted: dict[MessageQueue, QueueOffset] = {}
         self._stored: dict[MessageQueue, QueueOffset] = {}
+        self._moved: set[MessageQueue] = set()
+        """Queues that have moved since the last write of their offsets began."""
         self._is_failing = False
 
     async def read(self, queue: MessageQueue) -> QueueOffset | None:
@@ -89,6 +91,14 @@ class Offsets:
         """Remember an offset that may be lower than the one before, as the queue has moved."""
         self._noted[queue] = offset
 
+    def moved(self, queue: MessageQueue) -> None:
+        """Note that somebody else may have written an offset down: the next `store` writes ours.
+
+        Also if it is what we stored last, which has been read once more since.
+        """
+        self._stored.pop(queue, None)
+        self._moved.add(queue)
+
     def get(self, queue: MessageQueue) -> QueueOffset | None:
         """Return what was noted."""
         return self._noted.get(queue)
@@ -97,6 +107,7 @@ class Offsets:
         """Drop a queue that somebody else reads now."""
         self._noted.pop(queue, None)
         self._stored.pop(queue, None)
+        self._moved.discard(queue)
 
     async def store(self, *queues: MessageQueue) -> bool:
         """Store the offsets of these queues, or of all, that have changed; say if that went well.
@@ -110,9 +121,10 @@ class Offsets:
         }
         if not changed:
             return True
+        self._moved.difference_update(changed)
         failures = await self._ledger.write(changed)
         for queue, offset in changed.items():
-            if queue in self._noted and queue not in failures:
+            if queue in self._noted and queue not in failures and queue not in self._moved:
                 self._stored[queue] = offset
         if failures and not self._is_failing:
             queue, error = next(iter(failures.items()))
