@@ -152,6 +152,8 @@ def _hours_text(hours: tuple[int, ...]) -> str:
 
 
 def _addresses(text: str) -> tuple[str, ...]:
+    if "," in text:
+        raise ValueError("expected host:port, or several joined by ';': use ; instead of commas")
     return tuple(part.strip() for part in text.split(";") if part.strip())
 
 

@@ -158,6 +158,7 @@ def test_what_tutorials_have_added_is_named_too() -> None:
         ("allAckInSyncStateSet=true", "replication is not built"),
         ("rejectPullConsumerEnable=true", "cannot be kept out"),
         ("litePullMessageEnable=false", "cannot be kept out"),
+        ("namesrvAddr=10.0.0.1:9876,10.0.0.2:9876", "use ; instead of commas"),
         ("aclEnable=true", "would be open to all"),
         ("authenticationEnabled=true", "would be open to all"),
         ("storePathRootDir=/a\nstorePathCommitLog=/b/commitlog", "lies in `commitlog` below"),
