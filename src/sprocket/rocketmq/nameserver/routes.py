@@ -154,11 +154,12 @@ class RouteTables:
     def compare(self, cluster: str, address: str, version: DataVersion | None) -> Freshness:
         """Say whether a broker must register to make a change known; it counts as alive.
 
-        One that does not tell its version must.
+        One that does not tell its version must, and so must one whose name has another process
+        now, or had: no route leads to it.
         """
         self.refresh(cluster, address)
         live = self.live.get((cluster, address))
-        known = None if live is None else live.version
+        known = live.version if live is not None and self._is_in_routes(address, live) else None
         return Freshness(has_changed=known is None or known != version, known=known)
 
     def unregister(self, broker: str, cluster: str, address: str) -> None:
@@ -268,12 +269,16 @@ class RouteTables:
             return Registered()
         return Registered(ha_server_addr=master.ha_server_addr, master_addr=address)
 
+    def _is_in_routes(self, address: str, live: LiveEntry) -> bool:
+        broker = self.brokers.get(live.broker)
+        return broker is not None and broker.addresses.get(live.broker_id) == address
+
     def _remove(self, cluster: str, address: str) -> None:
         """Forget a process, its name if it was the last, and what its name can do no more."""
         live = self.live.pop((cluster, address))
-        broker = self.brokers.get(live.broker)
-        if broker is None or broker.addresses.get(live.broker_id) != address:
+        if not self._is_in_routes(address, live):
             return
+        broker = self.brokers[live.broker]
         left = {number: one for number, one in broker.addresses.items() if number != live.broker_id}
         if not left:
             for topic in list(self.topics):

@@ -273,6 +273,20 @@ def test_versions_are_compared() -> None:
     assert routes.expire() == []
 
 
+@pytest.mark.parametrize("has_left", [True, False])
+def test_a_broker_whose_name_another_process_took_must_register(has_left: bool) -> None:
+    """A copied configuration comes and goes: the first one is in the routes again afterwards."""
+    routes = Both()
+    routes.register("a", header(), V1, [X, Y])
+    routes.register("b", header(addr="2.2.2.2:1"), V1, [X, Y])
+    if has_left:
+        routes.unregister("a", "C", "2.2.2.2:1")
+    assert routes.writing.compare("C", "1.1.1.1:1", V1).has_changed
+    routes.register("a", header(), V1, [X, Y])
+    assert routes.route("X").brokers[0].addresses == {0: "1.1.1.1:1"}
+    assert not routes.writing.compare("C", "1.1.1.1:1", V1).has_changed
+
+
 def test_the_permission_to_write_is_wiped_and_given_back() -> None:
     """On every topic of the broker, until its table changes; the others' stay."""
     routes = Both()
