@@ -6,14 +6,13 @@ background has them ignore it.
 
 import logging
 import os
-import shutil
 import signal
 from collections.abc import Iterator
 
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
-from tests import durations, measured, spark_classes
+from tests import durations, measured
 from xdist.remote import Producer
 
 # No machine is too slow for an example, as for Hypothesis in continuous integration.
@@ -60,20 +59,18 @@ def unconfigured_logging() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def quick_jvms() -> Iterator[pytest.MonkeyPatch]:
-    """Let each JVM of Spark, in whatever process, start quickly, for it works for a minute."""
+def quick_jvms() -> Iterator[None]:
+    """Let each JVM of Spark, in whatever process, start quickly, for it works for a minute.
+
+    With the compiler that is quick itself, and the collector that needs no threads.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        _hurry(patch)
-        yield patch
+        patch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        yield
 
 
 @pytest.fixture(autouse=True)
 def quick_spark(request: pytest.FixtureRequest) -> None:
-    """Have them for each test that is marked `spark`, with the archive as soon as it is there."""
+    """Have them for each test that is marked `spark`."""
     if request.node.get_closest_marker("spark"):
-        _hurry(request.getfixturevalue("quick_jvms"))
-
-
-def _hurry(patch: pytest.MonkeyPatch) -> None:
-    if java := shutil.which("java"):
-        patch.setenv(spark_classes.VARIABLE, spark_classes.options(java))
+        request.getfixturevalue("quick_jvms")

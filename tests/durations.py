@@ -16,7 +16,7 @@ fixture that holds it.
 import gc
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -32,8 +32,6 @@ RECORDED_SECONDS_MIN = 0.5
 """What takes less is recorded as part of its file only."""
 ALONE_SECONDS_MIN = 2.0
 """From here on a test is a unit of work by itself: the marker `slow`."""
-ARCHIVE_SECONDS = 60.0
-"""What it takes to make the archive of Spark's classes, in a new clone."""
 SHARED_FIXTURES = ("spark",)
 """What only one worker starts: a session of Spark, with a JVM of 1 GB."""
 _WIDE_SCOPES = {"class", "module", "package"}
@@ -69,28 +67,9 @@ def arrange(items: list[pytest.Item], recorded: Durations) -> dict[str, str]:
     for item in items:
         units[_unit_of(item, recorded)].append(item)
     seconds = {name: _seconds(name, members, recorded) for name, members in units.items()}
-    longest_first = _spark_late(
-        sorted(units, key=lambda name: (-seconds[name], name)),
-        seconds,
-        {name for name, members in units.items() if members[0].get_closest_marker("spark")},
-    )
+    longest_first = sorted(units, key=lambda name: (-seconds[name], name))
     items[:] = [item for name in longest_first for item in units[name]]
     return {item.nodeid: name for name in longest_first for item in units[name]}
-
-
-def _spark_late(names: list[str], seconds: Mapping[str, float], of_spark: Set[str]) -> list[str]:
-    """Let other units go before those that start a JVM of their own, for a minute.
-
-    The unit that shares a session makes the archive of Spark's classes meanwhile, with which a JVM
-    starts in two thirds of the time.
-    """
-    first = [name for name in names if name in SHARED_FIXTURES]
-    others = [name for name in names if name not in of_spark and name not in first]
-    waits = 0.0
-    while others and waits < ARCHIVE_SECONDS:
-        waits += seconds[others[0]]
-        first.append(others.pop(0))
-    return [*first, *(name for name in names if name not in set(first))]
 
 
 def is_long(nodeid: str, recorded: Durations) -> bool:

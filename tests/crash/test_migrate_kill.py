@@ -19,7 +19,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests import repetition
 from tests.crash.test_spark_sink_kill import messages
 from tests.interop import peers
 from tests.killable import Broker
@@ -31,6 +30,7 @@ from sprocket.rocketmq.client.blocking import Admin, Puller
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED = int(os.environ.get("SPROCKET_KILL_SEED", "5"))
+KILLS = int(os.environ.get("SPROCKET_SPARK_KILLS", "2"))
 CASE = "06-segments-2048-default"
 TOPICS = ("s_head", "s_hole")
 RATE = 400
@@ -43,8 +43,8 @@ FAST = 1_000_000
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.parametrize("kills", repetition.times("SPROCKET_SPARK_KILLS", by_day=1, by_night=2))
-def test_a_killed_run_is_finished_by_the_next(kills: int, tmp_path: Path) -> None:
+@pytest.mark.nightly  # by day a second run is tested, and the sink that it sends by is killed
+def test_a_killed_run_is_finished_by_the_next(tmp_path: Path) -> None:
     """With doubles that have one unique key."""
     if shutil.which("java") is None:
         pytest.skip("no Java on the PATH")
@@ -54,7 +54,7 @@ def test_a_killed_run_is_finished_by_the_next(kills: int, tmp_path: Path) -> Non
     folder = case.unpack(tmp_path / "node")
     broker = Broker(tmp_path / "store")
     try:
-        for number in range(kills):
+        for number in range(KILLS):
             wanted = ends(broker) + rng.randint(1, SENT_MAX)
             run = started(broker, folder, tmp_path / "spark", RATE)
             try:

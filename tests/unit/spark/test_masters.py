@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow.parquet as pq
 import pyspark
 import pytest
-from tests import spark_classes
 from tests.unit.spark.rocketmq.folder.test_reader import CASES, TORN
 from tests.unit.spark.samples import expected, plain_rows, row_of, unpack
 
@@ -147,8 +146,7 @@ def test_a_java_that_pip_installed(tmp_path: Path) -> None:
         for program in Path(folder).glob("*") if folder else ():
             if program.name != "java" and not (path / program.name).exists():
                 (path / program.name).symlink_to(program)
-    # The archive of classes is another Java's.
-    check("", tmp_path, PATH=str(path), JAVA_HOME="", **{spark_classes.VARIABLE: ""})
+    check("", tmp_path, PATH=str(path), JAVA_HOME="")
 
 
 @contextmanager

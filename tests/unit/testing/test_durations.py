@@ -47,22 +47,6 @@ def test_units_go_out_longest_first(pytester: pytest.Pytester) -> None:
     ]
 
 
-def test_who_starts_a_jvm_lets_others_go_first(pytester: pytest.Pytester) -> None:
-    """For the minute in which the session that is shared makes an archive for them."""
-    files = {
-        "test_s": "def test_spark(spark): pass",
-        "test_j": "import pytest\n@pytest.mark.spark\ndef test_own_jvm(): pass",
-        "test_k": "def test_one(): pass",
-        "test_l": "def test_one(): pass",
-        "test_m": "def test_one(): pass",
-    }
-    pytester.makepyfile(conftest=FILES["conftest"], **files)
-    pytester.makeini("[pytest]\nmarkers = spark")
-    recorded = {"test_j.py": [90.0], "test_k.py": [40.0], "test_l.py": [30.0], "test_m.py": [20.0]}
-    units = durations.arrange(pytester.inline_genitems()[0], recorded)
-    assert list(units.values()) == ["spark", "test_k.py", "test_l.py", "test_j.py", "test_m.py"]
-
-
 def test_two_slow_runs_are_too_slow() -> None:
     """Not one, nor what a whole file takes."""
     recorded = {
