@@ -4,7 +4,6 @@ The JVMs of Spark start quickly. And Ctrl-C reaches what tests start, even if a 
 background has them ignore it.
 """
 
-import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -49,13 +48,16 @@ def pytest_xdist_make_scheduler(
 
 
 @pytest.fixture(autouse=True)
-def unconfigured_logging() -> Iterator[None]:
-    """Leave logging as a program finds it: `capture_logs` and commands configure it for good."""
-    before = [(handler, handler.formatter) for handler in logging.root.handlers]
+def unconfigured_logging(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Have logging as a program finds it: `capture_logs` and commands configure it for good.
+
+    Commands also give a formatter to the handlers of pytest, which are there for all tests.
+    """
+    plugin = request.config.pluginmanager.getplugin("logging-plugin")
+    for handler in (plugin.caplog_handler, plugin.report_handler):
+        handler.setFormatter(plugin.formatter)
     yield
     structlog.reset_defaults()
-    for handler, formatter in before:  # pytest's own, too
-        handler.setFormatter(formatter)
 
 
 @pytest.fixture(scope="session")

@@ -47,7 +47,6 @@ def test_an_exception_that_was_caught_before_brings_its_trace(
 ) -> None:
     """It is given as `exc_info`, and used to become the text of its repr; its lines are wanted."""
     structlog.reset_defaults()
-    caplog.handler.setFormatter(logging.Formatter())  # a command may have left another
     try:
         raise ValueError("the oven is cold")
     except ValueError as error:
