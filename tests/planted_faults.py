@@ -85,7 +85,7 @@ FAULTS = (
         "spark/rocketmq/rows/columns.py",
         'lambda rows: _times(rows.records.number("born_at_ms"))',
         "lambda rows: _times(rows.records.stored_at_ms)",
-        "tests/unit/spark/rocketmq/folder/test_reader.py",
+        "tests/unit/spark/rocketmq/rows",
     ),
     Fault(
         "lost ack",
