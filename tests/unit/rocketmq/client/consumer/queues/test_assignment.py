@@ -201,3 +201,28 @@ def test_of_two_changes_the_last_decides(world: Any, count: int) -> None:
         await bench.lease.end()
 
     world.run(main)
+
+
+def test_what_is_read_again_after_a_move_is_committed_again(world: Any) -> None:
+    """Up to the offset that was committed before somebody at the broker set the group back."""
+
+    async def main() -> None:
+        async def listener(_: Any) -> None:
+            pass
+
+        bench = Bench(world, listener)
+        queue, place = bench.both[0], ("g", "t", 0)
+        assert await bench.change(bench.both)
+        for body in (b"0", b"1"):
+            world.cluster.store("t", 0, body)
+        await world.until(lambda: bench.offsets.get(queue) == 2)
+        await bench.offsets.store()
+        assert world.cluster.committed[place] == 2
+        world.cluster.committed[place] = 0
+        assert await bench.assignment.move(queue, QueueOffset(0))
+        await world.until(lambda: bench.offsets.get(queue) == 2)
+        await bench.offsets.store()
+        assert world.cluster.committed[place] == 2
+        await bench.lease.end()
+
+    world.run(main)
