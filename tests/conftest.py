@@ -6,7 +6,7 @@ background has them ignore it.
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 import structlog
@@ -48,16 +48,23 @@ def pytest_xdist_make_scheduler(
 
 
 @pytest.fixture(autouse=True)
-def unconfigured_logging(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Have logging as a program finds it: `capture_logs` and commands configure it for good.
-
-    Commands also give a formatter to the handlers of pytest, which are there for all tests.
-    """
-    plugin = request.config.pluginmanager.getplugin("logging-plugin")
-    for handler in (plugin.caplog_handler, plugin.report_handler):
-        handler.setFormatter(plugin.formatter)
+def unconfigured_logging() -> Iterator[None]:
+    """Have logging as a program finds it: `capture_logs` and commands configure it for good."""
     yield
     structlog.reset_defaults()
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)  # within pytest's own, which attaches the handlers
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Give pytest's log handlers their formatter, once they are attached.
+
+    Commands give them another one. So does a logger of PySpark that does not propagate, whenever
+    a handler is attached to it.
+    """
+    plugin = item.config.pluginmanager.getplugin("logging-plugin")
+    for handler in (plugin.caplog_handler, plugin.report_handler):
+        handler.setFormatter(plugin.formatter)
+    return (yield)
 
 
 @pytest.fixture(scope="session")
