@@ -5,14 +5,20 @@ background has them ignore it.
 """
 
 import os
+import shutil
 import signal
+import sys
 from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 from tests import durations, measured
 from xdist.remote import Producer
+
+import sprocket
 
 # No machine is too slow for an example, as for Hypothesis in continuous integration.
 settings.register_profile(
@@ -76,6 +82,23 @@ def quick_jvms() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         yield
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, quick_jvms: object) -> Iterator[Any]:
+    """Start one session for all tests: `local[2]`, silent; skipped, with a word, without Java."""
+    if shutil.which("java") is None:
+        pytest.skip("no Java on the PATH")
+    from sprocket.spark import session
+
+    # Workers import the package from where this process has it.
+    source = str(Path(sprocket.__file__).parents[1])
+    os.environ["PYTHONPATH"] = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    folder = tmp_path_factory.mktemp("spark")
+    spark = session("tests", cores=2, folder=str(folder))
+    yield spark
+    spark.stop()
 
 
 @pytest.fixture(autouse=True)

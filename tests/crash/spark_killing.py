@@ -4,27 +4,33 @@ A kill comes at a drawn time after a drawn step of a micro-batch: the steps leav
 Spark's checkpoint and in the log of its file sink. So kills fall into the planning of batches, into
 their tasks and between the commit of a sink and that of its batch, and not only in between.
 
-What must hold in the end, `check`, for each output by its sink's own log:
+What must hold in the end, `check_files`, for each output in files by its sink's own log:
 1. Each message that was acknowledged is there, at the place that was acknowledged.
 2. Each queue offset from 0 on is there once, up to the end of the queue.
 3. Nothing else is there but messages that were sent. One that was not answered was sent again, so
    that the broker may have it at two places.
+
+And of the copy that the third query makes of the topic by our sink, `check_copy`:
+1. Each message of the topic is there.
+2. One that is there twice has the same unique key both times, so that a reader can drop doubles.
+3. No unique key stands for two messages: whoever drops doubles loses nothing.
 """
 
 import contextlib
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from tests.crash.spark_query import SOURCES, TOPIC
+from tests.crash import spark_query
+from tests.crash.spark_query import COPIED, COPY, SOURCES, TOPIC
 from tests.interop import peers
 from tests.killable import Broker
 from tests.waits import LONG_SECONDS
@@ -32,6 +38,8 @@ from tests.waits import LONG_SECONDS
 from sprocket.base.errors import ClientError
 from sprocket.rocketmq.client import Message
 from sprocket.rocketmq.client.blocking import Producer, Puller
+from sprocket.rocketmq.codec.record import batch
+from sprocket.rocketmq.model.message import StoredMessage
 
 ROOT = Path(__file__).resolve().parents[2]
 STEP_SECONDS_MAX = LONG_SECONDS
@@ -41,7 +49,10 @@ SENDS_MAX = 50
 TOO_LATE = "Python worker failed to connect back"
 """What ends a query on a machine so busy that the Python process of a stream needs more than ten
 seconds to start, which is what Spark gives it."""
-STEPS = ("checkpoint/{}/offsets", "checkpoint/{}/commits", "out/{}/_spark_metadata")
+STEPS = (
+    *(f"checkpoint/{name}/{step}" for name in (*SOURCES, COPY) for step in ("offsets", "commits")),
+    *(f"out/{name}/_spark_metadata" for name in SOURCES),
+)
 """Folders where a micro-batch leaves a file: when it is planned, committed, and in the sink."""
 
 
@@ -88,16 +99,14 @@ class Load:
 
 
 class Queries:
-    """A program with queries, in a process group of its own."""
+    """The program with the queries, in a process group of its own."""
 
-    def __init__(
-        self, broker: Broker, folder: Path, *options: str, program: str = "tests.crash.spark_query"
-    ) -> None:
+    def __init__(self, broker: Broker, folder: Path) -> None:
         folder.mkdir(exist_ok=True)
         self._folder = folder
         self._log = folder / "spark.log"
-        arguments = [broker.nameserver, str(broker.folder), str(folder), *options]
-        self._command = [sys.executable, "-m", program, *arguments]
+        arguments = [broker.nameserver, str(broker.folder), str(folder)]
+        self._command = [sys.executable, "-m", spark_query.__name__, *arguments]
         self._start()
 
     def _start(self) -> None:
@@ -126,11 +135,6 @@ class Queries:
 
         peers.wait_until(has_more, f"a file in {step}", seconds=STEP_SECONDS_MAX, every=0.02)
 
-    def wait(self) -> None:
-        """Wait for the end; it must be a good one."""
-        while self._process.wait(STEP_SECONDS_MAX) != 0:
-            self._start_again()
-
     def _start_again(self) -> None:
         """Do what whoever runs the queries would, if all that ended them was a busy machine."""
         said = self._log.read_bytes()[self._log_start :].decode(errors="replace")
@@ -152,12 +156,25 @@ class Queries:
         return {name for name in os.listdir(folder) if not name.startswith(".")}
 
 
-def draw_step(rng: random.Random) -> str:
-    """Draw which step of which query a kill comes after."""
-    return rng.choice(STEPS).format(rng.choice(SOURCES))
+def finish(spark: Any, broker: Broker, folder: Path) -> None:
+    """Let the queries go on from their checkpoints in another Spark, until all was read."""
+    while True:
+        queries = spark_query.start(
+            spark, broker.nameserver, str(broker.folder), folder, is_last=True
+        )
+        try:
+            spark_query.wait(queries)
+        except Exception as error:
+            if TOO_LATE not in str(error):
+                raise
+        else:
+            return
+        finally:
+            for query in queries:
+                query.stop()
 
 
-def check(folder: Path, ledger: Ledger, ends: dict[int, int]) -> None:
+def check_files(folder: Path, ledger: Ledger, ends: dict[int, int]) -> None:
     """Assert for both outputs what the module's head lists; queues end at `ends`."""
     for source in SOURCES:
         rows: dict[tuple[int, int], str] = {}
@@ -171,6 +188,31 @@ def check(folder: Path, ledger: Ledger, ends: dict[int, int]) -> None:
         found = {queue: sorted(at for one, at in rows if one == queue) for queue in ends}
         assert found == {queue: list(range(end)) for queue, end in ends.items()}
         assert set(rows.values()) <= ledger.sent
+
+
+def check_copy(broker: Broker, ledger: Ledger) -> None:
+    """Assert for the copy what the module's head lists."""
+    written, copied = messages(broker, TOPIC), messages(broker, COPIED)
+    keys: dict[str, bytes] = {}
+    for message in copied:
+        body = keys.setdefault(message.message_id, message.body)
+        assert body == message.body, f"{message.message_id} stands for two messages"
+    assert Counter(message.body for message in written) == Counter(keys.values())
+    assert {text.encode() for text in ledger.acknowledged.values()} <= set(keys.values())
+    print(f"  {len(written):,} written, {len(copied) - len(keys):,} doubles of {len(copied):,}")
+
+
+def messages(broker: Broker, topic: str) -> list[StoredMessage]:
+    """Return all messages of a topic."""
+    found: list[StoredMessage] = []
+    with Puller(broker.nameserver) as puller:
+        for queue in puller.queues(topic):
+            at, end = puller.min_offset(queue), puller.max_offset(queue)
+            while at < end:
+                answer = puller.pull(queue, at, 1024)
+                found += batch.decode_messages(answer.body)
+                at = answer.next_offset
+    return found
 
 
 def _rows(folder: Path) -> Iterator[dict[str, Any]]:

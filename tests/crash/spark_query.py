@@ -1,55 +1,86 @@
-"""A program to be killed: two streaming queries in one Spark, over topics and over their store.
+"""A program to be killed: three streaming queries in one Spark, from topics and from their store.
 
 Each has a Spark session of its own. What workers find in their environment is a map that the
-queries of a session share; Spark changes it when it plans a batch, while a task of the other query
+queries of a session share; Spark changes it when it plans a batch, while a task of another query
 may be serializing it, which then cannot be read (`OptionalDataException`).
 
-    python -m tests.crash.spark_query NAMESERVER STORE FOLDER [finish]
+    python -m tests.crash.spark_query NAMESERVER STORE FOLDER
 
-Each writes Parquet files into `FOLDER/out/<source>` with its checkpoint in
-`FOLDER/checkpoint/<source>`. With `finish` they end when all that is there was read.
+Two write Parquet files into `FOLDER/out/<source>`. The third copies the topic to another one by the
+sink; what it copies has no unique key of its own, so each row gets one of query, batch, partition
+and number. Checkpoints are in `FOLDER/checkpoint/<source or copy>`.
 """
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from sprocket.spark import register, session
 
 TOPIC = "Killed"
+COPIED = "Copied"
 SOURCES = ("topic", "store")
+COPY = "copy"
+COPY_RATE = 2_000
+"""Rows a second: a micro-batch is sent for a part of a second, and a kill falls into that."""
 
 
-def main(nameserver: str, store: str, folder: Path, is_last: bool) -> None:
-    """Run both queries, for ever or to the end."""
-    spark = session("killed", cores=2, folder=str(folder / "spark"), quiet=False)
-    limits = ("1000000", "1g") if is_last else ("150", "48k")
-    other = spark.newSession()
-    register(other)
-    sources = {
-        "topic": spark.readStream.format("rocketmq")
-        .options(nameServer=nameserver, subscribe=TOPIC, maxOffsetsPerTrigger=limits[0])
-        .load(),
-        "store": other.readStream.format("rocketmq")
-        .options(subscribe=TOPIC, maxBytesPerTrigger=limits[1], maxPartitionBytes="16k")
-        .load(store),
-    }
-    assert tuple(sources) == SOURCES
+def start(spark: Any, nameserver: str, store: str, folder: Path, *, is_last: bool) -> list[Any]:
+    """Start the queries, for ever, or to end once all that is there was read."""
     trigger = {"availableNow": True} if is_last else {"processingTime": "0 seconds"}
-    queries = [
-        frame.selectExpr("queueId", "queueOffset", "CAST(body AS STRING) AS text")
+
+    def stream(**options: object) -> Any:
+        own = spark.newSession()
+        register(own)
+        return own.readStream.format("rocketmq").options(subscribe=TOPIC, **options)
+
+    def rows(count: int) -> int:
+        return 1_000_000 if is_last else count
+
+    frames = {
+        "topic": stream(nameServer=nameserver, maxOffsetsPerTrigger=rows(150)).load(),
+        "store": stream(
+            maxBytesPerTrigger="1g" if is_last else "48k", maxPartitionBytes="16k"
+        ).load(store),
+    }
+    assert tuple(frames) == SOURCES
+    writers = {
+        name: frame.selectExpr("queueId", "queueOffset", "CAST(body AS STRING) AS text")
         .writeStream.format("parquet")
         .option("path", str(folder / "out" / name))
-        .option("checkpointLocation", str(folder / "checkpoint" / name))
+        for name, frame in frames.items()
+    }
+    writers[COPY] = (
+        stream(nameServer=nameserver, maxOffsetsPerTrigger=rows(600))
+        .load()
+        .select("body")
+        .writeStream.format("rocketmq")
+        .options(nameServer=nameserver, topic=COPIED, maxMessagesPerSecond=COPY_RATE)
+    )
+    return [
+        writer.option("checkpointLocation", str(folder / "checkpoint" / name))
         .trigger(**trigger)
         .start()
-        for name, frame in sources.items()
+        for name, writer in writers.items()
     ]
-    while not is_last and all(query.isActive for query in queries):
-        queries[0].awaitTermination(1)
-    for query in sorted(queries, key=lambda query: bool(query.isActive)):
-        query.awaitTermination()  # raises what ended it; the other would go on for ever
-    spark.stop()
+
+
+def wait(queries: list[Any]) -> None:
+    """Wait for all of them; raise what ended one, as the others would go on for ever."""
+    while active := [query for query in queries if query.isActive]:
+        for query in queries:
+            if not query.isActive:
+                query.awaitTermination()
+        active[0].awaitTermination(0.2)
+    for query in queries:
+        query.awaitTermination()
+
+
+def main(nameserver: str, store: str, folder: Path) -> None:
+    """Run them for ever."""
+    spark = session("killed", cores=2, folder=str(folder / "spark"), quiet=False)
+    wait(start(spark, nameserver, store, folder, is_last=False))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4:] == ["finish"])
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

@@ -19,7 +19,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.crash.test_spark_sink_kill import messages
+from tests.crash.spark_killing import messages
 from tests.interop import peers
 from tests.killable import Broker
 from tests.recorded_rabbitmq import RecordedVhosts
