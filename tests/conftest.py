@@ -26,6 +26,12 @@ settings.register_profile(
 )
 settings.load_profile("untimed")
 
+SERVES_CONNECT = {
+    "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.connect.grpc.binding.port": "0",
+}
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Heed SIGINT: what ignores it hands that down to every process that it starts."""
@@ -96,9 +102,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory, quick_jvms: object) -> Itera
     os.environ["PYTHONPATH"] = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
     os.environ["PYSPARK_PYTHON"] = sys.executable
     folder = tmp_path_factory.mktemp("spark")
-    spark = session("tests", cores=2, folder=str(folder))
+    spark = session("tests", cores=2, folder=str(folder), settings=SERVES_CONNECT)
     yield spark
     spark.stop()
+
+
+@pytest.fixture
+def connect_address(spark: Any) -> str:
+    """Give the address at which that session serves Spark Connect."""
+    pytest.importorskip("grpc", reason="Spark Connect needs grpcio, which is not installed")
+    service = spark._jvm.org.apache.spark.sql.connect.service
+    port = getattr(getattr(service, "SparkConnectService$"), "MODULE$").localPort()
+    return f"sc://127.0.0.1:{port}"
 
 
 @pytest.fixture(autouse=True)

@@ -53,8 +53,8 @@ import sys
 from sprocket.spark import session
 from sprocket.spark.jobs import stats
 
-nameserver, folder, store = sys.argv[1:]
-spark = session(master="connect", cores=2, folder=folder)
+nameserver, folder, master, store = sys.argv[1:]
+spark = session(master=master, cores=2, folder=folder)
 assert not hasattr(spark, "sparkContext")
 stored = spark.read.format("rocketmq").load(store).count()
 assert stored == stats(spark, store=store).messages > 0
@@ -99,14 +99,25 @@ def test_a_task_that_is_tried_again(tmp_path: Path) -> None:
     assert len(messages) > len(found)
 
 
-def test_under_spark_connect(tmp_path: Path) -> None:
+def test_under_spark_connect(connect_address: str, tmp_path: Path) -> None:
     """A store and a job on it; a frame, its repeat with the same keys, and a stream."""
+    check_under_connect(connect_address, tmp_path)
+
+
+@pytest.mark.nightly
+def test_under_spark_connect_of_its_own(tmp_path: Path) -> None:
+    """With a server that the session starts itself."""
     pytest.importorskip("grpc", reason="Spark Connect needs grpcio, which is not installed")
+    check_under_connect("connect", tmp_path)
+
+
+def check_under_connect(master: str, tmp_path: Path) -> None:
+    """Run the program over a server of Spark Connect, and look at what it sent."""
     with LocalBroker() as broker:
         with blocking.Admin(broker.nameserver) as admin:
             for topic in ("orders", "copies"):
                 admin.topic.create(topic, queues=4)
-        run(CONNECTED, broker, tmp_path, unpack("05-long-topic", tmp_path))
+        run(CONNECTED, broker, tmp_path, master, unpack("05-long-topic", tmp_path))
         for topic in ("orders", "copies"):
             messages = broker.messages(topic)
             assert len(messages) == 1_000
