@@ -37,7 +37,14 @@ def files_of(store: Any) -> JobFiles:
     return JobFiles(fs=[f"{name}={value}" for name, value in store.settings.items()])
 
 
-@pytest.mark.parametrize(("is_far", "to_far"), [(True, True), (False, True), (True, False)])
+@pytest.mark.parametrize(
+    ("is_far", "to_far"),
+    [
+        (True, True),
+        pytest.param(False, True, marks=pytest.mark.nightly),
+        pytest.param(True, False, marks=pytest.mark.nightly),
+    ],
+)
 def test_an_archive_equals_its_store(
     spark: Any, tmp_path: Path, object_store: Any, is_far: bool, to_far: bool
 ) -> None:

@@ -308,7 +308,7 @@ def fatal(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 {patch}
-spark = session(cores=1, folder={folder!r})
+spark = session(master={master!r}, folder={folder!r})
 rebuild_queues(spark, store={store!r}, units_per_file={units}, partition_bytes=200_000)
 """
 PATCHES = {
@@ -338,8 +338,13 @@ RealDisk.exchange = exchange
         "between two names",
     ],
 )
-def test_a_killed_run_is_run_again(when: str, spark: Any, tmp_path: Path) -> None:
-    """Killed with -9, it leaves the old queues or the new ones; then the result is the same."""
+def test_a_killed_run_is_run_again(
+    when: str, spark: Any, connect_address: str, tmp_path: Path
+) -> None:
+    """Killed with -9, it leaves the old queues or the new ones; then the result is the same.
+
+    What is killed has no JVM of its own: by then the tasks have ended.
+    """
     store = unpacked("02-kill9-load", tmp_path / "unpacked")
     units = Recorded("02-kill9-load").geometry.queue.units_per_file
     wanted = files_of(store)
@@ -347,7 +352,11 @@ def test_a_killed_run_is_run_again(when: str, spark: Any, tmp_path: Path) -> Non
     spoilt.write_bytes(bytes(spoilt.stat().st_size))
     old = files_of(store)
     script = KILLED.format(
-        folder=str(tmp_path / "spark"), store=str(store), units=units, patch=PATCHES[when]
+        master=connect_address,
+        folder=str(tmp_path / "spark"),
+        store=str(store),
+        units=units,
+        patch=PATCHES[when],
     )
     ended = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
