@@ -243,7 +243,10 @@ class Disk(Protocol):
         """
 
     def sync_folder(self, path: str) -> None:
-        """Return when the names in the folder are on the disk."""
+        """Return when the names in the folder are on the disk.
+
+        The folder of a path without one, which `dirname` gives as "", is the current one.
+        """
 
     def sync_tree(self, path: str) -> None:
         """Return when all below a folder is on the disk: content, sizes and names.
@@ -666,7 +669,7 @@ class RealDisk:
         except OSError as error:
             _refuse(error, "mkdir", path)
         if durable:
-            self.sync_folder(parent or ".")
+            self.sync_folder(parent)
 
     def remove(self, path: str) -> None:
         """See `Disk.remove`."""
@@ -701,10 +704,11 @@ class RealDisk:
         """See `Disk.sync_folder`."""
         if _FOLDER_FLAGS is None:
             return
-        with _refusing("open", path):
-            descriptor = os.open(path, _FOLDER_FLAGS)
+        folder = path or os.curdir
+        with _refusing("open", folder):
+            descriptor = os.open(folder, _FOLDER_FLAGS)
         try:
-            with _refusing("fsync", path):
+            with _refusing("fsync", folder):
                 _FOLDER_SYNC(descriptor)
         finally:
             os.close(descriptor)
