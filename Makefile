@@ -43,7 +43,7 @@ test: $(STAMP) ## every test except the nightly ones and what `make lint` runs; 
 	@$(if $(COVERAGE),rm -rf build/coverage && mkdir -p build/coverage)
 	@$(PYTEST) $(DISTRIBUTED) --ignore tests/test_tidy.py -m "not nightly" -rfEs --durations 30
 	@$(if $(COVERAGE),$(BIN)/coverage combine --quiet)
-	@$(if $(COVERAGE),echo "coverage: $$($(BIN)/coverage report --format=total --precision=1) % of src/sprocket, by branch; $(BIN)/coverage report says where")
+	@$(if $(COVERAGE),echo "coverage: $$($(BIN)/coverage report --format=total --precision=1) % of src/sprocket by branch; $(BIN)/coverage report says where")
 
 check: $(STAMP) ## before each commit: lint, beside the quick tests of rooms and contracts
 	@$(MAKE) --no-print-directory --output-sync=target -j 2 lint quick
