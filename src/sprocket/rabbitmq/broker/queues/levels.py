@@ -366,10 +366,16 @@ class ReadyLevel:
         self.settle(held)
         return self._forget(start, end) if count else None
 
-    def remove_steps(self) -> Steps:
-        """Take away what storages keep; nothing is taken, settled or put back any more."""
+    def end(self) -> None:
+        """Forget all messages; nothing is taken, settled or put back any more.
+
+        At once: a publisher may remember the queue as the place of its last message for long.
+        """
         self.clear()
         self._transient.purge()
+
+    def remove_steps(self) -> Steps:
+        """Take away what the durable storage keeps; this has ended."""
         if self._durable is not None:
             yield from self._durable.remove()
 

@@ -467,7 +467,7 @@ class BrokerQueue:
             if timer is not None:
                 timer.cancel()
         for level in self._levels:
-            level.clear()
+            level.end()
         self._settled.clear()
         for consumer in self._consumers.all:
             self._consumers.remove(consumer)

@@ -1,5 +1,7 @@
 """A queue: order, requeue, consumers by turns, limits, expiry, what is deleted."""
 
+import sys
+
 import pytest
 from tests.rabbit_queues import TINY, Collector, SlowStorage, Yard, message
 
@@ -724,3 +726,20 @@ def test_all_queues_together_hold_a_limited_part() -> None:
     assert full.limit_bytes == 250
     for queue in queues:
         assert [body[0] for body in yard.drain(queue)] == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("storages", [[], [SlowStorage()]])
+def test_a_deleted_queue_holds_no_bodies(storages: list[SlowStorage]) -> None:
+    """Somebody may know it for long: who has published to it, until its next message."""
+    yard = Yard()
+    queue = yard.queue(storages=storages)
+    body = bytes(500)
+    before = sys.getrefcount(body)
+    queue.publish(message(body, is_persistent=False))
+    assert yard.get(queue, no_ack=True) is not None
+    for _ in range(3):
+        queue.publish(message(body, is_persistent=False))
+    yard.settle()
+    assert sys.getrefcount(body) > before
+    assert queue.delete() == 3
+    assert sys.getrefcount(body) == before
