@@ -237,9 +237,9 @@ def _expressions(parent: ast.AST, value: Any) -> Iterator[tuple[Callable[[], Non
         return
     if isinstance(value, ast.keyword) and value.arg == "strict":  # an assertion of `zip`
         return
-    yield from _of_expression(value)
     if isinstance(parent, ast.AnnAssign) and value is parent.annotation:
         return
+    yield from _of_expression(value)
     for _, part in ast.iter_fields(value):
         yield from _expressions(value, part)
 

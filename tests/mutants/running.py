@@ -32,7 +32,7 @@ from tests.mutants.mutations import Mutation, mutate
 Outcome = str
 """`killed`, `survived`, `timed out`, `not run` (no test runs the function) or `no code`."""
 
-CPU_TIMES = 10
+CPU_TIMES = 3
 IDLE_LOOKS = 200
 """A process that uses no CPU between so many looks, 0.2 s apart, waits for ever: no test sleeps.
 

@@ -212,6 +212,7 @@ class Scene:
         answers: What was said to whom, in order: why it is not stored, or nothing.
         made: How many answers were made, said or not.
         taken: What was taken up of those who only asked, each time.
+        beside: What is to be done while a sync is waited for.
     """
 
     def __init__(self, *, is_sync: bool = True, ms_max: float = 1.0, bytes_max: int = 1) -> None:
@@ -223,6 +224,7 @@ class Scene:
         self.made = 0
         self.taken: list[list[str]] = []
         self.pressure = Pressure(bytes_max, 1)
+        self.beside: Callable[[], None] | None = None
         self._asked: list[str] = []
         mode = FlushMode(
             is_sync=is_sync, wait_seconds_max=ms_max / 1000, timeout_seconds=5, look_seconds=0.5
@@ -295,8 +297,8 @@ class Scene:
         """Do nothing."""
 
     def work_beside(self) -> Callable[[], None] | None:
-        """Have nothing to do."""
-        return None
+        """Have what is done while a sync is waited for, nothing as a rule."""
+        return self.beside
 
     def close(self) -> None:
         """Do nothing."""
@@ -457,6 +459,18 @@ def test_a_sync_that_stalls_on_a_quick_disk_lets_the_loop_go_on(records: int) ->
     assert len(scene.answers) == records
     scene.sync_thread.work()
     assert scene.answers[records:] == [("behind", None)]
+
+
+@pytest.mark.parametrize("records", [1, READY_BESIDE])
+def test_what_follows_is_done_while_a_sync_is_waited_for(records: int) -> None:
+    """Whether answers are made beside it, too, or not."""
+    scene = Scene()
+    done: list[str] = []
+    scene.beside = lambda: done.append("followed")
+    names = [str(number) for number in range(records)]
+    scene.group(*names)
+    assert done == ["followed"]
+    assert scene.answers == [(name, None) for name in names]
 
 
 def test_a_stalled_sync_that_ends_before_the_limit_is_a_success() -> None:

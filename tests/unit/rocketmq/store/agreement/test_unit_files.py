@@ -50,6 +50,9 @@ def test_a_missing_file_reads_as_nothing() -> None:
     assert sizes == [True] * 10 + [False] * 10 + [True] * 10
     assert sum(unit[1] > 0 for unit in QUEUE_UNIT.iter_unpack(queues[1].read(0, 30))) == 21
     assert len(findings) == 2
+    disk.remove(f"{FOLDER}/topic/0/{0:020d}")
+    units = list(QUEUE_UNIT.iter_unpack(found(disk, [])[0].read(15, 10)))
+    assert [unit[1] > 0 for unit in units] == [False] * 5 + [True] * 5
 
 
 def test_other_folders_are_no_queues() -> None:

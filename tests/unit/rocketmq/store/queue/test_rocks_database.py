@@ -132,6 +132,11 @@ def test_damage_is_told(folder: str) -> None:
         table.write_bytes(data)
     with pytest.raises(CorruptRecord):
         read_all(DISK, folder)
+    damaged = Database(DISK, folder, write=False)
+    for is_backwards in (False, True):
+        with pytest.raises(CorruptRecord):
+            damaged.items(b"\xff" if is_backwards else b"", 100, backwards=is_backwards)
+    damaged.close()
     table.unlink()
     with pytest.raises(CorruptRecord, match=table.name):
         Database(DISK, folder, write=True)

@@ -9,7 +9,7 @@ from tests.recorded import CASES, ROCKSDB, Recorded
 from tests.stores import ROOT, SMALL, filled, maintain, new, open_store
 
 from sprocket.base.disk import Disk, RealDisk
-from sprocket.base.errors import ForeignStore
+from sprocket.base.errors import FileMissing, ForeignStore
 from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.repair import Finding, Rule, parts_check
@@ -174,7 +174,7 @@ def test_the_log_ends_where_the_walk_says_whatever_lies_behind() -> None:
     file = disk.open(f"{folder}/{start:020d}", write=True)
     position = places[10] - start if places[10] >= start else places[-1] - start
     file.write([bytes(8)], position)
-    found, parts = in_parts(disk, ROOT, [places[-1], behind])
+    found, parts = in_parts(disk, ROOT, [places[-1], behind, behind + size])
     assert told(check(disk, ROOT)) == told(found)
     reports = parts.reports()
     assert reports[-1].end <= places[-1] + 2 * size
@@ -188,6 +188,32 @@ def test_a_missing_file_is_a_break_of_the_part_before() -> None:
     found, _parts = in_parts(disk, ROOT, starts(closed())[3::7])
     assert Rule.FILE_NAME in {one.rule for one in found}
     assert told(check(disk, ROOT)) == told(found)
+
+
+@pytest.mark.parametrize("is_all", [False, True])
+def test_a_queue_that_is_gone_is_found(is_all: bool) -> None:
+    """Whole or in part: what only all parts together can tell."""
+    disk = closed()
+    folder = f"{ROOT}/consumequeue/topic/0"
+    for name in disk.list(folder) if is_all else disk.list(folder)[-1:]:
+        disk.remove(f"{folder}/{name}")
+    found, _parts = in_parts(disk, ROOT, starts(disk)[5::20])
+    assert found
+    assert told(check(disk, ROOT)) == told(found)
+
+
+def test_a_file_that_goes_meanwhile_is_told_to_who_asked() -> None:
+    """A running broker cleans up; its store is looked at again then, and nothing is damage."""
+    disk = closed()
+    gone = f"{ROOT}/consumequeue/topic/0/{0:020d}"
+
+    def before(call: str, path: str) -> None:
+        if call == "read" and path == gone:
+            raise FileMissing(gone)
+
+    disk.before = before
+    with pytest.raises(FileMissing):
+        parts_check.check_part(disk, ROOT, CheckedPart(0, SMALL.log.segment_bytes))
 
 
 def test_wrong_checksums_are_counted() -> None:
