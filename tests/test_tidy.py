@@ -22,7 +22,7 @@ UNIT_TESTS = ROOT / "tests" / "unit"
 BANNED = {
     # call: the modules it may stand in
     "open": {"base/disk/disk.py"},
-    "os.open": {"base/disk/disk.py", "base/disk/file_lock.py"},
+    "os.open": {"base/disk/disk.py", "base/disk/file_lock.py", "runtime/standard_streams.py"},
     "os.fsync": {"base/disk/disk.py"},
     "os.fdatasync": {"base/disk/disk.py"},
     "os.pwrite": {"base/disk/disk.py"},
@@ -35,7 +35,9 @@ BANNED = {
     "datetime.now": set(),
     "datetime.datetime.now": set(),
     "asyncio.to_thread": {"runtime/offload.py"},
-    "threading.Thread": {"runtime/offload.py", "runtime/blocking.py"},
+    "threading.Thread": {
+        *("runtime/offload.py", "runtime/blocking.py", "runtime/standard_streams.py")
+    },
     "asyncio.gather": set(),
     "asyncio.ensure_future": {"runtime/tasks.py"},
     "asyncio.create_task": {"runtime/tasks.py"},

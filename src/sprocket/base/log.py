@@ -8,11 +8,17 @@ traceback, which shows users the line of their listener that failed.
 Who configured structlog has imported it. This does not: with what it brings along that takes 60 ms,
 which each Python process of Spark's would spend for nothing, and it cannot be done any more once
 stdout is closed.
+
+What strangers can cause, a login that is refused or a frame that cannot be read, comes thousands of
+times a second if they want it to. It goes through `get_limited_logger`: a program that serves tells
+each kind once in an interval, see `runtime.log_limit`.
 """
 
 import logging
 import sys
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
 
 
 class Logger:
@@ -57,6 +63,37 @@ class Logger:
         getattr(logging.getLogger(self._name), level)("%s", text, **trace)
 
 
+class _LimitedLogger(Logger):
+    """A logger of what strangers can cause."""
+
+    __slots__ = ()
+
+    def _tell(self, level: str, event: str, values: dict[str, Any]) -> None:
+        if _limit is None or _limit.admits(self._name, level, event, values):
+            super()._tell(level, event, values)
+
+
+class Limit(Protocol):
+    """Says which events of limited loggers are told; `runtime.log_limit` has one."""
+
+    def admits(self, name: str, level: str, event: str, values: dict[str, Any]) -> bool:
+        """Say whether an event is told now; if not, it is counted and told later."""
+
+
+_limit: Limit | None = None
+
+
+@contextmanager
+def limited_by(limit: Limit) -> Iterator[None]:
+    """Have `limit` say meanwhile what limited loggers tell, of all threads."""
+    global _limit
+    before, _limit = _limit, limit
+    try:
+        yield
+    finally:
+        _limit = before
+
+
 def configured() -> Any | None:
     """Return structlog if this program has configured it, else None; it is not imported."""
     found = sys.modules.get("structlog")
@@ -66,3 +103,8 @@ def configured() -> Any | None:
 def get_logger(name: str) -> Logger:
     """Return the logger of a module; `name` is its `__name__`."""
     return Logger(name)
+
+
+def get_limited_logger(name: str) -> Logger:
+    """Return the logger of a module for what anybody can cause who reaches a port."""
+    return _LimitedLogger(name)

@@ -14,6 +14,7 @@ import typer
 
 from sprocket import __version__
 from sprocket.base.errors import SprocketError
+from sprocket.runtime import standard_streams
 
 FAMILIES: Final = {
     "up": "servers.up:up",
@@ -74,6 +75,7 @@ def common(
 
 def main() -> None:
     """Run the command line; an error of ours is one line and exit code 1."""
+    standard_streams.open_closed()
     try:
         app(sys.argv[1] if len(sys.argv) > 1 else None)()
     except SprocketError as error:

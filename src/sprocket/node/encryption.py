@@ -27,6 +27,7 @@ LOOK_SECONDS = 1.0
 _AUTH = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "require": ssl.CERT_REQUIRED}
 
 _log = log.get_logger(__name__)
+_limited_log = log.get_limited_logger(__name__)
 
 
 Use = Callable[[ssl.SSLContext], None]
@@ -118,7 +119,9 @@ class NodeEncryption:
         try:
             self._context = _server_context(self._settings)
         except SettingsError as error:
-            _log.error("the new certificate cannot be used; the old one stays", why=str(error))
+            _limited_log.error(
+                "the new certificate cannot be used; the old one stays", why=str(error)
+            )
         else:
             self._changed_at = times
             _log.info("the certificate was read again", path=self._settings.cert_path)

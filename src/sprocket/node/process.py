@@ -6,9 +6,11 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol, TypeVar
+
+from sprocket.runtime.standard_streams import write_at_once
 
 START_END_SECONDS = 0.5
 """How long a start may take to end that is told to stop: half of the second that people wait."""
@@ -24,7 +26,18 @@ class Stoppable(Protocol):
 R = TypeVar("R", bound=Stoppable)
 
 
-def serve(start: Callable[[], Awaitable[R]], greet: Callable[[R, float], None]) -> None:
+Line = Callable[[str], str]
+"""Makes a line for people of what they are to be told."""
+
+
+def text_line(text: str) -> str:
+    """Return a line as all commands write it."""
+    return f"sprocket: {text}"
+
+
+def serve(
+    start: Callable[[], Awaitable[R]], greet: Callable[[R, float], None], line: Line = text_line
+) -> None:
     """Start something, say so, and stop it when SIGTERM or SIGINT comes.
 
     The caller has said where log lines go.
@@ -36,6 +49,7 @@ def serve(start: Callable[[], Awaitable[R]], greet: Callable[[R, float], None]) 
     Args:
         start: Starts it.
         greet: Gets it and the seconds that the start took, once it is ready.
+        line: Makes the lines that say how it ends.
 
     Raises:
         SprocketError: It could not be started.
@@ -46,27 +60,18 @@ def serve(start: Callable[[], Awaitable[R]], greet: Callable[[R, float], None]) 
     # numpy's arithmetic starts threads, one a core, that nothing here uses.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     with collector.rare():
-        driver.run(_run(start, greet))
+        driver.run(_run(start, greet, line))
 
 
-def say(text: str) -> None:
-    """Tell people something, on stderr."""
-    sys.stderr.write(f"sprocket: {text}\n")
-
-
-def ready(line: str) -> None:
-    """Tell scripts that everything is ready: the one line on stdout."""
-    sys.stdout.write(f"ready {line}\n")
-    sys.stdout.flush()
-
-
-async def _run(start: Callable[[], Awaitable[R]], greet: Callable[[R, float], None]) -> None:
+async def _run(
+    start: Callable[[], Awaitable[R]], greet: Callable[[R, float], None], line: Line
+) -> None:
     from sprocket.runtime import collector
 
     stop = asyncio.Event()
-    with _told_by_signals(stop):
+    with _told_by_signals(stop, line):
         began = time.perf_counter()
-        running = await _started(start, stop)
+        running = await _started(start, stop, line)
         if running is None:
             return
         collector.keep()
@@ -77,19 +82,19 @@ async def _run(start: Callable[[], Awaitable[R]], greet: Callable[[R, float], No
             await running.stop()
 
 
-async def _started(start: Callable[[], Awaitable[R]], stop: asyncio.Event) -> R | None:
+async def _started(start: Callable[[], Awaitable[R]], stop: asyncio.Event, line: Line) -> R | None:
     """Start something; None if it was told to stop before that was done."""
     from sprocket.runtime import tasks
 
     try:
         return await tasks.unless(stop, start(), START_END_SECONDS)
     except tasks.NotEnded:
-        _end_at_once(signal.SIGTERM, "since the start did not end by itself")
+        _end_at_once(signal.SIGTERM, line("ended at once since the start did not end by itself"))
         raise
 
 
 @contextmanager
-def _told_by_signals(stop: asyncio.Event) -> Iterator[None]:
+def _told_by_signals(stop: asyncio.Event, line: Line) -> Iterator[None]:
     """Set `stop` at the first signal, and end the process at the second.
 
     The handlers are the interpreter's, not the loop's, which would wait for the loop to be idle:
@@ -101,9 +106,9 @@ def _told_by_signals(stop: asyncio.Event) -> Iterator[None]:
     def tell(number: int, _: FrameType | None) -> None:
         nonlocal is_told
         if is_told:
-            _end_at_once(number, "by a second signal")
+            _end_at_once(number, line("ended at once by a second signal"))
         is_told = True
-        _say_amid("stopping … (a second signal ends it at once)")
+        write_at_once(sys.stderr, line("stopping … (a second signal ends it at once)"))
         loop.call_soon_threadsafe(stop.set)
 
     before = {number: signal.signal(number, tell) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -114,20 +119,11 @@ def _told_by_signals(stop: asyncio.Event) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _end_at_once(number: int, why: str) -> None:
-    """Say so and end as the signal does by default."""
-    _say_amid(f"ended at once {why}")
+def _end_at_once(number: int, line: str) -> None:
+    """Write a line that says so and end as the signal does by default."""
+    write_at_once(sys.stderr, line)
     signal.signal(number, signal.SIG_DFL)
     signal.raise_signal(number)
-
-
-def _say_amid(text: str) -> None:
-    """Like `say`, from a signal handler: a stream that is being written to cannot be used again.
-
-    If it cannot be said, nobody listens; an error raised here would hit whatever was interrupted.
-    """
-    with suppress(OSError):
-        os.write(sys.stderr.fileno(), f"sprocket: {text}\n".encode())
 
 
 def allow_connections() -> None:

@@ -19,6 +19,7 @@ from sprocket.rocketmq.codec.config import DataVersion
 from sprocket.rocketmq.settings import Settings
 
 _log = log.get_logger(__name__)
+_limited_log = log.get_limited_logger(__name__)
 
 Users = Mapping[str, Callable[[Settings], None]]
 """By the name of a group of settings, what takes it up when it has changed; the other groups cannot
@@ -102,7 +103,7 @@ class LiveSettings:
         group, _, member = setting.partition(".")
         members = asdict(getattr(self.now, group)) if group in self._users else {}
         if member not in members:
-            _log.warning("a setting cannot be changed while running", name=name)
+            _limited_log.warning("a setting cannot be changed while running", name=name)
             return
         try:
             if isinstance(members[member], bool):
@@ -112,7 +113,7 @@ class LiveSettings:
             kind = type(getattr(self.now, group))
             new = msgspec.convert({**members, member: value}, kind, strict=alias is not None)
         except ValueError as error:
-            _log.warning("a setting was not changed", name=name, value=text, why=str(error))
+            _limited_log.warning("a setting was not changed", name=name, value=text, why=str(error))
             return
         changed = replace(self.now, **{group: new})
         self._users[group](changed)

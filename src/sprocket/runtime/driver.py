@@ -56,7 +56,7 @@ IDLE_SECONDS_MAX = ListenSettings().idle_close_seconds
 CONNECT_SECONDS_MAX = 3.0
 """How long a connection may take to open: its first packet may get lost, and is sent again."""
 
-_log = log.get_logger(__name__)
+_log = log.get_limited_logger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

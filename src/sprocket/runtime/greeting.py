@@ -29,7 +29,7 @@ from sprocket.runtime import tls
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.proxy_header import ProxyHeaderReader
 
-_log = log.get_logger(__name__)
+_log = log.get_limited_logger(__name__)
 
 
 class Encryption(Protocol):

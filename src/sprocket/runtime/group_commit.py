@@ -56,6 +56,7 @@ from sprocket.runtime.pressure import Pressure, PressureShare
 from sprocket.runtime.timers import Timer, Timers
 
 _log = log.get_logger(__name__)
+_limited_log = log.get_limited_logger(__name__)
 
 T = TypeVar("T")
 W = TypeVar("W", bound="Asker")
@@ -409,7 +410,9 @@ class GroupCommit(Generic[W, R]):
         try:
             self._log.write()
         except StoreError as error:
-            _log.error("a write failed; its records are refused", records=count, why=str(error))
+            _limited_log.error(
+                "a write failed; its records are refused", records=count, why=str(error)
+            )
             self._follower.refused(count)
             self._desk.refuse(group, error)
             return
@@ -433,7 +436,7 @@ class GroupCommit(Generic[W, R]):
         """Have those who wait go on waiting: their sync has not begun, and is begun again."""
         self._written = group + self._written
         if self._again_timer is None:
-            _log.warning("a sync could not begin; trying again", why=str(error))
+            _limited_log.warning("a sync could not begin; trying again", why=str(error))
         else:
             self._again_timer.cancel()
         self._again_timer = self._timers.call_later(REFUSED_SECONDS, self._again)
@@ -564,7 +567,7 @@ class GroupCommit(Generic[W, R]):
             self._late_timer.cancel()
             self._late_timer = None
         count = sum([one.records for one in group])
-        _log.error(
+        _limited_log.error(
             "a log file could not be made; its records are refused", records=count, why=str(error)
         )
         self._log.give_up_unwritten()
@@ -597,7 +600,7 @@ class GroupCommit(Generic[W, R]):
         try:
             job = self._log.begin_due_sync()
         except DiskRefused as error:
-            _log.warning("a sync could not begin; trying again", why=str(error))
+            _limited_log.warning("a sync could not begin; trying again", why=str(error))
             job = None
         except StoreError:
             return  # it failed before and was said then

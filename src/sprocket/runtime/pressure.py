@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from sprocket.base import log
 
-_log = log.get_logger(__name__)
+_log = log.get_limited_logger(__name__)
 
 
 class Pressure:

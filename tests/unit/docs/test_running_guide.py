@@ -1,6 +1,7 @@
 """What docs/guides/running.md and its neighbours say is so."""
 
 import configparser
+import json
 import os
 import re
 import shlex
@@ -66,7 +67,7 @@ def test_what_the_unit_starts_serves_and_stops_as_it_says(tmp_path: Path) -> Non
     )
     assert process.stdout is not None
     try:
-        assert process.stdout.readline().startswith("ready")
+        assert json.loads(process.stdout.readline())["event"] == "ready"
         assert (tmp_path / "store" / "commitlog").stat().st_mode & 0o077 == 0
     finally:
         process.send_signal(getattr(signal, service["KillSignal"]))

@@ -22,20 +22,20 @@ from contextlib import suppress
 from sprocket.node import process
 
 def hang():
-    process.ready("to hang")
+    print("ready to hang", flush=True)
     while not threading.Event().wait(1):  # a signal just before a wait is handled behind it
         pass
 
 class Hanging:
     async def stop(self):
-        hang() if where == "a stop on the loop" else process.ready("to hang")
+        hang() if where == "a stop on the loop" else print("ready to hang", flush=True)
         await asyncio.Event().wait()
 
 async def start():
     if where == "a start on the loop":
         hang()
     if where == "a start that goes on":
-        process.ready("to hang")
+        print("ready to hang", flush=True)
         while True:
             with suppress(asyncio.CancelledError):
                 await asyncio.Event().wait()
@@ -44,7 +44,7 @@ async def start():
 where, loop = sys.argv[1:]
 if loop == "asyncio":
     sys.modules["uvloop"] = None
-process.serve(start, lambda *_: process.ready("to stop"))
+process.serve(start, lambda *_: print("ready to stop", flush=True))
 """
 """A server that cannot stop, because of what it waits for, and where."""
 
@@ -66,7 +66,6 @@ def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collector, "rare", contextlib.nullcontext)
     monkeypatch.setattr(collector, "keep", lambda: None)
     monkeypatch.setattr(process, "allow_connections", lambda: None)
-    monkeypatch.setattr("sprocket.cli.terminal.logs.log_to_stderr", lambda: None)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -202,14 +201,6 @@ def test_it_is_stopped_if_the_greeting_fails() -> None:
     with pytest.raises(BrokenPipeError):
         process.serve(start, greet)
     assert thing.is_stopped
-
-
-def test_people_and_scripts_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """On stderr and stdout."""
-    process.say("hello")
-    process.ready("x=1")
-    told = capsys.readouterr()
-    assert (told.out, told.err) == ("ready x=1\n", "sprocket: hello\n")
 
 
 def test_as_many_files_as_the_system_allows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,13 @@
 """A settings file of ours, in TOML, or one of RocketMQ's, told apart by name or content."""
 
 import re
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from sprocket.cli.terminal import output
 
 if TYPE_CHECKING:
     from sprocket.node.host import Product
@@ -35,8 +36,10 @@ class GivenSettings:
     """Of the store, if a broker.conf names it."""
 
 
-def read(path: str | None, products: "Sequence[Product]") -> GivenSettings:
-    """Return what a file gives; settings of RocketMQ that we do not have are named on stderr.
+def read(
+    path: str | None, products: "Sequence[Product]", say: Callable[[str], None] = output.say
+) -> GivenSettings:
+    """Return what a file gives; people are told of settings of RocketMQ that we do not have.
 
     A file of RocketMQ's is read as the last product's.
 
@@ -55,7 +58,7 @@ def read(path: str | None, products: "Sequence[Product]") -> GivenSettings:
     found = foreign[-1](content, path)
     if found.ignored:
         names = ", ".join(found.ignored)
-        sys.stderr.write(f"sprocket: {path}: ignored, as there is no such setting here: {names}\n")
+        say(f"{path}: ignored, as there is no such setting here: {names}")
     return GivenSettings(path=path, values=found.values, folder=found.folder)
 
 

@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sprocket.base.errors import SprocketError
 from sprocket.cli.servers import config_file
 from sprocket.cli.servers.config_file import FileOption
 from sprocket.cli.servers.settings import SetOption, load
 from sprocket.cli.terminal import logs
+from sprocket.runtime.log_limit import limiting
 
 if TYPE_CHECKING:
     from sprocket.node.host import Host, Product
@@ -50,41 +52,38 @@ def serve(
         known: Products whose settings may be given, too, as a file may be for all.
         goodbye: What people are told at the end.
     """
-    logs.log_to_stderr(options.log_format, options.log_level)
+    with logs.serving(options.log_format, options.log_level) as voice:
+        try:
+            with limiting(voice.limit):
+                _serve(products, options, own, data, default, known, voice)
+            voice.say(goodbye)
+        except SprocketError as error:
+            voice.fail(" ".join(str(error).split()))
+            raise SystemExit(1) from None
+
+
+def _serve(
+    products: "Sequence[Product]",
+    options: Serving,
+    own: Mapping[str, object],
+    data: str | None,
+    default: str,
+    known: "Sequence[Product]",
+    voice: logs.ServerVoice,
+) -> None:
     from sprocket.node import process
     from sprocket.node.host import Host
 
-    given = config_file.read(options.config, products)
+    given = config_file.read(options.config, products, voice.say)
     loaded = load(known or products, given, options.overrides, own)
     folder = os.path.abspath(data or given.folder or default)
 
     async def start() -> "Host":
-        return await Host.start(products, loaded, folder, say=process.say)
+        return await Host.start(products, loaded, folder, say=voice.say)
 
     def greet(host: "Host", seconds: float) -> None:
         running = host.running.values()
-        _greet([row for one in running for row in one.rows], seconds)
-        words = {name: text for one in running for name, text in one.ready.items()}
-        process.ready(" ".join(f"{name}={text}" for name, text in words.items()))
+        voice.greet([row for one in running for row in one.rows], seconds)
+        voice.ready({name: text for one in running for name, text in one.ready.items()})
 
-    process.serve(start, greet)
-    process.say(goodbye)
-
-
-def _greet(rows: Sequence[tuple[str, str]], seconds: float) -> None:
-    """Say where everything is, to people on stderr."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from sprocket.node import process
-
-    if len(rows) == 1:
-        ((name, text),) = rows
-        process.say(f"{name} {text} is ready after {seconds:.2f} s; Ctrl-C stops it.")
-        return
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for row in rows:
-        table.add_row(*row)
-    console = Console(stderr=True, highlight=False)
-    console.print(f"[bold]Sprocket[/] is ready after {seconds:.2f} s; Ctrl-C stops it.")
-    console.print(table, soft_wrap=True)
+    process.serve(start, greet, voice.line)

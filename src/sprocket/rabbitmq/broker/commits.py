@@ -6,7 +6,7 @@ from typing import Protocol
 from sprocket.base import log
 from sprocket.base.errors import StoreError
 
-_log = log.get_logger(__name__)
+_log = log.get_limited_logger(__name__)
 
 
 class Committed(Protocol):

@@ -16,7 +16,7 @@ SECONDS_MAX: Final = 0.02
 """How long one expression may look at one name; it takes a microsecond normally."""
 BYTES_MAX: Final = 4096
 
-_log = log.get_logger(__name__)
+_log = log.get_limited_logger(__name__)
 
 
 class PatternInvalid(ValueError):

@@ -75,6 +75,7 @@ FAILURE_CLOSE: Final = "authentication_failure_close"
 BLOCKED: Final = "connection.blocked"
 
 _log = log.get_logger(__name__)
+_limited_log = log.get_limited_logger(__name__)
 
 
 class LoginRefused(Exception):
@@ -477,7 +478,7 @@ class Session:
         except AmqpError as error:
             self.fail_channel(channel, _of(error, _method_of(event)))
         except Exception:
-            _log.exception("a handler failed", peer=self.peer.address)
+            _limited_log.exception("a handler failed", peer=self.peer.address)
             self.close(_of(AmqpError(ReplyCode.INTERNAL_ERROR, ""), _method_of(event)))
 
     def _block(self) -> None:
@@ -560,7 +561,7 @@ class Session:
         self.send([frames.encode_method(0, offer)])
 
     def _refuse_login(self, mechanism: str, user: str, why: str) -> None:
-        _log.warning("login refused", peer=self.peer.address, user=user, reason=why)
+        _limited_log.warning("login refused", peer=self.peer.address, user=user, reason=why)
         self.end()
         self._connection.refuse()
         if FAILURE_CLOSE in self.capabilities:
@@ -609,7 +610,7 @@ class Session:
 
     def _refuse(self, error: AmqpError) -> None:
         """Keep a client waiting that is not in, then tell it why and end the connection."""
-        _log.warning("handshake failed", peer=self.peer.address, error=error.text)
+        _limited_log.warning("handshake failed", peer=self.peer.address, error=error.text)
         self.end()
         self._connection.refuse()
 

@@ -30,7 +30,7 @@ ANSWER_MS = 3_000
 TOPICS_MAX = 10_000
 """Answers that are kept; beyond it all are asked for again."""
 
-_log = log.get_logger(__name__)
+_log = log.get_limited_logger(__name__)
 
 Found = Callable[[list[MessageQueue] | None], None]
 """Takes the queues of a topic, None if no NameServer has said anything of it."""

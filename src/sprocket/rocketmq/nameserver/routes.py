@@ -33,7 +33,7 @@ from sprocket.rocketmq.live_settings import LiveSettings
 from sprocket.rocketmq.model.route import MASTER_ID, BrokerData, QueueData
 from sprocket.rocketmq.model.topic import READ, WRITE, TopicConfig
 
-_log = log.get_logger(__name__)
+_log = log.get_limited_logger(__name__)
 
 
 class BrokerLink(Protocol):

@@ -30,7 +30,7 @@ from sprocket.runtime import driver
 from sprocket.runtime.driver import ConnectionSettings, Peer
 from sprocket.runtime.timers import Timer, Timers
 
-_log = log.get_logger(__name__)
+_log = log.get_limited_logger(__name__)
 
 CALLS_MAX = 1024
 """Requests of a server that may wait at a time; one takes about 1 KiB beside its body. RocketMQ

@@ -35,7 +35,7 @@ from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.slices import Sliced, Slices
 
-_log = log.get_logger(__name__)
+_log = log.get_limited_logger(__name__)
 
 H = TypeVar("H", bound=Header)
 

@@ -24,7 +24,7 @@ from sprocket.runtime.tasks import Tasks
 
 Handle = Callable[[HttpRequest, Peer], Awaitable[HttpResponse]]
 
-_log = log.get_logger(__name__)
+_log = log.get_limited_logger(__name__)
 
 
 class HttpServer:

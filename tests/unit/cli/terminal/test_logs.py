@@ -177,3 +177,38 @@ def test_messages_are_sent_and_shown_with_a_log(broker: LocalBroker) -> None:
     shown = done(broker, "consume", "orders", "--from", "first", "--count", 1, *options)
     assert "hello" in shown
     assert not structlog.is_configured()
+
+
+def test_people_and_scripts_are_told_by_a_server(capsys: pytest.CaptureFixture[str]) -> None:
+    """On stderr and stdout, as text; what other libraries log is a line of the log."""
+    with logs.serving(LogFormat.TEXT, LogLevel.INFO) as voice:
+        voice.say("hello")
+        voice.greet([("AMQP", "127.0.0.1:1")], 0.5)
+        voice.ready({"x": "1", "y": "2"})
+        logging.getLogger("asyncio").error("a task was lost: %s", "t")
+    written = capsys.readouterr()
+    assert written.out == "ready x=1 y=2\n"
+    first, second, third = written.err.splitlines()
+    assert first == "sprocket: hello"
+    assert second == "sprocket: AMQP 127.0.0.1:1 is ready after 0.50 s; Ctrl-C stops it."
+    assert "[asyncio]" in third
+    assert "a task was lost: t" in third
+
+
+def test_a_server_that_logs_objects_says_everything_in_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whatever stream it goes to."""
+    with logs.serving(LogFormat.JSON, LogLevel.INFO) as voice:
+        voice.greet([("AMQP", "127.0.0.1:1"), ("data", "/d")], 0.5)
+        voice.ready({"x": "1"})
+        voice.fail("no port")
+    out, err = capsys.readouterr()
+    told = [json.loads(line) for line in (out + err).splitlines()]
+    assert [(one["event"], one["level"]) for one in told] == [
+        ("ready", "info"),
+        ("serving", "info"),
+        ("no port", "error"),
+    ]
+    assert told[0]["x"] == "1"
+    assert told[1]["serves"] == {"AMQP": "127.0.0.1:1", "data": "/d"}

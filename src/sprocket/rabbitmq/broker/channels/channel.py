@@ -57,7 +57,7 @@ _TAG_BYTES = 16
 
 _is_requeue = attrgetter("is_requeue")
 
-_log = log.get_logger(__name__)
+_log = log.get_limited_logger(__name__)
 
 
 class ChannelClient(Protocol):

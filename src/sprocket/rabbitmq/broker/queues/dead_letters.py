@@ -36,6 +36,7 @@ _Who: TypeAlias = tuple[Field | None, Field | None]
 """Reason and queue of a death."""
 
 _log = log.get_logger(__name__)
+_limited_log = log.get_limited_logger(__name__)
 
 
 class DeathReason(Enum):
@@ -98,7 +99,7 @@ def died(
     try:
         known = properties.decode(held) if isinstance(held, bytes) else held
     except WireError:
-        _log.warning("a dead letter has properties that cannot be read", queue=origin.label)
+        _limited_log.warning("a dead letter has properties that cannot be read", queue=origin.label)
         return msgspec.structs.replace(message, id=message_id, exchange=exchange, routing_keys=keys)
     headers = NO_FIELDS if known.headers is None else known.headers
     death = [
@@ -217,7 +218,7 @@ class DeadLetters:
             try:
                 queue.publish(letter, priority=priority)
             except StoreError as error:
-                _log.error("a dead letter is lost", queue=queue.label, why=str(error))
+                _limited_log.error("a dead letter is lost", queue=queue.label, why=str(error))
 
     def _warn(self, source: str, target: str) -> None:
         """Say once that letters are dropped which go in a circle."""
@@ -250,7 +251,7 @@ def _with_death(headers: FieldTable, death: list[tuple[str, Field]]) -> FieldTab
             headers = queue_headers.put(headers, name, values[of])
         return queue_headers.put(headers, DEATHS, _array([FieldTable((first, *death))]))
     if known.kind is not FieldKind.ARRAY:
-        _log.warning("a header x-death is no array and is replaced", kind=known.kind.word)
+        _limited_log.warning("a header x-death is no array and is replaced", kind=known.kind.word)
         return queue_headers.put(headers, DEATHS, _array([FieldTable((first, *death))]))
     values = dict(death)
     before = _grouped(_deaths(headers))

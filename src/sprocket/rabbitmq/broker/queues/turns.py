@@ -42,7 +42,7 @@ wait: 0.4 ms."""
 CALL_WORK: Final = 5
 """What it counts to call a queue, or to do what a client asks for, beside the messages: 20 us."""
 
-_log = log.get_logger(__name__)
+_log = log.get_limited_logger(__name__)
 
 
 class Turner(Protocol):

@@ -34,7 +34,7 @@ from sprocket.rabbitmq.server.session import Replies
 
 _PRIORITY = "x-priority"
 
-_log = log.get_logger(__name__)
+_log = log.get_limited_logger(__name__)
 
 T = TypeVar("T")
 Failed = Callable[[StoreError], None]

@@ -42,7 +42,7 @@ PREFIX: Final = "api"
 METRICS: Final = "/metrics"
 
 _METHODS = ("HEAD", "GET", "PUT", "POST", "DELETE", "OPTIONS")
-_log = log.get_logger(__name__)
+_log = log.get_limited_logger(__name__)
 
 
 class ManagementApi:

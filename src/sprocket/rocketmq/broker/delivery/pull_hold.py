@@ -20,7 +20,7 @@ from sprocket.rocketmq.settings import PullSettings
 from sprocket.rocketmq.store.reput import Arrival
 from sprocket.runtime.timers import Timer, Timers
 
-_log = log.get_logger(__name__)
+_log = log.get_limited_logger(__name__)
 
 K = TypeVar("K")
 

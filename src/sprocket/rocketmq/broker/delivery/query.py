@@ -20,7 +20,7 @@ from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.store import Store
 
-_log = log.get_logger(__name__)
+_log = log.get_limited_logger(__name__)
 
 UNIQUE_KEY_MAX = 32
 """Most messages with one unique key; RocketMQ's `defaultQueryMaxNum`."""

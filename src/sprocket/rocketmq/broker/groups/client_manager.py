@@ -30,7 +30,7 @@ from sprocket.rocketmq.model.group import (
 )
 from sprocket.rocketmq.settings import MemberSettings
 
-_log = log.get_logger(__name__)
+_log = log.get_limited_logger(__name__)
 
 EMPTY_GROUP_SECONDS = 600.0
 """How long a consumer group without members keeps its subscriptions; RocketMQ's

@@ -33,7 +33,7 @@ from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.store import config_table
 from sprocket.rocketmq.store.config_table import ConfigTable, Snapshot
 
-_log = log.get_logger(__name__)
+_log = log.get_limited_logger(__name__)
 
 JOURNAL_BYTES_MAX = 4 * 1024 * 1024
 """A journal of this size asks for a flush at once; about 80,000 commits."""

@@ -14,7 +14,7 @@ from sprocket.rocketmq.codec.config import JsonObject, declared, fastjson
 from sprocket.rocketmq.store.config_file import ConfigFile
 from sprocket.rocketmq.store.layout import StoreLayout
 
-_log = log.get_logger(__name__)
+_log = log.get_limited_logger(__name__)
 
 
 class RequestModes:

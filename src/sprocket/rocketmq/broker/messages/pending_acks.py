@@ -19,7 +19,7 @@ from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.group_commit import GroupCommit
 from sprocket.runtime.pressure import Pressure
 
-_log = log.get_logger(__name__)
+_log = log.get_limited_logger(__name__)
 
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)

@@ -29,7 +29,7 @@ MONITORING: Final = "monitoring"
 POLICYMAKER: Final = "policymaker"
 MANAGEMENT: Final = "management"
 
-_log = log.get_logger(__name__)
+_log = log.get_limited_logger(__name__)
 
 
 class Level(Enum):

@@ -48,7 +48,7 @@ NOT_STORED = "0"
 _Asked: TypeAlias = tuple[Request, int, str]
 """The replier's request, the queue of the reply topic, and why the push failed, if it did."""
 
-_log = log.get_logger(__name__)
+_log = log.get_limited_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
