@@ -201,6 +201,15 @@ class Peer(asyncio.Protocol):
         return self.is_open and not self._is_write_paused and self._queued_bytes <= limit
 
     @property
+    def told_address(self) -> str:
+        """The other side, for logs and lists: whose address is only claimed, is told as that."""
+        if not self.proxy_address:
+            return self.address
+        if self.proxy_address == self.address:
+            return f"{self.address} (for somebody it does not name)"
+        return f"{self.address} (claimed by {self.proxy_address})"
+
+    @property
     def is_encrypted(self) -> bool:
         """Whether it is carried by TLS."""
         return self.transport.get_extra_info("cipher") is not None
@@ -300,7 +309,7 @@ class Peer(asyncio.Protocol):
 
     def abort(self, reason: str) -> None:
         """Close at once and drop what is queued, saying why in the log."""
-        _log.warning("connection cut off", peer=self.address, reason=reason)
+        _log.warning("connection cut off", peer=self.told_address, reason=reason)
         self._stop()
         self.transport.abort()
 
@@ -350,10 +359,10 @@ class Peer(asyncio.Protocol):
 
     def speak_for(self, host: str, port: int) -> None:
         """Take the address of the client that the other side, a load balancer, says it serves."""
-        proxy, self.proxy_address = self.address, self.address
+        self.proxy_address = self.address
         self.address, self.host = address_of((host, port))
         self.is_local = self.is_local and is_loopback(self.host)
-        _log.info("a load balancer names a client", peer=self.address, proxy=proxy)
+        _log.info("a load balancer names a client", peer=self.address, proxy=self.proxy_address)
 
     def speak_for_nobody(self) -> None:
         """Note that the other side, a load balancer, does not say whom it serves."""
@@ -433,13 +442,13 @@ class Peer(asyncio.Protocol):
         if self._pressure is not None:
             self._pressure.forget(self.read_on)
         if exc is not None:
-            _log.info("connection lost", peer=self.address, error=str(exc))
+            _log.info("connection lost", peer=self.told_address, error=str(exc))
         callbacks, self.on_close = self.on_close, []
         for callback in callbacks:
             try:
                 callback(self)
             except Exception:
-                _log.exception("a close callback failed", peer=self.address)
+                _log.exception("a close callback failed", peer=self.told_address)
 
     def _handle(self, events: Iterable[object]) -> None:
         """Hand events to the handler until one of them made too many answers wait."""
@@ -460,7 +469,7 @@ class Peer(asyncio.Protocol):
         except WireError as error:
             self._break(error)
         except Exception:
-            _log.exception("a handler failed", peer=self.address)
+            _log.exception("a handler failed", peer=self.told_address)
             self.abort("a handler failed")
 
     def _note_kept(self, size: int) -> None:
@@ -563,12 +572,14 @@ class Peer(asyncio.Protocol):
             try:
                 callback()
             except Exception:
-                _log.exception("a handler failed", peer=self.address)
+                _log.exception("a handler failed", peer=self.told_address)
                 self.abort("a handler failed")
 
     def _break(self, error: WireError) -> None:
         _log.warning(
-            "connection closed: the peer broke the protocol", peer=self.address, error=str(error)
+            "connection closed: the peer broke the protocol",
+            peer=self.told_address,
+            error=str(error),
         )
         self.close()
 

@@ -127,6 +127,8 @@ class Greeter(asyncio.Protocol):
 
     def _refuse(self, reason: str) -> None:
         """End a handshake as TLS has it, so that the client hears more than a closed connection."""
-        _log.warning("a client that wants TLS is refused", peer=self._peer.address, reason=reason)
+        _log.warning(
+            "a client that wants TLS is refused", peer=self._peer.told_address, reason=reason
+        )
         self._peer.send([tls.HANDSHAKE_FAILURE])
         self._peer.close()

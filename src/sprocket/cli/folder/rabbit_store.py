@@ -1,6 +1,7 @@
 """`sprocket rabbit-store`: look into the queues of a stopped RabbitMQ, or of ours, and mend them.
 
-Only `recover` changes the folder. What cannot be read is told at the end, the rest is shown.
+Only `recover` and `administrator` change the folder. What cannot be read is told at the end, the
+rest is shown.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +16,7 @@ from sprocket.base.errors import ForeignStore, SettingsError, StoreError
 from sprocket.base.nearest import hint
 from sprocket.cli.folder import repair
 from sprocket.cli.folder.repair import AsJson
-from sprocket.cli.terminal import output, tables
+from sprocket.cli.terminal import NewPassword, asked_password, output, tables
 
 if TYPE_CHECKING:
     from sprocket.rabbitmq.model.message import BasicMessage
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True,
     help="Look into the folder of a stopped RabbitMQ's virtual hosts, or of ours. Only `recover` "
-    "changes it.",
+    "and `administrator` change it.",
 )
 
 FOLDER_HELP = "Folder of a virtual host, of all of them, or of the node's data."
@@ -513,6 +514,32 @@ def _name_row(queue: "FoundQueue") -> dict[str, Any]:
     from sprocket.cli.terminal import basic_message
 
     return {"vhost": basic_message.text(queue.vhost), "queue": basic_message.text(queue.name)}
+
+
+@app.command("administrator")
+def restore_administrator(
+    folder: Folder,
+    name: Annotated[str, typer.Argument(help="Name of the user.")],
+    new_password: NewPassword = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let somebody in again: a password and the tag administrator, for a new user or an old one.
+
+    Not while a broker runs on the folder, and as the user of the system that runs it.
+    """
+    from sprocket.node.rabbitmq import FOLDER
+    from sprocket.rabbitmq.broker import node_folder
+    from sprocket.rabbitmq.broker.first_start import ADMINISTRATOR
+
+    with repair.looking_at(folder) as disk:
+        secret = asked_password(name) if new_password is None else new_password
+        inside = f"{folder}/{FOLDER}"
+        chosen = inside if disk.is_folder(inside) else folder
+        is_new = node_folder.restore_administrator(disk, chosen, name, secret)
+        if as_json:
+            output.write_json({"user": name, "tags": [ADMINISTRATOR]})
+        verb = "is made, and is an administrator" if is_new else "is an administrator"
+        output.say(f"user {name} {verb} with the new password; start the broker")
 
 
 @app.command("salvage")

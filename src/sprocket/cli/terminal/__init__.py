@@ -5,5 +5,15 @@
 
 from sprocket.cli.terminal import answer, logs, output, tables
 from sprocket.cli.terminal.answer import CommandAnswer, answering
+from sprocket.cli.terminal.passwords import NewPassword, asked_password
 
-__all__ = ["CommandAnswer", "answer", "answering", "logs", "output", "tables"]
+__all__ = [
+    "CommandAnswer",
+    "NewPassword",
+    "answer",
+    "answering",
+    "asked_password",
+    "logs",
+    "output",
+    "tables",
+]

@@ -265,7 +265,6 @@ class Definitions:
             password_hash = passwords.hashed(given.password.encode())
         else:
             password_hash = b""
-        tags = given.tags.split(",") if isinstance(given.tags, str) else given.tags
         if isinstance(given.limits, Mapping):
             limits = dict(given.limits)
         else:
@@ -275,7 +274,7 @@ class Definitions:
                 name=given.name,
                 password_hash=password_hash,
                 hashing_algorithm=algorithm,
-                tags=tuple(tag.strip() for tag in tags if tag.strip()),
+                tags=given.tag_names,
                 limits=limits,
             )
         )

@@ -8,20 +8,23 @@
 from contextlib import ExitStack
 from typing import Final
 
+import msgspec
+
 from sprocket.base import log
 from sprocket.base.disk import Disk, Lock, read_file, steps
-from sprocket.base.errors import RequestRefused, SettingsError, StoreError, WireError
+from sprocket.base.errors import ForeignStore, RequestRefused, SettingsError, StoreError, WireError
 from sprocket.base.progress import Step, unwatched
 from sprocket.rabbitmq.broker import first_start
-from sprocket.rabbitmq.broker.access import Users
+from sprocket.rabbitmq.broker.access import Users, passwords
 from sprocket.rabbitmq.broker.cluster_name import ClusterName
 from sprocket.rabbitmq.broker.definitions import Definitions, Followers, Report
 from sprocket.rabbitmq.broker.policies import Policies
 from sprocket.rabbitmq.broker.topology import Vhosts
 from sprocket.rabbitmq.codec import definitions as definitions_codec
+from sprocket.rabbitmq.model.user import SHA256, User
 from sprocket.rabbitmq.settings import AmqpNodeSettings
 from sprocket.rabbitmq.store.layout import vhost_folder
-from sprocket.rabbitmq.store.metadata_table import MetadataTable
+from sprocket.rabbitmq.store.metadata_table import JOURNAL, SNAPSHOT, MetadataTable
 from sprocket.rabbitmq.store.vhost import VhostPlace, VhostStore
 
 LOCK: Final = "sprocket.lock"
@@ -163,3 +166,36 @@ class NodeFolder:
         except (WireError, StoreError) as error:
             raise SettingsError(f"amqp.definitions_path: {path}: {error}") from error
         _log.info("definitions were taken", path=path, **report.taken)
+
+
+def restore_administrator(disk: Disk, folder: str, name: str, password: str) -> bool:
+    """Give a user of a stopped node a password and the tag of an administrator; made if missing.
+
+    Returns:
+        Whether they are new.
+
+    Raises:
+        StoreLocked: The node runs.
+        ForeignStore: There is no node's folder.
+        DiskFull, DiskFailed: All is as before.
+    Durability: on the disk when it returns.
+    """
+    if not any(disk.exists(f"{folder}/{one}") for one in (SNAPSHOT, JOURNAL)):
+        raise ForeignStore(f"{folder}: there is no AMQP node: expected {SNAPSHOT} or {JOURNAL}")
+    with ExitStack() as last:
+        last.callback(disk.lock(f"{folder}/{LOCK}").release)
+        table = MetadataTable(disk, folder)
+        last.callback(table.close)
+        users = Users(table)
+        before = users.get(name)
+        kept = before or User(name=name)
+        users.put(
+            msgspec.structs.replace(
+                kept,
+                password_hash=passwords.hashed(password.encode()),
+                hashing_algorithm=SHA256,
+                tags=tuple(dict.fromkeys((*kept.tags, first_start.ADMINISTRATOR))),
+            )
+        )
+        steps.run(table.flush_steps())
+        return before is None

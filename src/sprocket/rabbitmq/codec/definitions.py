@@ -45,6 +45,12 @@ class UserDefinition(_Definition, frozen=True, kw_only=True):
     """Old files have a text with commas."""
     limits: Mapping[str, int] | tuple[()] | UnsetType = UNSET
 
+    @property
+    def tag_names(self) -> tuple[str, ...]:
+        """The tags, one by one."""
+        tags = self.tags.split(",") if isinstance(self.tags, str) else self.tags
+        return tuple(tag.strip() for tag in tags if tag.strip())
+
 
 class VhostMetadata(_Definition, frozen=True, kw_only=True):
     """What is said of a virtual host."""

@@ -332,7 +332,7 @@ class Session:
     def _close(self, error: AmqpError, tell: Callable[[bytes], None]) -> None:
         if self._is_over:
             return
-        _log.warning("connection closed", peer=self.peer.address, error=error.text)
+        _log.warning("connection closed", peer=self.peer.told_address, error=error.text)
         told = self._connection.close(error)
         self.end(lambda: tell(told))
 
@@ -341,7 +341,7 @@ class Session:
         if error.code.ends_connection:
             self.close(error)
         elif not (channel.is_over or self._is_over):
-            _log.info("channel closed", peer=self.peer.address, error=error.text)
+            _log.info("channel closed", peer=self.peer.told_address, error=error.text)
             self._end_channel(channel, self._connection.close_channel(channel, error))
 
     def drop(self, reason: str) -> None:
@@ -413,7 +413,7 @@ class Session:
         try:
             yield from work
         except Exception:
-            _log.exception("something could not be given back", peer=self.peer.address)
+            _log.exception("something could not be given back", peer=self.peer.told_address)
 
     def unblock(self) -> None:
         """Read the client again, which was blocked."""
@@ -478,7 +478,7 @@ class Session:
         except AmqpError as error:
             self.fail_channel(channel, _of(error, _method_of(event)))
         except Exception:
-            _limited_log.exception("a handler failed", peer=self.peer.address)
+            _limited_log.exception("a handler failed", peer=self.peer.told_address)
             self.close(_of(AmqpError(ReplyCode.INTERNAL_ERROR, ""), _method_of(event)))
 
     def _block(self) -> None:
@@ -561,7 +561,7 @@ class Session:
         self.send([frames.encode_method(0, offer)])
 
     def _refuse_login(self, mechanism: str, user: str, why: str) -> None:
-        _limited_log.warning("login refused", peer=self.peer.address, user=user, reason=why)
+        _limited_log.warning("login refused", peer=self.peer.told_address, user=user, reason=why)
         self.end()
         self._connection.refuse()
         if FAILURE_CLOSE in self.capabilities:
@@ -592,7 +592,7 @@ class Session:
         # From now on heartbeats say whether it is there, if it wants any.
         self.peer.idle_seconds_max = math.inf
         self.send([frames.encode_method(0, methods.ConnectionOpenOk())])
-        _log.info("connection open", peer=self.peer.address, user=self.user, vhost=vhost)
+        _log.info("connection open", peer=self.peer.told_address, user=self.user, vhost=vhost)
 
     # The end.
 
@@ -610,7 +610,7 @@ class Session:
 
     def _refuse(self, error: AmqpError) -> None:
         """Keep a client waiting that is not in, then tell it why and end the connection."""
-        _limited_log.warning("handshake failed", peer=self.peer.address, error=error.text)
+        _limited_log.warning("handshake failed", peer=self.peer.told_address, error=error.text)
         self.end()
         self._connection.refuse()
 

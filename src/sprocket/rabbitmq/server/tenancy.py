@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 
+from sprocket.base.audit import Actor
 from sprocket.base.clock import Clock
 from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.access import Admissions
@@ -127,6 +128,7 @@ class VhostTenancy:
         self._user = user
         self._requester = requester
         self._publisher = Publisher(user, requester.access)
+        self._actor = Actor(through="amqp", peer=session.peer.told_address, user=user.name)
         self._admissions = admissions
         self._understands = session.capabilities
         self._clock = clock
@@ -173,6 +175,7 @@ class VhostTenancy:
             self._understands,
             self._clock,
             self._closed,
+            self._actor,
         )
         self._channels[opened] = None
         self._churn.channels_opened += 1

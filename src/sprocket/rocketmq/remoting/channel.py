@@ -327,7 +327,7 @@ class Channels:
             why = "the connection is closed"
             if peer.is_open:
                 why = f"{self._waiting_max} calls to clients are under way already"
-                _log.warning("a client is not asked", code=code, peer=peer.address, why=why)
+                _log.warning("a client is not asked", code=code, peer=peer.told_address, why=why)
             self._timers.call_soon(lambda: outcome(None, NotConnected(why)))
             return
 

@@ -21,9 +21,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from sprocket.base import log
+from sprocket.base.audit import Actor
 from sprocket.base.errors import DiskBusy, RequestRefused, StoreError, WireError
 from sprocket.base.units import KIB
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode, request_name
@@ -71,6 +73,10 @@ REFUSED_FIELDS: Mapping[int, Header] = {
 }
 """Codes whose refusals have ext fields, and which; requests that cannot be read get none, and
 what RocketMQ answers without looking at the header has none either (`_refused`)."""
+
+
+ACCESS_KEY = "AccessKey"
+"""The ext field by which a client with a key says who it is."""
 
 
 class Answer(Struct, gc=False):
@@ -124,6 +130,61 @@ def answer(peer: Peer, command: Command, what: Answer) -> None:
         peer.send(buffers)
 
 
+AUDITED: Mapping[int, str] = {
+    RequestCode.UPDATE_AND_CREATE_TOPIC: "put topic",
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: "put topics",
+    RequestCode.DELETE_TOPIC_IN_BROKER: "delete topic",
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: "put group",
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: "put groups",
+    RequestCode.DELETE_SUBSCRIPTIONGROUP: "delete group",
+    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: "forbid group",
+    RequestCode.SET_MESSAGE_REQUEST_MODE: "set request mode",
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: "reset offsets",
+    RequestCode.CLONE_GROUP_OFFSET: "clone offsets",
+    RequestCode.UPDATE_BROKER_CONFIG: "change settings",
+    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: "clean queues",
+    RequestCode.DELETE_EXPIRED_COMMITLOG: "clean log",
+    RequestCode.CLEAN_UNUSED_TOPIC: "clean topics",
+    RequestCode.WIPE_WRITE_PERM_OF_BROKER: "wipe write permission",
+    RequestCode.ADD_WRITE_PERM_OF_BROKER: "add write permission",
+    RequestCode.DELETE_TOPIC_IN_NAMESRV: "delete topic of nameserver",
+    RequestCode.REGISTER_TOPIC_IN_NAMESRV: "register topic",
+    RequestCode.PUT_KV_CONFIG: "put key value",
+    RequestCode.DELETE_KV_CONFIG: "delete key value",
+    RequestCode.UPDATE_NAMESRV_CONFIG: "change settings of nameserver",
+}
+"""What the audit log calls the requests that change something other than messages and progress."""
+AUDITED_BODY_BYTES = 1000
+"""So much of a body is in the audit log: settings, or what a group is."""
+
+
+class _AuditedRequest(Request):
+    """A request whose success is told to the audit log."""
+
+    header: Header
+
+    def answer(self, what: Answer) -> None:
+        """Send an answer, unless nobody waits for it, and tell who has done what."""
+        if what.code == ResponseCode.SUCCESS:
+            command = self.command
+            told: dict[str, object] = {
+                name: value
+                for name, value in msgspec.structs.asdict(self.header).items()
+                if value is not None
+            }
+            if command.body:
+                told["asked"] = command.body[:AUDITED_BODY_BYTES].decode(
+                    "utf-8", "backslashreplace"
+                )
+            # Nothing is signed here: it is what the client says.
+            key = command.ext_map().get(ACCESS_KEY)
+            if key is not None:
+                told["access_key"] = key
+            actor = Actor(through="remoting", peer=self.peer.told_address)
+            actor.did(AUDITED[command.code], **told)
+        answer(self.peer, self.command, what)
+
+
 Handler = Callable[[Peer, Command], Answer | None]
 """Handles one request, whatever its header is."""
 
@@ -153,8 +214,18 @@ def row(
         header = ext if type(ext) is kind else command.header(kind)
         return function(Request(peer, command), header)
 
+    def audited(peer: Peer, command: Command) -> None:
+        header = command.header(kind)
+        request = _AuditedRequest(peer, command, header)
+        found = function(request, header)
+        if found is not None:
+            request.answer(found)
+
     def read(peer: Peer, command: Command) -> None:
-        request, header = Request(peer, command), command.header(kind)
+        header = command.header(kind)
+        request = Request(peer, command)
+        if code in AUDITED:
+            request = _AuditedRequest(peer, command, header)
 
         def work() -> None:
             found = function(request, header)
@@ -164,7 +235,9 @@ def row(
         assert reads is not None
         reads.run(work, request.fail)
 
-    return Row(code, handle if reads is None else read)
+    if reads is not None:
+        return Row(code, read)
+    return Row(code, audited if code in AUDITED else handle)
 
 
 def sliced_row(
@@ -290,7 +363,7 @@ def failed(peer: Peer, command: Command, error: Exception) -> Answer:
     if isinstance(error, DiskBusy):
         return Answer(ResponseCode.SYSTEM_BUSY, None, f"[OVERLOAD]system busy, {error}")
     context = {
-        "peer": peer.address,
+        "peer": peer.told_address,
         "code": command.code,
         "request": request_name(command.code),
         "opaque": command.opaque,

@@ -64,7 +64,7 @@ class HttpServer:
                 peer.stop_reading()
                 self._tasks.spawn(self._serve(peer, event), event.method)
             case HttpFailure():
-                _log.info("a request cannot be read", peer=peer.address, why=event.why)
+                _log.info("a request cannot be read", peer=peer.told_address, why=event.why)
                 assert isinstance(peer.connection, HttpConnection)
                 if peer.connection.can_answer:
                     self._answer(peer, HttpResponse(status=event.status))

@@ -11,9 +11,12 @@ from tests.recorded_rabbitmq import CASES, RecordedVhosts
 from typer.testing import CliRunner, Result
 
 from sprocket.base.disk import RealDisk, steps
+from sprocket.base.progress import unwatched
 from sprocket.cli.main import app
 from sprocket.cli.terminal import output
-from sprocket.rabbitmq.settings import VhostGeometry, VhostStoreSettings
+from sprocket.rabbitmq.broker.node_folder import NodeFolder
+from sprocket.rabbitmq.model.user import User
+from sprocket.rabbitmq.settings import AmqpNodeSettings, VhostGeometry, VhostStoreSettings
 from sprocket.rabbitmq.store.layout import vhost_folder
 from sprocket.rabbitmq.store.vhost import VhostPlace, VhostStore
 
@@ -379,3 +382,35 @@ def test_what_exchanges_keep_and_cannot_be_read_is_told(tmp_path: Path) -> None:
     assert len(result.stdout.splitlines()) == 1
     result = run("salvage", tmp_path / "old", tmp_path / "new")
     assert "messages cannot be read" in result.stdout
+
+
+@pytest.mark.parametrize("inside", ["", "/rabbitmq"])
+def test_who_is_locked_out_comes_in_again(tmp_path: Path, inside: str) -> None:
+    """With a new password, as a new user or an old one, who keeps their other tags."""
+    folder, disk, settings = f"{tmp_path}/node{inside}", RealDisk(), AmqpNodeSettings()
+    opened = NodeFolder.open(disk, folder, settings, unwatched)
+    users = opened.users
+    users.remove("guest")
+    users.put(User(name="ann", tags=("monitoring",)))
+    running = run("administrator", f"{tmp_path}/node", "ann", "--new-password", "secret")
+    assert running.exit_code == 1
+    assert "ann" not in running.stderr
+    opened.close()
+    for name in ("ann", "bob"):
+        ended = CliRunner().invoke(
+            app(), ["rabbit-store", "administrator", f"{tmp_path}/node", name], input="secret\n"
+        )
+        assert ended.exit_code == 0, ended.stderr
+    opened = NodeFolder.open(disk, folder, settings, unwatched)
+    users = opened.users
+    assert users.log_in("ann", b"secret", is_loopback=False).tags == ("monitoring", "administrator")
+    assert users.log_in("bob", b"secret", is_loopback=False).tags == ("administrator",)
+    assert users.get("guest") is None
+    opened.close()
+
+
+def test_no_administrator_is_made_where_no_node_is(tmp_path: Path) -> None:
+    """A folder with something else stays as it is."""
+    (tmp_path / "letters.txt").write_text("dear")
+    assert "no AMQP node" in refused("administrator", tmp_path, "ann", "--new-password", "s")
+    assert [one.name for one in tmp_path.iterdir()] == ["letters.txt"]

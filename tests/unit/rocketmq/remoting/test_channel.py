@@ -21,7 +21,7 @@ class FakePeer:
 
     def __init__(self) -> None:
         self.is_open = True
-        self.address = "a:1"
+        self.address = self.told_address = "a:1"
         self.on_close: list[Callable[[Any], None]] = []
         self.sent: list[Command] = []
         self.connection = Connection()

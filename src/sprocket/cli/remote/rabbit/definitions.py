@@ -11,7 +11,7 @@ from sprocket.base.errors import SettingsError
 from sprocket.cli.options import AsJson
 from sprocket.cli.remote.rabbit.broker import RabbitRemote
 from sprocket.cli.remote.rabbit.queues import vhosts_named
-from sprocket.cli.remote.rabbit.shared import number_of
+from sprocket.cli.remote.rabbit.shared import NO_ADMINISTRATOR, number_of
 from sprocket.cli.remote.wire import over_the_wire
 from sprocket.cli.terminal import CommandAnswer, answer, output
 
@@ -63,6 +63,9 @@ def import_definitions(
     remote: RabbitRemote,
     file: Annotated[str, typer.Argument(help="The file; - is stdin.")],
     vhost: OnlyVhost = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Even if nobody is an administrator afterwards.")
+    ] = False,
 ) -> CommandAnswer:
     """Take in definitions that this or a real RabbitMQ exported; nothing is removed."""
     data = sys.stdin.buffer.read() if file == STDIO else read_file(RealDisk(), file)
@@ -75,7 +78,8 @@ def import_definitions(
     api = remote.api()
     if vhost is not None:
         vhosts_named(api, vhost)
-    api.post("definitions", *([] if vhost is None else [vhost]), body=given)
+    path = ["definitions", *([] if vhost is None else [vhost])]
+    api.post(*path, body=given, query=NO_ADMINISTRATOR if yes else None)
     return answer.sentence([counts(given)], f"the broker took {counts_text(given)}")
 
 

@@ -122,9 +122,9 @@ class Management:
         """Make something be at a path. Raises ClientError: see `request`."""
         self.request("PUT", path, body=body)
 
-    def post(self, *path: str, body: object) -> Any:
+    def post(self, *path: str, body: object, query: Mapping[str, str] | None = None) -> Any:
         """Have something done; return the answer. Raises ClientError: see `request`."""
-        return self.request("POST", path, body=body)
+        return self.request("POST", path, body=body, query=query)
 
     def delete(self, *path: str, why: str = "", query: Mapping[str, str] | None = None) -> None:
         """Delete what is at a path, and tell `why`. Raises ClientError: see `request`."""

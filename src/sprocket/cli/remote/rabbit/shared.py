@@ -13,6 +13,8 @@ AnyVhost = Annotated[
     str | None, typer.Option("--vhost", "-v", help="Only this virtual host; by default all.")
 ]
 Vhost = Annotated[str, typer.Option("--vhost", "-v", help="The virtual host.")]
+NO_ADMINISTRATOR = {"last-administrator": "true"}
+"""In the query of a call: it is meant that nobody is an administrator afterwards."""
 DEFAULT_VHOST = "/"
 Arguments = Annotated[
     list[str] | None,

@@ -1,7 +1,5 @@
 """`sprocket rabbit users`, `permissions` and `vhosts`: who may do what, and where."""
 
-import getpass
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,9 +10,17 @@ from sprocket.cli.options import Yes
 from sprocket.cli.remote.rabbit.broker import RabbitRemote
 from sprocket.cli.remote.rabbit.failures import NOT_FOUND, NoSuchResource, no_such
 from sprocket.cli.remote.rabbit.queues import vhosts_named
-from sprocket.cli.remote.rabbit.shared import DEFAULT_VHOST, AnyVhost, Vhost, count, family, figure
+from sprocket.cli.remote.rabbit.shared import (
+    DEFAULT_VHOST,
+    NO_ADMINISTRATOR,
+    AnyVhost,
+    Vhost,
+    count,
+    family,
+    figure,
+)
 from sprocket.cli.remote.wire import over_the_wire
-from sprocket.cli.terminal import CommandAnswer, answer, output
+from sprocket.cli.terminal import CommandAnswer, NewPassword, answer, asked_password, output
 
 if TYPE_CHECKING:
     from sprocket.cli.remote.rabbit.management import Management
@@ -25,14 +31,6 @@ vhosts = family("Virtual hosts of a running broker.")
 
 UserName = Annotated[str, typer.Argument(help="Name of the user.")]
 VhostName = Annotated[str, typer.Argument(help="Name of the virtual host.")]
-NewPassword = Annotated[
-    str | None,
-    typer.Option(
-        "--new-password",
-        help="Their password; asked for if it is not given.",
-        envvar="SPROCKET_RABBIT_NEW_PASSWORD",
-    ),
-]
 ADMINISTRATOR = "administrator"
 NOTHING = ""
 """As a permission: no name fits it."""
@@ -93,14 +91,15 @@ def change_password(
 def delete_user(remote: RabbitRemote, name: UserName, yes: Yes = False) -> CommandAnswer:
     """Delete a user and their permissions; their connections are closed."""
     api = remote.api()
-    is_administrator = ADMINISTRATOR in user_row(user_of(api, name))["tags"]
-    if is_administrator and not yes:
+    is_last = False
+    if ADMINISTRATOR in user_row(user_of(api, name))["tags"]:
         others = (user_row(one) for one in api.rows("users") if one["name"] != name)
-        if not any(ADMINISTRATOR in one["tags"] for one in others):
-            raise SettingsError(f"user {name} is the last administrator; --yes deletes it anyway")
+        is_last = not any(ADMINISTRATOR in one["tags"] for one in others)
+    if is_last and not yes:
+        raise SettingsError(f"user {name} is the last administrator; --yes deletes it anyway")
     deleted = yes or output.confirmed(f"Delete user {name}?")
     if deleted:
-        api.delete("users", name)
+        api.delete("users", name, query=NO_ADMINISTRATOR if is_last else None)
     done = "deleted" if deleted else "kept"
     return answer.sentence([{"user": name, "deleted": deleted}], f"user {name} is {done}")
 
@@ -236,20 +235,3 @@ def vhost_row(found: dict[str, Any]) -> dict[str, Any]:
         "ready": count(found.get("messages_ready")),
         "tracing": bool(found.get("tracing")),
     }
-
-
-def asked_password(name: str) -> str:
-    """Ask for a new password, unseen, or read it from a pipe.
-
-    Raises:
-        SettingsError: There is none, or the two are not the same.
-    """
-    if sys.stdin.isatty():
-        found = getpass.getpass(f"New password of {name}: ")
-        if getpass.getpass("Again: ") != found:
-            raise SettingsError("the two passwords are not the same")
-    else:
-        found = sys.stdin.readline().rstrip("\r\n")
-    if not found:
-        raise SettingsError(f"user {name} needs a password")
-    return found

@@ -5,7 +5,6 @@ Source: `rabbit_auth_backend_internal`.
 
 from collections.abc import Collection, Iterator
 
-from sprocket.base import log
 from sprocket.rabbitmq.broker.access import passwords
 from sprocket.rabbitmq.broker.access.access import UserAccess, check_expressions
 from sprocket.rabbitmq.broker.patterns import PatternInvalid
@@ -14,8 +13,6 @@ from sprocket.rabbitmq.codec import erlang_text
 from sprocket.rabbitmq.model.user import TopicPermission, User, VhostPermission
 from sprocket.rabbitmq.model.vhost import CHANNELS_MAX, CONNECTIONS_MAX, Vhost
 from sprocket.rabbitmq.store.metadata_table import MetadataTable
-
-_log = log.get_logger(__name__)
 
 
 class Users:
@@ -128,7 +125,6 @@ class Users:
             )
         self._table.write(put=[user])
         self._users[user.name] = user
-        _log.info("a user was put", user=user.name)
 
     def remove(self, name: str) -> bool:
         """Take a user away, with its permissions; say whether it was there.
@@ -149,7 +145,6 @@ class Users:
             self._permissions.get(vhost, {}).pop(name, None)
             self._topics.get(vhost, {}).pop(name, None)
             self._refresh(name, vhost)
-        _log.info("a user was removed", user=name)
         return True
 
     def allow(self, permission: VhostPermission | TopicPermission) -> None:

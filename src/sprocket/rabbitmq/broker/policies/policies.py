@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from sprocket.base import log
 from sprocket.rabbitmq.broker.patterns import Pattern
 from sprocket.rabbitmq.broker.policies import validation
 from sprocket.rabbitmq.model.declared_queue import CLASSIC, QUORUM
@@ -21,8 +20,6 @@ from sprocket.rabbitmq.model.policy import ALL, EXCHANGES, QUEUES, Policy
 from sprocket.rabbitmq.model.resource import ResourceKind
 from sprocket.rabbitmq.model.vhost import Vhost
 from sprocket.rabbitmq.store.metadata_table import MetadataTable
-
-_log = log.get_logger(__name__)
 
 _OF_STREAMS = frozenset({"max-age", "stream-max-segment-size-bytes", "initial-cluster-size"})
 _UNSUPPORTED = {
@@ -147,7 +144,6 @@ class Policies:
             return False
         self._table.write(put=[policy])
         of_vhost.put(policy, pattern)
-        _log.info("a policy was put", vhost=policy.vhost, policy=policy.name)
         return True
 
     def remove(self, vhost: str, name: str, *, is_operator: bool = False) -> bool:
@@ -161,7 +157,6 @@ class Policies:
             return False
         self._table.write(gone=[policy])
         self.of_vhost(vhost).remove(policy)
-        _log.info("a policy was removed", vhost=vhost, policy=name)
         return True
 
     def forget_vhost(self, vhost: str) -> None:

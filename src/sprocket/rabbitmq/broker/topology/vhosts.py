@@ -5,7 +5,6 @@ Source: `rabbit_vhost`.
 
 from collections.abc import Iterator
 
-from sprocket.base import log
 from sprocket.rabbitmq.broker.access import Users
 from sprocket.rabbitmq.broker.policies import Policies
 from sprocket.rabbitmq.broker.refusals import not_allowed, precondition_failed
@@ -16,8 +15,6 @@ from sprocket.rabbitmq.model.vhost import RemovedVhost, Vhost
 from sprocket.rabbitmq.store.metadata_table import MetadataTable
 
 NAME_BYTES_MAX = 255
-
-_log = log.get_logger(__name__)
 
 
 class Vhosts:
@@ -74,7 +71,6 @@ class Vhosts:
         if found is not None:
             found.vhost = vhost
             return found
-        _log.info("a virtual host was added", vhost=vhost.name)
         made = self._vhosts[vhost.name] = self._opened(vhost)
         return made
 
@@ -108,7 +104,6 @@ class Vhosts:
         del self._vhosts[name]
         self._users.forget_vhost(name)
         self._policies.forget_vhost(name)
-        _log.info("a virtual host was removed", vhost=name)
         return found
 
     def removed(self) -> list[str]:

@@ -15,6 +15,7 @@ from itertools import chain
 from typing import TypeVar
 
 from sprocket.base import log
+from sprocket.base.audit import Actor
 from sprocket.base.clock import Clock
 from sprocket.base.errors import RequestRefused, StoreError
 from sprocket.rabbitmq.broker.access import Need
@@ -51,6 +52,7 @@ class ChannelMethods:
         understands: The capabilities that it has.
         clock: Of the machine.
         closed: Called once when the channel ends.
+        actor: Who it is to the log.
 
     Threads: event loop only.
     """
@@ -64,6 +66,7 @@ class ChannelMethods:
         understands: frozenset[str],
         clock: Clock,
         closed: Callable[["ChannelMethods"], None],
+        actor: Actor,
     ) -> None:
         self._vhost = vhost
         self._topology = vhost.topology
@@ -78,6 +81,7 @@ class ChannelMethods:
         """The rest of what its client has asked for, while others have their turn."""
         self._is_closed = False
         self._closed = closed
+        self._actor = actor
         self._channel = BrokerChannel(
             self._client, vhost.turns, vhost.commits, vhost.replies, clock
         )
@@ -224,9 +228,7 @@ class ChannelMethods:
             case methods.ExchangeDeclare():
                 self._declare_exchange(method)
             case methods.ExchangeDelete():
-                self._topology.delete_exchange(
-                    method.exchange, self._requester, if_unused=method.if_unused
-                )
+                self._delete_exchange(method)
                 self._when_durable(method, None if method.nowait else methods.ExchangeDeleteOk())
             case methods.ExchangeBind():
                 self._topology.bind(self._of_exchanges(method), self._requester)
@@ -288,8 +290,18 @@ class ChannelMethods:
                 is_internal=method.internal,
                 arguments=method.arguments,
             )
-            self._topology.declare_exchange(wanted, self._requester)
+            if self._topology.declare_exchange(wanted, self._requester):
+                self._did("declare exchange", method.exchange, type=method.type)
         self._when_durable(method, None if method.nowait else methods.ExchangeDeclareOk())
+
+    def _delete_exchange(self, method: methods.ExchangeDelete) -> None:
+        was_there = self._topology.find_exchange(method.exchange) is not None
+        self._topology.delete_exchange(method.exchange, self._requester, if_unused=method.if_unused)
+        if was_there:
+            self._did("delete exchange", method.exchange)
+
+    def _did(self, event: str, name: str, **what: object) -> None:
+        self._actor.did(event, vhost=self._vhost.name, name=name, **what)
 
     def _of_exchanges(self, method: methods.ExchangeBind | methods.ExchangeUnbind) -> Binding:
         return binding(
@@ -321,6 +333,8 @@ class ChannelMethods:
         )
         declared = self._vhost.declare(wanted, self._requester)
         name = self._channel.last_queue = declared.queue.name
+        if declared.is_new:
+            self._did("declare queue", name)
         answer = None
         if not method.nowait:
             depth = self._vhost.queue(name, self._requester).depth()
@@ -381,6 +395,7 @@ class ChannelMethods:
         queue = self._readable(self._named(method.queue))
 
         def done(count: int) -> None:
+            self._did("purge queue", queue.label, messages=count)
             if not method.nowait:
                 self._replies.send(methods.QueuePurgeOk(count))
 
@@ -388,9 +403,12 @@ class ChannelMethods:
         self._vhost.note_write()
 
     def _delete_queue(self, method: methods.QueueDelete) -> None:
+        name = self._named(method.queue)
+        was_there = self._topology.find_queue(name) is not None
+
         def delete(done: Callable[[int], None], failed: Failed) -> None:
             self._vhost.delete(
-                self._named(method.queue),
+                name,
                 self._requester,
                 done,
                 failed,
@@ -399,6 +417,8 @@ class ChannelMethods:
             )
 
         def done(count: int) -> None:
+            if was_there:
+                self._did("delete queue", name, messages=count)
             if not method.nowait:
                 self._replies.send(methods.QueueDeleteOk(count))
             self._client.release_cancellations()

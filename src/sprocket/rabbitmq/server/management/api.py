@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sprocket.base import log
+from sprocket.base.audit import Actor
 from sprocket.base.errors import RequestRefused, StoreError
 from sprocket.base.units import KIB, MIB
 from sprocket.rabbitmq.server.management.metrics import Metrics
@@ -42,6 +43,8 @@ PREFIX: Final = "api"
 METRICS: Final = "/metrics"
 
 _METHODS = ("HEAD", "GET", "PUT", "POST", "DELETE", "OPTIONS")
+_AUDIT_NAMES = dict.fromkeys(("queue", "exchange", "user", "connection"), "name")
+"""What parts of a path are in the audit log, if not what they are in the path."""
 _log = log.get_limited_logger(__name__)
 
 
@@ -112,7 +115,23 @@ class ManagementApi:
             caller = self._callers.find(request.headers, peer)
             peer.admit()  # if there is no place any more, it is answered all the same
             caller.check(route.level, named.get("vhost"))
-        return await route.handle(Call(request, caller, named, query))
+        call = Call(request, caller, named, query)
+        try:
+            response = await route.handle(call)
+        except (ApiError, RequestRefused, StoreError):
+            if call.has_begun:
+                _audit(route, call, peer, is_whole=False)
+            raise
+        if route.audit and call.is_change:
+            _audit(route, call, peer)
+        return response
+
+
+def _audit(route: ApiRoute, call: Call, peer: Peer, *, is_whole: bool = True) -> None:
+    """Tell the audit log what a call has changed, or that only some of it was done."""
+    actor = Actor(through="http", peer=peer.told_address, user=call.caller.name)
+    what = {_AUDIT_NAMES.get(one, one): text for one, text in call.names.items()}
+    actor.did(route.audit, **what, **call.details, **({} if is_whole else {"failed": True}))
 
 
 class _Routes:

@@ -12,7 +12,15 @@ from sprocket.rabbitmq.server.management.requests.answers import (
     Json,
     not_found,
 )
-from sprocket.rabbitmq.server.management.requests.callers import Caller, Callers, Level, Unnamed
+from sprocket.rabbitmq.server.management.requests.callers import (
+    ADMINISTRATOR,
+    LAST_ADMINISTRATOR,
+    Caller,
+    Callers,
+    Level,
+    Unnamed,
+    keep_an_administrator,
+)
 from sprocket.rabbitmq.server.management.requests.calls import (
     Call,
     boolean,
@@ -30,6 +38,8 @@ from sprocket.rabbitmq.server.management.requests.routes import ApiRoute, Handle
 from sprocket.rabbitmq.server.management.requests.turns import in_order, json_array, made_of_each
 
 __all__ = [
+    "ADMINISTRATOR",
+    "LAST_ADMINISTRATOR",
     "REALM",
     "ApiError",
     "ApiRoute",
@@ -46,6 +56,7 @@ __all__ = [
     "chosen",
     "in_order",
     "json_array",
+    "keep_an_administrator",
     "listed",
     "made_of_each",
     "members",

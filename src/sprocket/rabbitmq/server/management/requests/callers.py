@@ -12,7 +12,7 @@ Source: `rabbit_mgmt_util:is_authorized`.
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import Final
 
@@ -21,13 +21,20 @@ from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.access import UserAccess, Users
 from sprocket.rabbitmq.broker.topology import Vhosts
 from sprocket.rabbitmq.model.user import User
-from sprocket.rabbitmq.server.management.requests.answers import REALM, ApiError, not_authorised
+from sprocket.rabbitmq.server.management.requests.answers import (
+    REALM,
+    ApiError,
+    bad_request,
+    not_authorised,
+)
 from sprocket.runtime.driver import Peer
 
 ADMINISTRATOR: Final = "administrator"
 MONITORING: Final = "monitoring"
 POLICYMAKER: Final = "policymaker"
 MANAGEMENT: Final = "management"
+LAST_ADMINISTRATOR: Final = "last-administrator"
+"""In the query of a call: it may leave the node without any administrator."""
 
 _log = log.get_limited_logger(__name__)
 
@@ -159,7 +166,7 @@ class Callers:
         except RequestRefused as refusal:
             self.failed_count += 1
             _log.warning(
-                "an HTTP login is refused", peer=peer.address, user=name, reason=refusal.remark
+                "an HTTP login is refused", peer=peer.told_address, user=name, reason=refusal.remark
             )
             raise ApiError(
                 401, "not_authorized", "Login failed", {"www-authenticate": REALM}
@@ -192,3 +199,28 @@ def _credentials(headers: Mapping[str, str]) -> tuple[str, bytes] | None:
     except (binascii.Error, ValueError):
         return None
     return (name.decode("utf-8", "surrogateescape"), password) if colon else None
+
+
+def keep_an_administrator(
+    users: Users, *, gone: Collection[str], come: Collection[str] = (), is_meant: bool
+) -> None:
+    """Refuse what leaves the node without any administrator, unless that is meant.
+
+    Args:
+        users: All of them.
+        gone: Users that it deletes, or that lose the tag.
+        come: Users that get the tag, or keep it.
+        is_meant: Whether the query says so, by `LAST_ADMINISTRATOR`.
+
+    Raises:
+        ApiError: 400.
+    """
+    if is_meant:
+        return
+    before = {one.name for one in users if ADMINISTRATOR in one.tags}
+    if before and not (before - set(gone)) | set(come):
+        names = ", ".join(sorted(before))
+        raise bad_request(
+            f"{names}: nobody would be an administrator any more, and nobody could change that "
+            f"over the wire; {LAST_ADMINISTRATOR}=true in the query does it anyway"
+        )

@@ -33,6 +33,12 @@ class Call:
         self._request = request
         self._caller = caller
         self._named = named
+        self.details: dict[str, object] = {}
+        """What the audit log is told beside the names of the path."""
+        self.is_change = True
+        """Whether something is not what it was before."""
+        self.has_begun = False
+        """Whether something may be changed even if the call fails."""
 
     @property
     def caller(self) -> Caller:

@@ -17,8 +17,10 @@ class ApiRoute(NamedTuple):
     path: tuple[str, ...]
     level: Level
     handle: Handler
+    audit: str = ""
+    """What a successful call does, for the log; empty if it changes nothing, or not much."""
 
 
-def route(method: str, path: str, level: Level, handle: Handler) -> ApiRoute:
+def route(method: str, path: str, level: Level, handle: Handler, audit: str = "") -> ApiRoute:
     """Return a route; its path is without `/api/`."""
-    return ApiRoute(method, tuple(path.split("/")), level, handle)
+    return ApiRoute(method, tuple(path.split("/")), level, handle, audit)

@@ -75,8 +75,8 @@ class ExchangeRoutes:
             route("GET", "exchanges", level, self.list_exchanges),
             route("GET", "exchanges/{vhost}", level, self.list_exchanges),
             route("GET", one, level, self.get_exchange),
-            route("PUT", one, level, self.put_exchange),
-            route("DELETE", one, level, self.delete_exchange),
+            route("PUT", one, level, self.put_exchange, "declare exchange"),
+            route("DELETE", one, level, self.delete_exchange, "delete exchange"),
             route("POST", f"{one}/publish", level, self.publish),
             route("GET", f"{one}/bindings/source", level, self.bindings_from),
             route("GET", f"{one}/bindings/destination", level, self.bindings_to),
@@ -84,9 +84,9 @@ class ExchangeRoutes:
             route("GET", "bindings", level, self.list_bindings),
             route("GET", "bindings/{vhost}", level, self.list_bindings),
             route("GET", ends, level, self.bindings_between),
-            route("POST", ends, level, self.bind),
+            route("POST", ends, level, self.bind, "bind"),
             route("GET", f"{ends}/{{key}}", level, self.get_binding),
-            route("DELETE", f"{ends}/{{key}}", level, self.unbind),
+            route("DELETE", f"{ends}/{{key}}", level, self.unbind, "unbind"),
         ]
 
     # Exchanges.
@@ -131,6 +131,8 @@ class ExchangeRoutes:
         await vhost.until_gone(Destination(ResourceKind.EXCHANGE, wanted.name))
         try:
             is_new = vhost.topology.declare_exchange(wanted, self._requester(call, vhost))
+            call.is_change = is_new
+            call.details["type"] = wanted.type
         except RequestRefused as refusal:
             raise answers.of_declaration(refusal) from refusal
         await self._served.administration.durable()
@@ -221,7 +223,8 @@ class ExchangeRoutes:
             table(members(body, "arguments")),
         )
         try:
-            vhost.topology.bind(wanted, self._requester(call, vhost))
+            call.is_change = vhost.topology.bind(wanted, self._requester(call, vhost))
+            call.details["key"] = text(body, "routing_key")
         except RequestRefused as refusal:
             raise answers.of_declaration(refusal) from refusal
         await self._served.administration.durable()

@@ -14,6 +14,8 @@ from sprocket.rabbitmq.codec import definitions as definitions_codec
 from sprocket.rabbitmq.codec.definitions import ParameterDefinition, PolicyDefinition
 from sprocket.rabbitmq.model.policy import GlobalParameter, Policy
 from sprocket.rabbitmq.server.management.requests import (
+    ADMINISTRATOR,
+    LAST_ADMINISTRATOR,
     ApiRoute,
     Call,
     Handler,
@@ -22,6 +24,7 @@ from sprocket.rabbitmq.server.management.requests import (
     Listed,
     answers,
     json_array,
+    keep_an_administrator,
     listed,
     route,
 )
@@ -45,22 +48,34 @@ class PolicyRoutes:
         return [
             *self._policy_routes("policies", rules, is_operator=False),
             *self._policy_routes("operator-policies", boss, is_operator=True),
-            route("PUT", f"policies/{one}", rules, self.put_policy),
-            route("PUT", f"operator-policies/{one}", boss, self.put_operator_policy),
+            route("PUT", f"policies/{one}", rules, self.put_policy, "put policy"),
+            route(
+                "PUT",
+                f"operator-policies/{one}",
+                boss,
+                self.put_operator_policy,
+                "put operator policy",
+            ),
             route("GET", "parameters", rules, self.list_parameters),
             route("GET", "parameters/{component}", rules, self.list_parameters),
             route("GET", "parameters/{component}/{vhost}", rules, self.list_parameters),
             route("GET", parameter, rules, self.get_parameter),
-            route("PUT", parameter, rules, self.put_parameter),
-            route("DELETE", parameter, rules, self.delete_parameter),
+            route("PUT", parameter, rules, self.put_parameter, "put parameter"),
+            route("DELETE", parameter, rules, self.delete_parameter, "delete parameter"),
             route("GET", "global-parameters", rules, self.list_global),
             route("GET", "global-parameters/{name}", rules, self.get_global),
-            route("PUT", "global-parameters/{name}", boss, self.put_global),
-            route("DELETE", "global-parameters/{name}", boss, self.delete_global),
+            route("PUT", "global-parameters/{name}", boss, self.put_global, "put global parameter"),
+            route(
+                "DELETE",
+                "global-parameters/{name}",
+                boss,
+                self.delete_global,
+                "delete global parameter",
+            ),
             route("GET", "definitions", boss, self.export),
             route("GET", "definitions/{vhost}", boss, self.export),
-            route("POST", "definitions", boss, self.take),
-            route("POST", "definitions/{vhost}", boss, self.take),
+            route("POST", "definitions", boss, self.take, "import definitions"),
+            route("POST", "definitions/{vhost}", boss, self.take, "import definitions"),
         ]
 
     # Policies.
@@ -77,7 +92,7 @@ class PolicyRoutes:
             route("GET", path, Level.IN_VHOST, bound(self.list_policies)),
             route("GET", f"{path}/{{vhost}}", Level.IN_VHOST, bound(self.list_policies)),
             route("GET", one, level, bound(self.get_policy)),
-            route("DELETE", one, level, bound(self.delete_policy)),
+            route("DELETE", one, level, bound(self.delete_policy), "delete policy"),
         ]
 
     async def list_policies(self, call: Call, is_operator: bool) -> HttpResponse:
@@ -114,6 +129,7 @@ class PolicyRoutes:
         is_new = self._is_new(call, is_operator=False)
         try:
             given = _policy_definition(call.name("name"), body)
+            call.details |= {one: body[one] for one in ("pattern", "definition")}
             await self._change.put_policy(vhost, given)
         except RequestRefused as refusal:
             raise answers.bad_request(escape(refusal.remark, quote=False)) from refusal
@@ -127,6 +143,7 @@ class PolicyRoutes:
         members = ("pattern", "definition", "priority", "apply-to")
         value = {name: body[name] for name in members if name in body}
         _check_priority(body)
+        call.details |= value
         await self._change.put_operator_policy(vhost, call.name("name"), value)
         return answers.put(is_new=is_new)
 
@@ -165,7 +182,7 @@ class PolicyRoutes:
     async def put_parameter(self, call: Call) -> HttpResponse:
         """Set a parameter."""
         vhost, component, name = self._in_vhost(call), call.name("component"), call.name("name")
-        value = call.body("value")["value"]
+        value = call.details["value"] = call.body("value")["value"]
         if component not in (OPERATOR_POLICY, VHOST_LIMITS):
             raise answers.bad_request(f"Validation failed\n\ncomponent {component} not found\n")
         if not call.caller.is_administrator:
@@ -229,7 +246,7 @@ class PolicyRoutes:
         """Set a setting of the node."""
         name = call.name("name")
         is_new = all(one.name != name for one in self._change.global_parameters())
-        value = call.body("value")["value"]
+        value = call.details["value"] = call.body("value")["value"]
         await self._change.put_global_parameter(GlobalParameter(name=name, value=value))
         return answers.put(is_new=is_new)
 
@@ -277,7 +294,16 @@ class PolicyRoutes:
             file = definitions_codec.decode(_upload(call))
         except WireError as error:
             raise answers.bad_request(str(error)) from error
-        await self._change.take(file, vhost)
+        given = {one.name: ADMINISTRATOR in one.tag_names for one in file.users or ()}
+        keep_an_administrator(
+            self._served.users,
+            gone={name for name, is_one in given.items() if not is_one},
+            come={name for name, is_one in given.items() if is_one},
+            is_meant=call.flag(LAST_ADMINISTRATOR),
+        )
+        call.has_begun = True
+        report = await self._change.take(file, vhost)
+        call.details |= report.taken
         return answers.done()
 
 

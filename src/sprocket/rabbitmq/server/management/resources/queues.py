@@ -68,9 +68,9 @@ class QueueRoutes:
             route("GET", "queues", level, self.list_queues),
             route("GET", "queues/{vhost}", level, self.list_queues),
             route("GET", one, level, self.get_queue),
-            route("PUT", one, level, self.put_queue),
-            route("DELETE", one, level, self.delete_queue),
-            route("DELETE", f"{one}/contents", level, self.purge),
+            route("PUT", one, level, self.put_queue, "declare queue"),
+            route("DELETE", one, level, self.delete_queue, "delete queue"),
+            route("DELETE", f"{one}/contents", level, self.purge, "purge queue"),
             route("POST", f"{one}/get", level, self.get_messages),
             route("POST", f"{one}/actions", level, self.act),
             route("GET", "aliveness-test/{vhost}", level, self.test_aliveness),
@@ -131,7 +131,7 @@ class QueueRoutes:
             is_auto_delete=boolean(body, "auto_delete"),
             arguments=table(members(body, "arguments")),
         )
-        is_new = await self._declare(call, vhost, wanted)
+        call.is_change = is_new = await self._declare(call, vhost, wanted)
         return answers.put(is_new=is_new)
 
     async def delete_queue(self, call: Call) -> HttpResponse:

@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -12,6 +12,8 @@ from sprocket.rabbitmq.codec.definitions import UserDefinition, VhostDefinition,
 from sprocket.rabbitmq.model.user import TopicPermission, User, VhostPermission
 from sprocket.rabbitmq.server.management import views
 from sprocket.rabbitmq.server.management.requests import (
+    ADMINISTRATOR,
+    LAST_ADMINISTRATOR,
     ApiRoute,
     Call,
     Json,
@@ -21,6 +23,7 @@ from sprocket.rabbitmq.server.management.requests import (
     chosen,
     in_order,
     json_array,
+    keep_an_administrator,
     listed,
     made_of_each,
     query_columns,
@@ -48,34 +51,52 @@ class TenantRoutes:
             route("GET", "whoami", Level.USER, self.whoami),
             route("GET", "users", boss, self.list_users),
             route("GET", "users/without-permissions", boss, self.list_users_without),
-            route("POST", "users/bulk-delete", boss, self.delete_users),
+            route("POST", "users/bulk-delete", boss, self.delete_users, "delete users"),
             route("GET", user, boss, self.get_user),
-            route("PUT", user, boss, self.put_user),
-            route("DELETE", user, boss, self.delete_user),
+            route("PUT", user, boss, self.put_user, "put user"),
+            route("DELETE", user, boss, self.delete_user, "delete user"),
             route("GET", f"{user}/permissions", boss, self.list_permissions),
             route("GET", f"{user}/topic-permissions", boss, self.list_topics),
             route("GET", "user-limits", boss, self.list_user_limits),
             route("GET", "user-limits/{user}", boss, self.list_user_limits),
-            route("PUT", "user-limits/{user}/{limit}", boss, self.put_user_limit),
-            route("DELETE", "user-limits/{user}/{limit}", boss, self.clear_user_limit),
+            route("PUT", "user-limits/{user}/{limit}", boss, self.put_user_limit, "put user limit"),
+            route(
+                "DELETE",
+                "user-limits/{user}/{limit}",
+                boss,
+                self.clear_user_limit,
+                "clear user limit",
+            ),
             route("GET", "vhosts", Level.USER, self.list_vhosts),
             route("GET", vhost, boss, self.get_vhost),
-            route("PUT", vhost, boss, self.put_vhost),
-            route("DELETE", vhost, boss, self.delete_vhost),
+            route("PUT", vhost, boss, self.put_vhost, "put virtual host"),
+            route("DELETE", vhost, boss, self.delete_vhost, "delete virtual host"),
             route("GET", f"{vhost}/permissions", boss, self.list_permissions),
             route("GET", f"{vhost}/topic-permissions", boss, self.list_topics),
             route("GET", "vhost-limits", Level.USER, self.list_vhost_limits),
             route("GET", "vhost-limits/{vhost}", Level.SEES_VHOST, self.list_vhost_limits),
-            route("PUT", "vhost-limits/{vhost}/{limit}", boss, self.put_vhost_limit),
-            route("DELETE", "vhost-limits/{vhost}/{limit}", boss, self.clear_vhost_limit),
+            route(
+                "PUT",
+                "vhost-limits/{vhost}/{limit}",
+                boss,
+                self.put_vhost_limit,
+                "put virtual host limit",
+            ),
+            route(
+                "DELETE",
+                "vhost-limits/{vhost}/{limit}",
+                boss,
+                self.clear_vhost_limit,
+                "clear virtual host limit",
+            ),
             route("GET", "permissions", boss, self.list_permissions),
             route("GET", permission, boss, self.get_permission),
-            route("PUT", permission, boss, self.put_permission),
-            route("DELETE", permission, boss, self.delete_permission),
+            route("PUT", permission, boss, self.put_permission, "put permission"),
+            route("DELETE", permission, boss, self.delete_permission, "delete permission"),
             route("GET", "topic-permissions", boss, self.list_topics),
             route("GET", topic, boss, self.get_topics),
-            route("PUT", topic, boss, self.put_topic),
-            route("DELETE", topic, boss, self.delete_topics),
+            route("PUT", topic, boss, self.put_topic, "put topic permission"),
+            route("DELETE", topic, boss, self.delete_topics, "delete topic permission"),
         ]
 
     # Users.
@@ -103,10 +124,14 @@ class TenantRoutes:
     async def put_user(self, call: Call) -> HttpResponse:
         """Add or replace a user."""
         given = _user_definition(call.name("user"), call.body())
+        if ADMINISTRATOR not in given.tag_names:
+            self._keep_an_administrator(call, {given.name})
+        call.details["tags"] = given.tag_names
         return answers.put(is_new=await self._change.put_user(given))
 
     async def delete_user(self, call: Call) -> HttpResponse:
         """Delete a user."""
+        self._keep_an_administrator(call, {call.name("user")})
         if not await self._change.remove_user(call.name("user")):
             raise answers.not_found()
         return answers.done()
@@ -116,9 +141,12 @@ class TenantRoutes:
         names = call.body("users")["users"]
         if not isinstance(names, list):
             raise answers.bad_request(["not_a_list", "users"])
+        self._keep_an_administrator(call, {one for one in names if isinstance(one, str)})
+        call.details["names"] = names
         for name in names:
             if not isinstance(name, str) or not await self._change.remove_user(name):
                 raise answers.bad_request(["no_such_user", name])
+            call.has_begun = True
         return answers.done()
 
     async def list_user_limits(self, call: Call) -> HttpResponse:
@@ -135,6 +163,7 @@ class TenantRoutes:
         if isinstance(value, bool) or not isinstance(value, int):
             told = f'<<"{value}">>' if isinstance(value, str) else str(value)
             raise answers.bad_request(f"{name} should be a number, actually was {told}")
+        call.details["value"] = value
         await self._change.limit_user(user.name, {**user.limits, name: value})
         return answers.done()
 
@@ -144,6 +173,10 @@ class TenantRoutes:
         left = {one: value for one, value in user.limits.items() if one != name}
         await self._change.limit_user(user.name, left)
         return answers.done()
+
+    def _keep_an_administrator(self, call: Call, gone: Collection[str]) -> None:
+        is_meant = call.flag(LAST_ADMINISTRATOR)
+        keep_an_administrator(self._served.users, gone=gone, is_meant=is_meant)
 
     def _user(self, call: Call) -> User:
         found = self._served.users.get(call.name("user"))
@@ -220,7 +253,7 @@ class TenantRoutes:
     async def put_vhost_limit(self, call: Call) -> HttpResponse:
         """Set one limit of a virtual host."""
         limits = self._limits(call)
-        value = call.body("value")["value"]
+        value = call.details["value"] = call.body("value")["value"]
         await self._change.limit_vhost(call.name("vhost"), {**limits, call.name("limit"): value})
         return answers.done()
 
@@ -286,6 +319,7 @@ class TenantRoutes:
             write=text(body, "write"),
             read=text(body, "read"),
         )
+        call.details |= {"configure": given.configure, "write": given.write, "read": given.read}
         await self._allow(given)
         return answers.put(is_new=is_new)
 
@@ -311,6 +345,7 @@ class TenantRoutes:
             write=text(body, "write"),
             read=text(body, "read"),
         )
+        call.details |= {"exchange": given.exchange, "write": given.write, "read": given.read}
         await self._allow(given)
         return answers.put(is_new=is_new)
 

@@ -1,0 +1,33 @@
+"""Who did what: a line at INFO of the logger `sprocket.audit` for each change that was asked for.
+
+Each has the event, `through` (the protocol), `peer`, `user` where there are users, and what
+it was done to: `vhost`, `name` and more. A change that changes nothing, as the declaration of a
+queue that is there, has no line. What the broker does by itself, as the deletion of an unused
+queue, has none either.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sprocket.base import log
+
+NAME: Final = "sprocket.audit"
+
+_log = log.get_logger(NAME)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor:
+    """Somebody who changes something."""
+
+    through: str
+    """The protocol."""
+    peer: str
+    """The address; of one that is only claimed, see `Peer.told_address`."""
+    user: str = ""
+    """Empty where there are no users."""
+
+    def did(self, event: str, **what: Any) -> None:
+        """Tell what they have done, once it is done."""
+        user = {"user": self.user} if self.user else {}
+        _log.info(event, logger=NAME, **user, **what, through=self.through, peer=self.peer)
