@@ -1,6 +1,7 @@
 """Who is behind a load balancer is told before the first frame, and believed of few."""
 
 import asyncio
+import re
 import ssl
 from collections.abc import Awaitable, Callable
 
@@ -99,6 +100,19 @@ def test_a_balancer_that_speaks_for_itself_keeps_its_address() -> None:
             assert (await say(server, header + b"hello\n")).startswith(b"127.0.0.1:")
 
     run(body)
+
+
+def test_a_claimed_address_is_told_as_that() -> None:
+    """In logs and lists, with the socket's own other end; nobody can take it for what was seen."""
+
+    async def body(server: Server) -> None:
+        told = await say(server, FOUR + b"hello\n")
+        assert re.fullmatch(rb"203\.0\.113\.7:4711 \(claimed by 127\.0\.0\.1:\d+\)\n", told)
+        told = await say(server, b"PROXY UNKNOWN\r\nhello\n")
+        assert re.fullmatch(rb"127\.0\.0\.1:\d+ \(for somebody it does not name\)\n", told)
+        assert re.fullmatch(rb"127\.0\.0\.1:\d+\n", await say(server, b"hello\n"))
+
+    run(body, on_event=lambda peer, _: peer.send([peer.told_address.encode(), b"\n"]))
 
 
 def test_this_machine_only_means_both_ends() -> None:

@@ -151,6 +151,7 @@ def list_connections(remote: Remote, name: GroupName) -> CommandAnswer:
         {
             "client_id": one.client_id,
             "address": one.address,
+            "claimed_by": one.claimed_by,
             "language": one.language,
             "version": one.version,
         }
@@ -162,7 +163,7 @@ def list_connections(remote: Remote, name: GroupName) -> CommandAnswer:
     }
 
     def show() -> None:
-        tables.write_table("", rows, spare=("language", "version"))
+        tables.write_table("", rows, spare=("claimed_by", "language", "version"))
         tables.write_fields("", common)
 
     return CommandAnswer([row | common for row in rows], show)

@@ -59,8 +59,10 @@ def credentials(login: methods.ConnectionStartOk, certified: str | None) -> Cred
         case "EXTERNAL":
             return Credentials(certified or "", None)
         case unknown:
+            # RabbitMQ means 503, and tells the client nothing: whoever logs in with what is not
+            # offered is refused here as for a wrong password.
             raise AmqpError(
-                ReplyCode.COMMAND_INVALID,
+                ReplyCode.ACCESS_REFUSED,
                 f"unknown authentication mechanism '{unknown}'",
                 _START_OK_ID,
             )

@@ -455,6 +455,8 @@ class ClientConnection(Struct, frozen=True, kw_only=True, rename="camel"):
     address: str = field(name="clientAddr")
     language: str
     version: int
+    claimed_by: str | None = None
+    """The load balancer that says so of the address; RocketMQ has no such member."""
 
 
 class ConsumerConnection(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -491,6 +493,8 @@ class ProducerInfo(Struct, frozen=True, kw_only=True, rename="camel"):
     language: str
     version: int
     seen_at_ms: int = field(name="lastUpdateTimestamp")
+    claimed_by: str | None = None
+    """See `ClientConnection`."""
 
 
 class ProducerTable(Struct, frozen=True):

@@ -342,7 +342,7 @@ def test_a_refused_client_that_has_sent_everything_is_told() -> None:
     async def scene() -> None:
         at = Scene()
         wrong, unknown = login(UNDERSTANDS, b"wrong"), login(UNDERSTANDS, b"guest", "PLAIN2")
-        for given, code in ((wrong, 403), (unknown, 503)):
+        for given, code in ((wrong, 403), (unknown, 403)):
             opening = handshake(LIMITS).replace(LOGIN, given)
             caller = await at.call(opening + method(1, methods.ChannelOpen()) + DECLARE)
             await at.settle(3.1)
@@ -378,7 +378,7 @@ def test_who_breaks_the_handshake_is_told_late() -> None:
         for parts, told in (
             (
                 [login(UNDERSTANDS, b"guest", "PLAIN2")],
-                close(503, "COMMAND_INVALID - unknown authentication mechanism 'PLAIN2'", (10, 11)),
+                close(403, "ACCESS_REFUSED - unknown authentication mechanism 'PLAIN2'", (10, 11)),
             ),
             ([LOGIN, tune], close(530, f"{why}(131072)", (10, 31))),
         ):

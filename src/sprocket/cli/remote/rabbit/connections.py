@@ -55,6 +55,7 @@ def connection_row(found: dict[str, Any]) -> dict[str, Any]:
         "state": found.get("state"),
         "channels": found.get("channels"),
         "tls": bool(found.get("ssl")),
+        "claimed_by": found.get("peer_claimed_by"),
         "client_name": found.get("user_provided_name") or client.get("connection_name"),
         "client": " ".join(str(one) for one in (product, version) if one) or None,
     }

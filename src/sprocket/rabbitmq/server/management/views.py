@@ -230,6 +230,8 @@ def connection(tenancy: VhostTenancy, node: str, rates: Rates) -> dict[str, obje
     }
     if given:
         view["user_provided_name"] = given
+    if peer.proxy_address:
+        view["peer_claimed_by"] = peer.proxy_address
     return view
 
 

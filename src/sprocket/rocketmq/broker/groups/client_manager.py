@@ -44,6 +44,10 @@ class Link(Protocol):
     def address(self) -> str:
         """Where the client is, `host:port`."""
 
+    @property
+    def proxy_address(self) -> str:
+        """The load balancer that says so; empty if it is the socket's own other end."""
+
     def close(self) -> None:
         """Close it."""
 

@@ -11,6 +11,7 @@ class Link:
     """A connection that notes whether it was closed."""
 
     address = "1.2.3.4:5"
+    proxy_address = ""
 
     def __init__(self) -> None:
         self.is_closed = False

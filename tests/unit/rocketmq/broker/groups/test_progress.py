@@ -24,6 +24,7 @@ class Link:
     """A consumer's connection."""
 
     address = "1.2.3.4:5"
+    proxy_address = ""
 
     def close(self) -> None:
         """Nobody closes it here."""

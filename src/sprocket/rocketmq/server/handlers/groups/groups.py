@@ -121,6 +121,7 @@ class GroupHandlers:
                     address=link.address,
                     language=client.language,
                     version=client.version,
+                    claimed_by=link.proxy_address or None,
                     seen_at_ms=now_ms - round(1000 * (now - client.seen)),
                 )
                 for link, client in self._members.producers(group).items()
@@ -146,6 +147,7 @@ def _connections(clients: Iterable[tuple[Link, ConnectedClient]]) -> list[Client
             address=link.address,
             language=client.language,
             version=client.version,
+            claimed_by=link.proxy_address or None,
         )
         for link, client in clients
     ]

@@ -80,6 +80,7 @@ def test_clients_are_told(on_node: Callable[..., None]) -> None:
         (client,) = consumers.connections
         assert (client.client_id, client.language, client.version) == ("me", "PYTHON", 479)
         assert client.address in (host, port)
+        assert client.claimed_by is None
         assert consumers.subscriptions == [SUBSCRIPTION]
         answer = await call(204, {"producerGroup": "pg"})
         assert bodies.decode(ProducerConnection, answer.body).connections == [client]
