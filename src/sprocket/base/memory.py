@@ -6,18 +6,22 @@ system drops by itself when it is short, do not.
 
 import os
 import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import DiskFailed
 
 _STATM = "/proc/self/statm"
-_CGROUP_LIMITS = "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"
+_GROUPS = "/proc/self/cgroup"
+_MOUNTS = "/proc/self/mountinfo"
+_LIMIT_FILES = {"cgroup2": "memory.max", "cgroup": "memory.limit_in_bytes"}
+"""What says in a group's folder how much it may take, by the kind of file system."""
 FREED_BYTES_MIN = 16 << 20
 """So much more must be free than was kept before it is worth giving back."""
 CALM_BYTES = 8 << 20
 """If less is freed or taken between two looks, nobody is in the middle of something large."""
-_SMALL_BYTES = 4096
+_FILE_BYTES_MAX = 256 << 10
 """More than any of these files has, whose lengths the system says are 0."""
 
 
@@ -30,16 +34,51 @@ def used_bytes() -> int:
     return max(resident - shared, 0) * os.sysconf("SC_PAGE_SIZE")
 
 
-def whole_bytes() -> int:
-    """Return what there is, for all processes of this machine, or of this container if it is less.
+def whole_bytes(read: Callable[[str], str] | None = None) -> int:
+    """Return what there is for this process: of the machine, or what its control group may take.
 
-    Where the system does not say, it is as much as can be.
+    The group is the container's or the service's, as `MemoryMax` of systemd sets it, and so is each
+    one around it: the smallest limit counts. Where the system does not say, it is as much as can
+    be.
+
+    Args:
+        read: Returns what a file of the system says, nothing if it is not there; for tests.
+
+    Source: cgroups(7), `memory.max` and `memory.limit_in_bytes` of the kernel's documentation.
     """
+    read = read or _read
     found = [sys.maxsize]
     if "SC_PHYS_PAGES" in os.sysconf_names:
         found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    found += [int(text) for path in _CGROUP_LIMITS if (text := _read(path).strip()).isdigit()]
-    return min(found)
+    limits = [read(path).strip() for path in limit_paths(read)]
+    return min([*found, *(int(text) for text in limits if text.isdigit())])
+
+
+def limit_paths(read: Callable[[str], str] | None = None) -> Iterator[str]:
+    """Give the files with the limits of the groups that this process is in, the own one last."""
+    read = read or _read
+    groups = dict(_group(line) for line in read(_GROUPS).splitlines() if line.count(":") >= 2)
+    for line in read(_MOUNTS).splitlines():
+        mount, _, kind = line.partition(" - ")
+        fields, (name, _, options) = mount.split(), (*kind.split(" ", 2), "", "", "")[:3]
+        if name not in _LIMIT_FILES or len(fields) < 5:
+            continue
+        of = "memory" if name == "cgroup" else ""
+        if of and of not in options.split(" ")[-1].split(","):
+            continue
+        # What the mount shows begins at `root`: in a container that is its own group.
+        root, point = fields[3].rstrip("/"), fields[4]
+        path = groups.get(of, "/")
+        is_seen = f"{path}/".startswith(f"{root}/") and ".." not in path.split("/")
+        parts = [part for part in path.removeprefix(root).split("/") if part] if is_seen else []
+        for count in range(len(parts) + 1):
+            yield "/".join([point, *parts[:count], _LIMIT_FILES[name]])
+
+
+def _group(line: str) -> tuple[str, str]:
+    """Return of a line of `/proc/self/cgroup` whose group it is (`memory`, or "" in version 2)."""
+    _, controllers, path = line.split(":", 2)
+    return "memory" if "memory" in controllers.split(",") else controllers, path
 
 
 class FreedMemory:
@@ -109,7 +148,7 @@ def _read(path: str) -> str:
     except DiskFailed:
         return ""
     try:
-        return file.read(0, _SMALL_BYTES).decode("ascii", "replace")
+        return file.read(0, _FILE_BYTES_MAX).decode("ascii", "replace")
     except DiskFailed:
         return ""
     finally:

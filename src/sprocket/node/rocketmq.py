@@ -5,12 +5,12 @@ connection of its own. What they are made of is imported when they are opened, s
 asks for their settings does not pay for it.
 """
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from sprocket.base import memory
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
 from sprocket.base.errors import ForeignStore
@@ -206,8 +206,8 @@ def _pressure(settings: Settings) -> "Pressure":
     limits = settings.limits
     if settings.store.flush == "sync":
         return Pressure(limits.unsynced_bytes_max, limits.connection_unsynced_bytes_max)
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    unsynced = limits.async_unsynced_bytes_max or min(memory // ASYNC_MEMORY_PART, GIB)
+    whole = memory.whole_bytes()
+    unsynced = limits.async_unsynced_bytes_max or min(whole // ASYNC_MEMORY_PART, GIB)
     return Pressure(unsynced, limits.connection_unsynced_bytes_max)
 
 

@@ -100,8 +100,9 @@ class AmqpSettings:
     """While less of the disk is free, who publishes is not read (connection.blocked);
     disk_free_limit. 0 is never."""
     memory_used_ratio_max: Annotated[float, Meta(ge=0, le=1)] = 0.4
-    """While the process takes a larger part of the machine's memory, or of its container's, who
-    publishes is not read (connection.blocked); vm_memory_high_watermark. 0 is never."""
+    """While the process takes a larger part of the machine's memory, or of what its container or
+    service may take, who publishes is not read (connection.blocked); vm_memory_high_watermark.
+    0 is never."""
     definitions_path: str = ""
     """A file of definitions, as `rabbitmqctl export_definitions` writes one, that is taken at each
     start; load_definitions. Users, permissions and policies become what it says, the rest is

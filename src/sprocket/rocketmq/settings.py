@@ -43,7 +43,8 @@ class LimitSettings(ClientLimits):
     try another broker."""
     async_unsynced_bytes_max: Annotated[int, Meta(ge=0)] = 0
     """The same under async flush, where senders do not wait for the disk: bytes that are in the
-    system's memory and not on the disk. 0 is a sixteenth of the machine's memory, a GiB at most."""
+    system's memory and not on the disk. 0 is a sixteenth of the memory that there is for
+    this process, a GiB at most."""
     cold_reads_max: Annotated[int, Meta(ge=1)] = 10_000
     """So many requests may wait for reads from the disk; another one is answered SYSTEM_BUSY."""
     connection_unsynced_bytes_max: Annotated[int, Meta(ge=1)] = 4 * MIB
@@ -215,7 +216,8 @@ class StoreSettings:
     is delivered at once."""
     bytes_in_memory: Annotated[int, Meta(ge=0)] = 0
     """Messages within so many bytes of the log's end count as in memory; of older ones an answer
-    has 8 or 64 KiB at most. 0 is 40 % of the machine's memory; accessMessageInMemoryMaxRatio."""
+    has 8 or 64 KiB at most. 0 is 40 % of the memory that there is for this process;
+    accessMessageInMemoryMaxRatio."""
 
     @classmethod
     def small(cls) -> "StoreSettings":

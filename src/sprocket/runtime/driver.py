@@ -395,6 +395,11 @@ class Peer(asyncio.Protocol):
 
     def _receive(self, data: bytes) -> None:
         """Handle every event that `data` completes, or keep them while this is held."""
+        pressure = self._pressure
+        if pressure is not None:
+            pressure.arrivals_left_bytes -= len(data)
+            if pressure.arrivals_left_bytes < 0:
+                pressure.look()
         try:
             events = self.connection.receive(data)
         except WireError as error:
@@ -405,7 +410,6 @@ class Peer(asyncio.Protocol):
             self._note_kept(len(data))
         elif events:
             self._handle(events)
-        pressure = self._pressure
         if pressure is not None and pressure.is_high:
             self._bear(pressure, len(data))
         if self.connection.broken is not None and self.is_open and not self.backlog:

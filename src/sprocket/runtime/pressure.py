@@ -6,8 +6,13 @@ one fast sender does not use up the limit for all. At the limit `is_full` is tru
 refuse requests that would add to it.
 
 While there is no pressure this costs one look at a flag for each read of a socket.
+
+What is read takes memory, too, faster than anybody looks who only looks now and then. So each read
+counts (`arrivals_left_bytes`), and after so many bytes as somebody has allowed they look again
+(`allow`), before anything of that read is handled.
 """
 
+import sys
 from collections.abc import Callable
 
 from sprocket.base import log
@@ -27,7 +32,9 @@ class Pressure:
 
     __slots__ = (
         "_held",
+        "_look",
         "_shared_bytes",
+        "arrivals_left_bytes",
         "bytes_max",
         "connection_bytes_max",
         "is_full",
@@ -41,6 +48,24 @@ class Pressure:
         self.is_full = False
         self._held: set[Callable[[], None]] = set()
         self._shared_bytes = 0
+        self.arrivals_left_bytes = sys.maxsize
+        """How much may still be read before somebody looks; whoever reads subtracts it, and calls
+        `look` when it is below 0."""
+        self._look: Callable[[], None] | None = None
+
+    def allow(self, size: int, look: Callable[[], None]) -> None:
+        """Have `look` called as soon as more than `size` bytes were read from now on.
+
+        It is called once; to be called again, it has to allow more.
+        """
+        self.arrivals_left_bytes, self._look = size, look
+
+    def look(self) -> None:
+        """Call whoever wants to know that so much was read."""
+        look, self._look = self._look, None
+        self.arrivals_left_bytes = sys.maxsize
+        if look is not None:
+            look()
 
     def share(self) -> "PressureShare":
         """Return what one of several weighs by that finish work; all of them do it by shares."""

@@ -20,6 +20,90 @@ def test_a_process_takes_some_of_what_there_is() -> None:
     assert memory.whole_bytes() <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
+MIB = 1 << 20
+V2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+V1 = (
+    "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"
+    "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+    "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n"
+    "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n"
+)
+IN_V1 = "9:name=systemd:/a\n8:cpu,cpuacct:/other\n4:memory:/system.slice/s.service\n0::/u\n"
+
+
+@pytest.mark.parametrize(
+    ("groups", "mounts", "limits", "expected_mib"),
+    [
+        pytest.param(
+            *("0::/system.slice/s.service\n", V2),
+            {"/sys/fs/cgroup/system.slice/s.service/memory.max": f"{256 * MIB}\n"},
+            256,
+            id="MemoryMax of a service",
+        ),
+        pytest.param(
+            *("0::/a/b/c\n", V2),
+            {
+                "/sys/fs/cgroup/a/b/c/memory.max": "max\n",
+                "/sys/fs/cgroup/a/b/memory.max": f"{100 * MIB}\n",
+                "/sys/fs/cgroup/a/memory.max": f"{200 * MIB}\n",
+            },
+            100,
+            id="the smallest of those around it",
+        ),
+        pytest.param(
+            *("0::/\n", V2),
+            {"/sys/fs/cgroup/memory.max": f"{64 * MIB}\n"},
+            64,
+            id="a container with a name space of its own",
+        ),
+        pytest.param(
+            "0::/docker/abc\n",
+            V2.replace(" / /sys", " /docker/abc /sys"),
+            {"/sys/fs/cgroup/memory.max": f"{64 * MIB}\n"},
+            64,
+            id="a container without one",
+        ),
+        pytest.param(
+            "0::/../other\n",
+            V2,
+            {
+                "/sys/fs/cgroup/other/memory.max": f"{MIB}\n",
+                "/sys/fs/cgroup/memory.max": f"{64 * MIB}\n",
+            },
+            64,
+            id="a group beside that of the name space",
+        ),
+        pytest.param(
+            *(IN_V1, V1),
+            {"/sys/fs/cgroup/memory/system.slice/s.service/memory.limit_in_bytes": f"{MIB}"},
+            1,
+            id="version 1",
+        ),
+        pytest.param(
+            *(IN_V1, V1),
+            {
+                "/sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712",
+                "/sys/fs/cgroup/memory/system.slice/memory.limit_in_bytes": f"{2 * MIB}",
+            },
+            2,
+            id="version 1, of what is around it",
+        ),
+    ],
+)
+def test_what_the_own_group_may_take_counts(
+    groups: str, mounts: str, limits: dict[str, str], expected_mib: int
+) -> None:
+    """Only the root of the mount was read, so the limit of a service was not seen."""
+    files = {"/proc/self/cgroup": groups, "/proc/self/mountinfo": mounts, **limits}
+    assert memory.whole_bytes(lambda path: files.get(path, "")) == expected_mib * MIB
+
+
+@pytest.mark.parametrize("text", ["", "0", "::", "0::/a\n\n", "30 23 - cgroup2\n", "a - - b"])
+def test_files_that_nobody_understands_are_no_limit(text: str) -> None:
+    """What the machine has is left."""
+    assert memory.whole_bytes(lambda _: text) == memory.whole_bytes(lambda _: "")
+
+
 class FakeLibrary:
     """A C library that says how much is free, and counts how often it gave that back."""
 

@@ -59,3 +59,17 @@ def test_shares_are_weighed_together() -> None:
     assert whole.is_full
     one.weigh(0)
     assert not whole.is_high
+
+
+def test_arrivals_are_looked_at_once_for_each_allowance() -> None:
+    """Before more than was allowed is taken; without an allowance never."""
+    pressure = Pressure(100, 10)
+    looks: list[int] = []
+    pressure.arrivals_left_bytes -= 1 << 40
+    assert pressure.arrivals_left_bytes > 0
+    pressure.allow(10, lambda: looks.append(pressure.arrivals_left_bytes))
+    for expected in (0, 1, 1):
+        pressure.arrivals_left_bytes -= 10
+        if pressure.arrivals_left_bytes < 0:
+            pressure.look()
+        assert len(looks) == expected

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from sprocket.base import log, memory
 from sprocket.base.errors import StoreError
 from sprocket.base.place import Place
+from sprocket.base.units import MIB
 from sprocket.rabbitmq.broker.access import Admissions
 from sprocket.rabbitmq.broker.message_ids import MessageIds
 from sprocket.rabbitmq.broker.node_folder import NodeFolder
@@ -30,6 +31,11 @@ UPKEEP_SECONDS = 1.0
 """How often queues are looked for that are to be flushed; disk and memory are looked at, too."""
 SNAPSHOT_SECONDS = 60.0
 """How often the journal of what was declared is made short."""
+ARRIVALS_PART = 8
+"""Memory is looked at before an eighth of what is left below the alarm was read: a message may take
+several times its bytes."""
+ARRIVALS_BYTES_MIN = MIB
+"""But not more often: a look takes some 20 µs."""
 LOOK_SECONDS = 0.5
 """Under async flush, how often what was written is synced."""
 
@@ -65,6 +71,7 @@ class AmqpBroker:
         self._found = found
         self._disk_free_bytes_min = settings.amqp.disk_free_bytes_min
         self._memory_bytes_max = int(settings.amqp.memory_used_ratio_max * memory.whole_bytes())
+        self._pressure = pressure
         self._thread = DiskThread()
         # A sync waits for no other work of the disk, and none of that for a sync that stalls.
         self._sync_thread = DiskThread("sprocket-sync")
@@ -170,16 +177,25 @@ class AmqpBroker:
         await closing.stop()
 
     def _look_at_resources(self, now_low: Callable[[Sequence[str]], None]) -> None:
-        before = self.is_memory_low, self.is_disk_low
         free = self._place.disk.free_bytes(self._place.folder)
+        self._note_low(free < self._disk_free_bytes_min, now_low, free_bytes=free)
+
+    def _note_low(
+        self, is_disk_low: bool, now_low: Callable[[Sequence[str]], None], **known: int
+    ) -> None:
+        """Look at memory, now and after so much was read as must not come unseen."""
+        before = self.is_memory_low, self.is_disk_low
         used = memory.used_bytes() if self._memory_bytes_max else 0
-        self.is_disk_low = free < self._disk_free_bytes_min
+        self.is_disk_low = is_disk_low
         self.is_memory_low = used > self._memory_bytes_max
+        if self._memory_bytes_max:
+            room = max((self._memory_bytes_max - used) // ARRIVALS_PART, ARRIVALS_BYTES_MIN)
+            self._pressure.allow(room, lambda: self._note_low(self.is_disk_low, now_low))
         if before == (self.is_memory_low, self.is_disk_low):
             return
         low = ["memory"] if self.is_memory_low else []
         low += ["disk"] if self.is_disk_low else []
-        _log.warning("memory and disk", low=low, used_bytes=used, free_bytes=free)
+        _log.warning("memory and disk", low=low, used_bytes=used, **known)
         now_low(low)
 
 

@@ -14,11 +14,11 @@ Invariants
    latest read.
 """
 
-import os
 from collections.abc import Hashable
 
 from msgspec import Struct
 
+from sprocket.base import memory
 from sprocket.base.clock import Clock
 from sprocket.base.units import MIB
 from sprocket.rocketmq.settings import StoreSettings
@@ -46,9 +46,9 @@ def memory_bytes(setting: int) -> int:
     """Return how far behind the log's end a message counts as in memory.
 
     Args:
-        setting: `bytes_in_memory`; 0 is 40 % of the machine's memory.
+        setting: `bytes_in_memory`; 0 is 40 % of the memory that there is for this process.
     """
-    return setting or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 2 // 5
+    return setting or memory.whole_bytes() * 2 // 5
 
 
 class _Reader(Struct, gc=False):

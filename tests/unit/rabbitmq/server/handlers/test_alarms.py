@@ -8,6 +8,8 @@ import pytest
 from tests.unit.rabbitmq.server.handlers.conftest import connect
 
 from sprocket.base import memory
+from sprocket.rabbitmq.broker import broker as broker_module
+from sprocket.rabbitmq.broker.broker import ARRIVALS_BYTES_MIN
 from sprocket.testing.local_amqp import LocalAmqp, small_settings
 
 WHOLE_BYTES = 1000
@@ -74,6 +76,27 @@ def test_publishers_wait_while_memory_is_low(broker: LocalAmqp, planted: Planted
     channel.queue_declare("q", passive=True)
     assert [other.basic_get("q", True)[2] for _ in range(2)] == [b"3", b"4"]
     assert told == ["low on memory", "unblocked"]
+
+
+def test_what_arrives_is_counted_before_the_next_look(
+    monkeypatch: pytest.MonkeyPatch, planted: Planted
+) -> None:
+    """A fast publisher sent hundreds of MB between two looks, and the broker was killed."""
+    monkeypatch.setattr(broker_module, "UPKEEP_SECONDS", 86_400)
+    settings = small_settings()
+    amqp = replace(settings.amqp, memory_used_ratio_max=LIMIT_BYTES / WHOLE_BYTES)
+    with LocalAmqp(settings=replace(settings, amqp=amqp)) as broker:
+        told: list[str] = []
+        publisher = connect(broker)
+        publisher.add_on_connection_blocked_callback(lambda *_: told.append("blocked"))
+        channel = publisher.channel()
+        channel.queue_declare("q")
+        planted.used_bytes = LIMIT_BYTES + 1
+        channel.basic_publish("", "q", bytes(ARRIVALS_BYTES_MIN // 2))
+        channel.queue_declare("q", passive=True)
+        assert told == []
+        channel.basic_publish("", "q", bytes(ARRIVALS_BYTES_MIN))
+        wait_for(publisher, told, 1)
 
 
 def test_memory_and_disk_have_one_reason(planted: Planted) -> None:
