@@ -313,6 +313,25 @@ def test_src_prints_nothing() -> None:
     assert found == []
 
 
+REACHED_BY_STRANGERS = (
+    *("runtime/driver.py", "runtime/greeting.py", "runtime/tls.py", "runtime/http/"),
+    *("rocketmq/remoting/", "rocketmq/nameserver/", "rocketmq/server/"),
+    *("rabbitmq/server/management/", "rabbitmq/server/connection.py"),
+)
+
+
+def test_what_strangers_cause_is_logged_with_a_limit() -> None:
+    """Where anybody may come who reaches a port, the log has a line a kind and second."""
+    unlimited = [
+        f"{name(path)}:{node.lineno}"
+        for path in modules()
+        if name(path).startswith(REACHED_BY_STRANGERS)
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call) and dotted(node.func) == "log.get_logger"
+    ]
+    assert unlimited == []
+
+
 def test_commits_are_checked_as_make_lint_does() -> None:
     """The hooks of pre-commit and `make lint` are the same commands, in the same order."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")

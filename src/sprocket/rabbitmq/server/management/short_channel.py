@@ -17,7 +17,7 @@ from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.codec.amqp import ReplyCode, SentMessage
 from sprocket.rabbitmq.model.message import BasicMessage
 
-_log = log.get_logger(__name__)
+_log = log.get_limited_logger(__name__)
 
 
 class ShortChannel:
