@@ -128,7 +128,7 @@ class _Node:
 def _failed(call: str, path: str, error: int) -> DiskFull | DiskFailed:
     text = f"{call} {path}: {os.strerror(error)}"
     is_full = error in (errno.ENOSPC, errno.EDQUOT)
-    if is_full:
+    if is_full and call not in ("sync", "sync_folder", "sync_tree"):
         return DiskFull(text)
     return DiskRefused(text, path) if call in _WITHOUT_BYTES else DiskFailed(text, path)
 

@@ -41,6 +41,7 @@ from sprocket.base.disk.segments import (
     is_segment_name,
     segment_name,
     short_files,
+    written_ranges,
 )
 from sprocket.base.disk.steps import Call, Steps, StepsTo, advance
 
@@ -85,4 +86,5 @@ __all__ = [
     "short_files",
     "steps",
     "sync_file",
+    "written_ranges",
 ]

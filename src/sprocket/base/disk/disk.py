@@ -6,9 +6,9 @@ and loses what was not synced.
 
 Invariants
 
-1. No `OSError` leaves this module: lack of space is `DiskFull`, a missing name is `FileMissing`, a
-   call that fails before it writes or syncs anything is `DiskRefused`, anything else is
-   `DiskFailed`. Texts name the call and the path.
+1. No `OSError` leaves this module: lack of space is `DiskFull`, unless a sync finds it, a missing
+   name is `FileMissing`, a call that fails before it writes or syncs anything is `DiskRefused`,
+   anything else is `DiskFailed`. Texts name the call and the path.
 2. `File.write` writes everything or raises. After an error any part of it may have reached the
    file; the caller counts none of it and writes the same place again.
 3. Bytes are durable after `File.sync`, names after `sync_folder` of the folder that holds them.
@@ -169,6 +169,9 @@ _WITHOUT_BYTES = frozenset(
     ("exchange", "listdir", "lock", "mkdir", "open", "rename", "scandir", "stat", "unlink")
 )
 """Calls that write and sync no bytes of a file: after one that fails all bytes are as before."""
+
+_SYNCS = frozenset(("fsync", "sync", "syncfs"))
+"""Calls after which it is unknown what reached the disk, whatever they say."""
 
 _CLOSED = 2**31 - 1  # a descriptor that no process has: the system answers EBADF
 
@@ -409,7 +412,7 @@ _FOLDER_FLAGS: int | None = (
 def _refuse(error: OSError, call: str, path: str) -> NoReturn:
     """Raise the StoreError that stands for `error`."""
     text = f"{call} {path}: {error.strerror or error}"
-    if error.errno in _NO_SPACE:
+    if error.errno in _NO_SPACE and call not in _SYNCS:
         raise DiskFull(text) from error
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         raise FileMissing(text, path) from error

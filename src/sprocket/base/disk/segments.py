@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from sprocket.base.disk.disk import Disk, File
+from sprocket.base.disk.disk import Disk, Extent, File
 from sprocket.base.disk.files import read_written, remove_if_there
 from sprocket.base.disk.steps import Steps
 from sprocket.base.errors import (
@@ -527,6 +527,31 @@ def short_files(disk: Disk, folder: str, segment_bytes: int) -> list[ShortFile]:
     if found and found[-1].bytes == 0:
         found.pop()
     return [one for one in found if one.bytes < segment_bytes]
+
+
+def written_ranges(data: bytes | memoryview, position: int) -> list[Extent]:
+    """Return the ranges of a file that have to be written to make all of them zeros.
+
+    They begin and end with something else, and between them lie whole blocks of zeros: these may
+    never have been written, and would take space that a full disk does not have.
+
+    Args:
+        data: What the file has from a position on.
+        position: That position.
+    """
+    found: list[Extent] = []
+    for start in range(
+        position - position % READ_BLOCK_BYTES, position + len(data), READ_BLOCK_BYTES
+    ):
+        begin = max(start, position)
+        block = bytes(data[begin - position : start + READ_BLOCK_BYTES - position])
+        written = block.rstrip(b"\0")
+        if written:
+            first = begin + len(block) - len(block.lstrip(b"\0"))
+            if found and found[-1].end == first == start:
+                first = found.pop().start
+            found.append(Extent(first, begin + len(written)))
+    return found
 
 
 def is_segment_name(name: str, segment_bytes: int = 1) -> bool:

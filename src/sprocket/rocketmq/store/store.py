@@ -13,16 +13,18 @@ stored after a sync, else at `written`.
 Invariants
 
 1. `synced` ≤ `written` ≤ `end`.
-2. After a failed sync, or a failed write that could not be undone, nothing more is appended.
+2. After a failed sync nothing more is appended; after a failed write that could not be undone not
+   before `maintain_steps` has undone it.
 
 Threads: one, except for `LogSync.run`, `FillJob.run` and the calls that `maintain_steps` and
 `clean_steps` give (see `base.steps`).
 """
 
+import contextlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
 from sprocket.base.clock import Clock, LogClock
-from sprocket.base.disk import Disk, Steps, outside
+from sprocket.base.disk import Disk, Steps, outside, steps
 from sprocket.base.errors import DiskFailed, DiskFull, StoreError, StoreFailed
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.errors import MessageIllegal
@@ -71,7 +73,6 @@ class Store:
         deletions: Which topics were deleted; the owner finishes what is `pending`.
         page_cache: What the system keeps of the log; the owner gives back after each write.
         batch_topics: Topics whose queues are batch queues; see `take_batches`.
-        write: Hand what was taken up to the file system; see `append.Appender.write`.
         give_up_unwritten: Forget what was taken up and not written.
     """
 
@@ -102,7 +103,6 @@ class Store:
         self.append = self._appender.append
         self.append_all = self._appender.append_all
         self.append_batch = self._appender.append_batch
-        self.write = self._appender.write
         self.give_up_unwritten = self._appender.give_up_unwritten
         self._deleter = Deleter(parts.deletions, opened.log, self._appender, parts.queues)
         self._retention = Retention(parts, self._appender, opened.clock, self._safe_end)
@@ -217,7 +217,33 @@ class Store:
         """Where the oldest record that is kept may begin."""
         return self._log.first
 
+    @property
+    def refusal(self) -> str | None:
+        """Why nothing can be appended now; None if it can."""
+        return self._appender.refusal
+
     # Writing.
+
+    def write(self) -> PhysicalOffset:
+        """Hand what was taken up to the file system; see `append.Appender.write`."""
+        try:
+            return self._appender.write()
+        except StoreFailed as error:
+            self._doubt_all(error)
+            raise
+
+    def _doubt_all(self, error: StoreFailed) -> None:
+        """Take a sync that failed while a write was undone for one of the log's own."""
+        self._flush.fail(error)
+        self._doubt()
+
+    def _undo_steps(self) -> Steps:
+        """Undo what a failed write has left."""
+        try:
+            yield from self._appender.undo_steps()
+        except StoreFailed as error:
+            self._doubt_all(error)
+            raise
 
     def begin_sync(self) -> LogSync | None:
         """See `flush.Flusher.begin_sync`."""
@@ -442,8 +468,9 @@ class Store:
     def maintain_steps(self) -> Steps:
         """Make derived files durable and say so in the checkpoint; wanted about once a second.
 
-        Recovery after a crash looks only at what is younger than the last call. Not to be begun
-        while another one, or `clean_steps`, is under way.
+        Recovery after a crash looks only at what is younger than the last call. It also undoes what
+        a failed write has left, if it can now; then records are taken again. Not to be begun while
+        another one, or `clean_steps`, is under way.
 
         Raises:
             StoreError: Something could not be written or synced. Messages that were stored are
@@ -452,6 +479,8 @@ class Store:
                 go on, the next opening makes queues and index again from the log.
         """
         if self._can_keep:
+            with contextlib.suppress(DiskFull, DiskFailed):  # `refusal` says so
+                yield from self._undo_steps()
             self._dispatch_now()
             while self.dispatch_index(INDEX_STEP_RECORDS) == INDEX_STEP_RECORDS:
                 yield lambda: None  # others may go on in between
@@ -575,6 +604,7 @@ class Store:
     def _close_cleanly(self) -> None:
         if self._flush.failure is not None:
             raise StoreFailed(self._flush.failure)
+        steps.run(self._undo_steps())
         self.write()
         self.sync()
         self._dispatch_now()

@@ -28,6 +28,7 @@ def _failing(number: int) -> Callable[..., Any]:
     return call
 
 
+_SYNCS = {"_sync", "_FOLDER_SYNC", "_syncfs"}
 _WITHOUT_BYTES = {"lockf", "mkdir", "open", "replace", "stat", "unlink"}
 """Calls after which all bytes are as before."""
 
@@ -85,6 +86,8 @@ def test_no_os_error_leaves(
         with pytest.raises((DiskFull, DiskFailed)) as caught:
             use(disk, file, path)
     assert str(tmp_path) in str(caught.value)
+    if expected is DiskFull and name in _SYNCS:
+        expected = DiskFailed  # what reached the disk is unknown
     if expected is DiskFailed and name in _WITHOUT_BYTES:
         expected = DiskRefused
     assert type(caught.value) is expected
@@ -131,16 +134,13 @@ def test_where_holes_cannot_be_told_data_ends_with_the_file(
     assert file.data_end() == 1 << 20
 
 
-@pytest.mark.parametrize(
-    ("number", "expected"), [(errno.EIO, DiskFailed), (errno.ENOSPC, DiskFull)]
-)
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
 def test_a_failed_sync_of_a_whole_file_system_is_told(
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
     number: int,
-    expected: type[Exception],
 ) -> None:
-    """Whoever's write it was."""
+    """Whoever's write it was, and whatever the reason: what reached the disk is unknown."""
 
     def refuse(_descriptor: int) -> int:
         ctypes.set_errno(number)
@@ -148,7 +148,7 @@ def test_a_failed_sync_of_a_whole_file_system_is_told(
 
     monkeypatch.setattr(module, "_syncfs", refuse)
     monkeypatch.setattr(module, "file_system_number", lambda _: 0xEF53)
-    with pytest.raises(expected, match="syncfs"):
+    with pytest.raises(DiskFailed, match="syncfs"):
         RealDisk().sync_tree(str(tmp_path))
 
 

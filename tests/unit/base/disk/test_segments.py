@@ -16,6 +16,7 @@ from sprocket.base.disk import (
     segments,
     short_files,
     steps,
+    written_ranges,
 )
 from sprocket.base.errors import (
     DiskFailed,
@@ -454,3 +455,16 @@ def test_what_is_read_ahead_may_be_unreadable() -> None:
     assert segment.read_on(BLOCK - 10, 10, 100) == (bytes(range(256)) * 8)[BLOCK - 10 : BLOCK]
     with pytest.raises(DiskFailed):
         segment.read_on(BLOCK - 10, 11, 100)
+
+
+def test_only_what_was_written_is_to_be_made_zero() -> None:
+    """Whole blocks of zeros may never have been written, and would take space."""
+    one, block = b"\0x\0", 4096
+    assert written_ranges(bytes(3 * block), 7) == []
+    assert written_ranges(one, 10) == [(11, 12)]
+    data = bytes(100) + b"x" * block + bytes(2 * block) + b"y"
+    for position in (0, 500, 3 * block):
+        ranges = written_ranges(data, position)
+        assert [data[a - position : b - position] for a, b in ranges] == [b"x" * block, b"y"]
+    full = written_ranges(b"x" * (3 * block), 5)
+    assert full == [(5, 5 + 3 * block)]

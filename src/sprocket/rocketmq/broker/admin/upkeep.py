@@ -39,6 +39,8 @@ class Upkeep:
     is_busy: bool = field(default=False, init=False)
     """Whether a round is under way."""
     _waiting: deque[tuple[Callable[[], Steps], Done]] = field(default_factory=deque, init=False)
+    _is_refusing: bool = field(default=False, init=False)
+    """Whether it was last told that the store refuses messages."""
 
     def use(self, settings: RetentionSettings) -> None:
         """Change what is kept."""
@@ -46,8 +48,20 @@ class Upkeep:
 
     def begin(self) -> None:
         """Begin a round, unless the last one is still under way."""
+        self._tell()
         if not self.is_busy:
             self._drive(self._round())
+
+    def _tell(self) -> None:
+        """Say once that the store refuses messages, and once that it takes them again."""
+        refusal = self._store.refusal
+        if self._is_refusing == (refusal is not None):
+            return
+        self._is_refusing = refusal is not None
+        if refusal is not None:
+            _log.error("the store refuses messages", why=refusal)
+        else:
+            _log.warning("the store takes messages again")
 
     def do(self, work: Callable[[], Steps], done: Done) -> None:
         """Have the store do something else as soon as no round is under way.
@@ -102,6 +116,7 @@ class Upkeep:
             yield from self._store.maintain_steps()
         except StoreError as error:
             _log.error("the store could not be maintained; trying again", why=str(error))
+        self._tell()
         if self._rounds % CLEAN_ROUNDS:
             return
         first = self._store.first
@@ -109,5 +124,6 @@ class Upkeep:
             yield from self._clean_steps(at_once=False)
         except StoreError as error:
             _log.error("old messages could not be deleted; trying again", why=str(error))
+        self._tell()
         if self._store.first > first:
             _log.info("old messages were deleted", log_begins_at=self._store.first)

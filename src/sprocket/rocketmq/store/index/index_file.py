@@ -389,7 +389,8 @@ class IndexFile:
             meanwhile, this one does.
 
         Raises:
-            DiskFull, DiskFailed: What reached the disk is unknown.
+            DiskFull: A write found no space; it may be tried again.
+            DiskFailed: What reached the disk is unknown.
         """
         header = self.header.encode()
         file = self._file

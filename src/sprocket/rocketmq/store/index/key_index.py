@@ -498,7 +498,8 @@ class Indexes:
             this one found here, or this one if nothing was put since then.
 
         Raises:
-            DiskFull, DiskFailed: The index is to be recovered.
+            DiskFull: A write found no space; it may be tried again.
+            DiskFailed: The index is to be recovered.
         """
         if self._new_folder:
             self._new_folder = False

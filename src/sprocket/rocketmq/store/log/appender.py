@@ -9,7 +9,8 @@ Invariants
    written.
 2. Store times never go down along the log, whatever the clock does. What one `write` hands over
    has one store time, that of its first record.
-3. Once `stop` was called nothing more is appended; between `pause` and `resume` nothing is either.
+3. Once `stop` was called nothing more is appended; between `pause` and `resume` nothing is either,
+   nor while something that a failed write has left in the log is to be undone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from sprocket.base.clock import LogClock
-from sprocket.base.errors import DiskFull, MessageTooLarge, StoreError, StoreFailed
+from sprocket.base.disk import Steps
+from sprocket.base.errors import DiskFailed, DiskFull, MessageTooLarge, StoreError, StoreFailed
 from sprocket.rocketmq.codec.record import FRAME_BYTES, encoded_size, extra
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED, NewBatch, NewRecord
@@ -121,6 +123,11 @@ class Appender:
         for key in [key for key in self._next if key[0] == topic]:
             del self._next[key]
 
+    @property
+    def refusal(self) -> str | None:
+        """Why nothing is taken now; None if it is."""
+        return self._stopped or self._log.undo_failure or self._paused
+
     def stop(self, why: str) -> None:
         """Take nothing more from now on: `append` raises StoreFailed with this text."""
         self._stopped = why
@@ -132,13 +139,26 @@ class Appender:
         self._is_refusing = True
 
     def resume(self) -> None:
-        """Take records again, unless stopped permanently."""
+        """Take records again, unless there is another reason not to."""
         self._paused = None
-        self._is_refusing = self._stopped is not None
+        self._is_refusing = self.refusal is not None
+
+    def undo_steps(self) -> Steps:
+        """Undo a failed write that could not be undone at once, and take records again.
+
+        Raises:
+            DiskFull, DiskFailed: It could not be undone this time either.
+            StoreFailed: The sync of that failed.
+        """
+        if self._log.undo_failure is not None:
+            yield self._log.undo
+            self._is_refusing = self.refusal is not None
 
     def _refuse(self) -> None:
         if self._stopped is not None:
             raise StoreFailed(self._stopped)
+        if self._log.undo_failure is not None:
+            raise DiskFailed(self._log.undo_failure)
         raise DiskFull(self._paused)
 
     def append(self, record: NewRecord) -> Appended:
@@ -214,6 +234,7 @@ class Appender:
             CorruptRecord: The topic cannot be a folder's name.
             StoreFailed: A sync failed before, or the store is closed or only read.
             DiskFull: The disk is fuller than it may be; see `retention`.
+            DiskFailed: What a failed write has left is still to be undone.
         Durability: none before `write` and a sync that follows it.
         """
         now = self._begin()
@@ -283,8 +304,9 @@ class Appender:
 
         Raises:
             DiskFull, DiskFailed: None of it is stored; its offsets are given to what comes next.
-                With space again the next write works.
-            StoreFailed: The same, and the files could not be cleaned: reopen the store.
+                With space again the next write works, once `undo_steps` has been done if part of
+                this one is still in the files.
+            StoreFailed: The same, and the sync of what undid it failed: reopen the store.
         Durability: none before a sync.
         """
         assert not self._flush.fill_blocks_write(), "a fill in flight covers what is to be written"
@@ -293,8 +315,7 @@ class Appender:
                 self._log.write()
             except StoreError:
                 self._take_back()
-                if self._log.failure is not None:
-                    self.stop(self._log.failure)
+                self._is_refusing = self.refusal is not None
                 raise
             self.last_record = self._last_place
             self._forget_turn()

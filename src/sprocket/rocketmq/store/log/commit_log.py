@@ -10,8 +10,8 @@ Invariants
 1. `written` ≤ `end`; both lie inside a file or at the beginning of one that is yet to be made.
 2. Behind each record at least 8 bytes of its file are left, for the blank.
 3. After a failed `write` nothing that was appended since the last good one exists: `end` is back at
-   `written` and what reached the files is overwritten with zeros. If even that fails, the log
-   refuses to go on.
+   `written` and what reached the files is overwritten with zeros. Where even that fails, nothing is
+   written before `undo` has done it. If the sync of the zeros fails, the log refuses to go on.
 
 Source: RocketMQ `CommitLog`, `MappedFileQueue`; see docs/formats/record.md.
 """
@@ -21,11 +21,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
-from sprocket.base.disk import File, Segment, SegmentFiles, SegmentWindow
+from sprocket.base.disk import File, Segment, SegmentFiles, SegmentWindow, written_ranges
 from sprocket.base.errors import (
     CorruptRecord,
     DiskFailed,
     DiskFull,
+    DiskRefused,
     MessageTooLarge,
     OffsetTooLarge,
     StoreFailed,
@@ -53,6 +54,8 @@ class CommitLog:
 
     Attributes:
         end: Where the next record goes.
+        failure: Why nothing more can be written, until it is opened anew.
+        undo_failure: Why nothing can be written before `undo` succeeds.
         written: Up to where the files hold what was appended.
         warm_from: What lies behind this place was written by this process a while ago at most, and
             is in memory. Only that is read through a map of its file, where a bad sector would
@@ -64,6 +67,8 @@ class CommitLog:
         self.files = files
         self.tail = Tail(files)
         self.failure: str | None = None
+        self.undo_failure: str | None = None
+        self._undo_end = 0
         self.crc_tail = crc_tail
         self._segment_bytes = files.segment_bytes
         self._runs: list[tuple[int, list[record.Encoded]]] = []
@@ -168,10 +173,11 @@ class CommitLog:
         Raises:
             DiskFull: There is no space. Nothing appended since the last good write is stored.
             DiskFailed: A file refused; as above.
-            StoreFailed: As above, and what reached the files could not be undone.
+            StoreFailed: As above, and the sync of what undid it failed.
         Durability: none before a sync; see `flush`.
         """
         if self._runs:
+            assert self.undo_failure is None, "what a failed write left is still there"
             runs: list[Run] = []
             touched_end: int = self.written
             try:
@@ -209,34 +215,51 @@ class CommitLog:
 
         Nothing of it lies behind `touched_end`; where no file could be opened, nowhere.
         """
-        failed_end = min(self.end, touched_end)
+        self._undo_end = min(self.end, touched_end)
         self.give_up_unwritten()
-        if failed_end <= self.written:
-            return
         try:
-            self.zero(self.written, failed_end)
+            self.undo()
+        except (DiskFull, DiskFailed) as second:
+            self.undo_failure = f"a failed write could not be undone yet: {error}; {second}"
+            kind = DiskFull if isinstance(error, DiskFull) else DiskFailed
+            raise kind(self.undo_failure) from second
+
+    def undo(self) -> None:
+        """Overwrite with zeros what a failed write has left, if it has.
+
+        Raises:
+            DiskFull, DiskFailed: It is still there; to be called again.
+            StoreFailed: The sync of the zeros failed.
+        """
+        if self._undo_end > self.written:
+            self.zero(self.written, self._undo_end)
             # Other records will get these places and queue offsets; were the zeros not on the disk
             # before them, a crash could bring both back.
-            for segment in self.segments_between(self.written, failed_end):
-                segment.file.sync()
-        except (DiskFull, DiskFailed) as second:
-            self.failure = f"a failed write could not be undone: {error}; {second}"
-            raise StoreFailed(self.failure) from second
+            for segment in self.segments_between(self.written, self._undo_end):
+                try:
+                    segment.file.sync()
+                except DiskRefused:
+                    raise
+                except (DiskFull, DiskFailed) as error:
+                    self.failure = f"the sync that undoes a failed write failed: {error}"
+                    raise StoreFailed(self.failure) from error
+        self._undo_end = 0
+        self.undo_failure = None
 
     def zero(self, start: int, end: int) -> int:
-        """Overwrite what is not zero in a range; return the bytes of the chunks written.
+        """Overwrite what is not zero in a range; return the bytes written.
 
         Blocks that were never written stay so: no space is needed.
         """
         zeroed = 0
         while start < end:
             segment = self.files.segment(start)
-            stop = min(end, segment.end, start + len(_ZERO_CHUNK))
-            size = stop - start
-            if segment.read(start - segment.start, size) != _ZERO_CHUNK[:size]:
-                segment.file.write([_ZERO_CHUNK[:size]], start - segment.start)
-                zeroed += size
-            start = stop
+            size = min(end, segment.end, start + len(_ZERO_CHUNK)) - start
+            position = start - segment.start
+            for part in written_ranges(segment.read(position, size), position):
+                segment.file.write([_ZERO_CHUNK[: part.end - part.start]], part.start)
+                zeroed += part.end - part.start
+            start += size
         return zeroed
 
     def segments_between(self, start: int, end: int) -> list[Segment]:

@@ -29,7 +29,7 @@ from msgspec import Struct
 
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk, PendingSync, create_segment, segment_name
-from sprocket.base.errors import DiskFailed, DiskFull, DiskRefused, StoreFailed
+from sprocket.base.errors import DiskFailed, DiskRefused, StoreFailed
 from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings
@@ -63,7 +63,6 @@ class LogSync(Struct, frozen=True, eq=False):
         """Sync the files.
 
         Raises:
-            DiskFull: The file system found no space for what it had accepted.
             DiskFailed: What reached the disk is unknown.
         Threads: any.
         """
@@ -231,7 +230,7 @@ class Flusher:
             except DiskRefused as error:
                 self.finish_sync(job, error)
                 raise
-            except (DiskFull, DiskFailed) as error:
+            except DiskFailed as error:
                 self.finish_sync(job, error)
                 raise StoreFailed(self.failure) from error
             self.finish_sync(job, None)

@@ -176,7 +176,7 @@ class Queues(Protocol):
         """Make durable every unit that was put before this begins.
 
         Raises:
-            DiskFull, DiskFailed: A sync failed; the queues are to be rebuilt from the log.
+            DiskFailed: A sync failed; the queues are to be rebuilt from the log.
         """
 
     def seal(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from sprocket.base.disk import Disk, Segment, SegmentFiles, Steps, sync_file
+from sprocket.base.disk import Disk, Segment, SegmentFiles, Steps, sync_file, written_ranges
 from sprocket.base.units import KIB
 
 OPEN_FILES_MAX = 128
@@ -213,20 +213,21 @@ class QueueFiles:
     def zero(self, start: int, stop: int) -> None:
         """Zero what is not zero in a range, as far as there are files.
 
-        Costs a read of what was ever written of it.
+        Costs a read of what was ever written of it, and no space on the disk.
         """
         stop = min(stop, self.end)
         position = max(start, self.first)
         while position < stop:
             file_end = position + self.left(position)
+            file_start = file_end - self._files.segment_bytes
             data_end = stop
             if stop - position > _ZERO_BYTES:  # less is read more quickly than asked about
                 data_end = min(self.data_end(position), stop)
             data_end = min(data_end, file_end)
             while position < data_end:
                 data = self.read(position, min(_ZERO_BYTES, data_end - position))
-                if data.count(0) < len(data):
-                    self.write(position, bytes(len(data)))
+                for part in written_ranges(data, position - file_start):
+                    self.write(file_start + part.start, bytes(part.end - part.start))
                 position += len(data)
             position = file_end
 

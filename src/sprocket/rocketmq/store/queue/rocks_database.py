@@ -250,7 +250,7 @@ class Database:
         Families are flushed one after the other, in the order they were named in.
 
         Raises:
-            DiskFull, DiskFailed: What reached the disk is unknown.
+            DiskFailed: What reached the disk is unknown.
         Threads: any; what is written meanwhile may be flushed or not.
         """
         if not self._is_dirty:
@@ -261,7 +261,7 @@ class Database:
                 family.flush()
         except Exception as error:
             self._is_dirty = True
-            _refuse(error, "flush", self.folder)
+            raise DiskFailed(f"flush {self.folder}: {error}") from error
 
     def close(self) -> None:
         """Give the files up; RocksDB flushes what it can. Closing twice is allowed."""

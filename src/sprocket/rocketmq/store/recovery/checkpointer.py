@@ -5,7 +5,7 @@ from collections import deque
 from functools import partial
 
 from sprocket.base.disk import Steps, steps
-from sprocket.base.errors import DiskRefused, StoreError, StoreFailed
+from sprocket.base.errors import DiskFull, DiskRefused, StoreError, StoreFailed
 from sprocket.rocketmq.store.log import CommitLog, Flusher
 from sprocket.rocketmq.store.recovery import checkpoint as checkpoints
 from sprocket.rocketmq.store.recovery import recovery
@@ -102,8 +102,8 @@ class Checkpointer:
                 index.close()
             elif index is not None:
                 yield from index.flush_steps()
-        except DiskRefused:
-            raise  # nothing became uncertain
+        except (DiskFull, DiskRefused):
+            raise  # nothing became uncertain, and the next round tries again
         except StoreError as error:
             self._failure = f"queues and index are uncertain until the store is reopened: {error}"
             self.doubt()

@@ -1,6 +1,7 @@
 """Rounds come one at a time, on the disk thread where they wait, and outlive what fails in them."""
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -8,7 +9,7 @@ from tests.stores import new, open_store
 from tests.waits import LONG_SECONDS
 
 from sprocket.base.disk import Steps
-from sprocket.base.errors import DiskFailed, StoreError, StoreFailed
+from sprocket.base.errors import DiskFailed, DiskFull, StoreError, StoreFailed
 from sprocket.rocketmq.broker.admin import Upkeep, upkeep
 from sprocket.rocketmq.broker.admin.upkeep import CLEAN_ROUNDS
 from sprocket.rocketmq.settings import RetentionSettings
@@ -226,5 +227,43 @@ def test_topics_are_asked_in_each_round_for_how_long_they_are_kept() -> None:
             scene.upkeep.clean(ended.set_result)
             assert await asyncio.wait_for(ended, LONG_SECONDS) is None
             assert (scene.store.first == 0) is is_kept
+
+    run(scenario)
+
+
+def test_a_store_that_refuses_is_told_once_and_once_that_it_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A full disk, and a failed write that can be undone only when there is room again."""
+
+    def told() -> list[str]:
+        return [text for text in caplog.messages if "the store" in text]
+
+    async def scenario(scene: Scene) -> None:
+        scene.fill()
+        scene.store.append(new())
+        scene.disk.fail("write", 1, errno.ENOSPC)
+        scene.disk.is_full = True
+        with pytest.raises(DiskFull):
+            scene.store.write()
+        for _ in range(2):
+            await scene.round()
+        assert [text for text in told() if "refuses" in text] == told()[:1]
+        assert "undone" in told()[0]
+        scene.disk.is_full = False
+        await scene.round()
+        assert "takes messages again" in told()[-1]
+        scene.store.append(new())
+        scene.store.write()
+        caplog.clear()
+        scene.disk.used = 0.95
+        for _ in range(2 * CLEAN_ROUNDS):
+            await scene.round()
+        assert len(told()) == 1
+        assert "95 % full" in told()[0]
+        scene.disk.used = 0.5
+        for _ in range(2 * CLEAN_ROUNDS):
+            await scene.round()
+        assert len(told()) == 2
 
     run(scenario)

@@ -353,7 +353,7 @@ def test_a_full_disk_delays_and_loses_nothing() -> None:
     assert desk.bodies() == [b"a", b"b"]
 
 
-def test_a_failed_write_delays_and_loses_nothing() -> None:
+def test_a_failed_write_delays_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The copies are taken back with it, and made again."""
     desk = Desk().start()
     desk.wait(1)
@@ -363,10 +363,10 @@ def test_a_failed_write_delays_and_loses_nothing() -> None:
         desk.disk.fail("write", 1)
         return write()
 
-    desk.store.write = fail
-    desk.timers.advance(1010)
+    with monkeypatch.context() as patch:
+        patch.setattr(desk.store, "write", fail)
+        desk.timers.advance(1010)
     assert (desk.bodies(), desk.progress.get(1)) == ([], 0)
-    desk.store.write = write
     desk.timers.advance(1010)
     assert desk.bodies() == [b"x"]
 

@@ -8,6 +8,7 @@ from msgspec import structs
 from tests.stores import SMALL, batch_of, filled, filled_parts, new, open_parts, open_store
 
 from sprocket.base.clock import LogClock
+from sprocket.base.disk import steps
 from sprocket.base.errors import (
     CorruptRecord,
     DiskFailed,
@@ -114,16 +115,59 @@ def test_a_file_that_cannot_be_opened_stops_nothing() -> None:
     assert len(list(store.records())) == 5
 
 
-def test_a_failed_write_that_cannot_be_undone_stops_the_store() -> None:
-    """What the files hold is unknown."""
+def test_a_failed_write_that_cannot_be_undone_pauses_the_store() -> None:
+    """It says why, until a round of upkeep finds that there is room again."""
+    disk, store = filled(4)
+    before = store.end
+    store.append(new())
+    assert store.refusal is None
+    disk.fail("write", 1, errno.ENOSPC)
+    disk.is_full = True
+    with pytest.raises(DiskFull):
+        store.write()
+    with pytest.raises(DiskFull, match="index"):  # whose upkeep needs space, too
+        steps.run(store.maintain_steps())
+    assert store.refusal is not None
+    with pytest.raises(DiskFailed, match="undone"):
+        store.append(new())
+    disk.is_full = False
+    steps.run(store.maintain_steps())
+    assert store.refusal is None
+    store.append(new())
+    store.write()
+    assert store.sync() > before
+    store.close()
+    assert len(list(open_store(disk).records())) == 5
+
+
+def test_a_failed_write_that_could_not_be_undone_leaves_no_clean_stop() -> None:
+    """The next opening looks at what is behind the end; nothing that was stored is missing."""
     disk, store = filled(4)
     store.append(new())
     disk.fail("write", 1, errno.ENOSPC)
-    disk.fail("write", 2, errno.EIO)
+    disk.is_full = True
+    with pytest.raises(DiskFull):
+        store.write()
+    with pytest.raises(DiskFull):
+        store.close()
+    disk.is_full = False
+    again = open_store(disk)
+    assert again.report.bytes_cut > 0
+    assert len(list(again.records())) == 4
+
+
+def test_a_failed_sync_of_what_undoes_a_write_stops_the_store() -> None:
+    """It counts as one of the log's own: it may have been about other records."""
+    disk, store = filled(4)
+    store.append(new())
+    disk.fail("write", 1, errno.ENOSPC)
+    disk.fail("sync", 1, errno.EIO)
     with pytest.raises(StoreFailed):
         store.write()
-    with pytest.raises(StoreFailed, match="undone"):
-        store.append(new())
+    for refused in (lambda: store.append(new()), store.sync, store.close):
+        with pytest.raises(StoreFailed, match="sync"):
+            refused()
+    assert len(list(open_store(disk).records())) == 4
 
 
 @pytest.mark.parametrize(

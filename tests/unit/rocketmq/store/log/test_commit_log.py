@@ -170,18 +170,44 @@ def test_a_failed_write_leaves_nothing(call: str, number: int) -> None:
     assert record.decode(log.record_at(400)).store_size == 130
 
 
-def test_a_failed_write_that_cannot_be_undone_ends_it() -> None:
-    """The error says both."""
+def _half_written(undo_call: str, number: int) -> tuple[SimulatedDisk, CommitLog]:
+    """A log of 400 bytes behind which half of a record lies, as it could not be undone."""
     disk, log = _log()
     _append(log, 400)
     log.write()
+    log.files.segment(0).file.sync()
     _append(log, 400)
     disk.fail("write", 1, errno.ENOSPC)
-    disk.fail("write", 2, errno.EIO)
-    with pytest.raises(StoreFailed, match=r"No space.*Input/output"):
+    disk.fail(undo_call, 2 if undo_call == "write" else 1, number)
+    return disk, log
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_a_failed_write_that_cannot_be_undone_is_undone_later(number: int) -> None:
+    """The error says both; tried again it fails, or the log goes on."""
+    disk, log = _half_written("write", number)
+    with pytest.raises(DiskFull, match=r"undone yet.*No space"):
+        log.write()
+    assert log.failure is None
+    assert log.end == log.written == 400
+    disk.fail("write", 1, number)
+    with pytest.raises((DiskFull, DiskFailed)):
+        log.undo()
+    assert log.undo_failure is not None
+    assert any(log.files.segment(0).view[400:])
+    log.undo()
+    assert log.undo_failure is None
+    assert not any(disk.crash(lambda _: 0).open("/log/" + "0" * 20).read(400, 1024))
+    assert _append(log, 130) == (400, 130)
+    assert log.write() == 530
+
+
+def test_a_failed_write_whose_undoing_cannot_be_synced_ends_it() -> None:
+    """What the disk has of records that were written before is unknown, too."""
+    _, log = _half_written("sync", errno.EIO)
+    with pytest.raises(StoreFailed, match="sync"):
         log.write()
     assert log.failure is not None
-    assert log.end == 400
 
 
 def test_it_goes_on_where_recovery_says() -> None:
@@ -248,5 +274,5 @@ def test_zeros_are_written_only_where_something_is() -> None:
     assert log.zero(0, 1024) == 0
     assert disk.calls["write"] == 0
     log.files.segment(0).file.write([b"x"], 500)
-    assert log.zero(100, 1024) == 924
+    assert log.zero(100, 1024) == 1
     assert not any(log.files.segment(0).view)

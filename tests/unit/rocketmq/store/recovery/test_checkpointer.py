@@ -6,7 +6,7 @@ import pytest
 from tests.stores import filled, maintain, new, open_store
 
 from sprocket.base.disk import read_file
-from sprocket.base.errors import DiskFailed, DiskRefused, StoreFailed
+from sprocket.base.errors import DiskFailed, DiskFull, DiskRefused, StoreFailed
 from sprocket.rocketmq.store.recovery import checkpoint
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
@@ -77,6 +77,21 @@ def test_a_queue_that_cannot_be_opened_is_synced_later() -> None:
         maintain(store)
     maintain(store)
     assert _saved(disk) == AT_MS + 19_000
+
+
+def test_a_full_disk_keeps_the_checkpoint_until_there_is_room() -> None:
+    """The index cannot write its header; nothing became uncertain by that."""
+    disk, store = filled(3)
+    store.dispatch_index()
+    disk.is_full = True
+    for _ in range(2):
+        with pytest.raises(DiskFull):
+            maintain(store)
+    assert _saved(disk) == 0
+    disk.is_full = False
+    maintain(store)
+    assert _saved(disk) == AT_MS + 2_000
+    store.close()
 
 
 @pytest.mark.parametrize("call", ["sync", "sync_folder"])
