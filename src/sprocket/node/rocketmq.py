@@ -250,9 +250,19 @@ def _refuse_foreign(place: Place, lodgers: frozenset[str]) -> None:
 def _recovery_text(report: "RecoveryReport") -> str:
     """Return what recovery did, in one line."""
     if report.end == 0:
-        return "nothing to do, the store is new"
-    if report.clean:
-        return f"nothing to do after a clean stop; {report.end:,} bytes of log"
+        text = "nothing to do, the store is new"
+    elif report.clean:
+        text = f"nothing to do after a clean stop; {report.end:,} bytes of log"
+    else:
+        text = _crash_text(report)
+    if report.offsets_set_back:
+        groups = {key.partition("@")[2] for key in report.offsets_set_back}
+        text += f"; set offsets back to the ends of their queues for {', '.join(sorted(groups))}"
+    return text
+
+
+def _crash_text(report: "RecoveryReport") -> str:
+    """Return what recovery did after a crash."""
     text = (
         f"after a crash: looked at {report.records:,} messages in {report.bytes_scanned:,} bytes, "
         f"cut {report.bytes_cut:,} bytes ({report.why}), rebuilt {report.units_rebuilt:,} queue "

@@ -4,9 +4,11 @@ The table and its journal are what `broker.groups` writes; here nothing is chang
 run on the folder. See docs/formats/consumer-offsets.md.
 """
 
-from typing import TypedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple, TypedDict
 
 from sprocket.base.disk import Disk
+from sprocket.base.errors import StoreError, WireError
 from sprocket.base.tables import journal
 from sprocket.rocketmq.codec.config import tables
 from sprocket.rocketmq.store import config_rdb, config_table
@@ -43,3 +45,41 @@ def read(disk: Disk, layout: StoreLayout) -> dict[str, dict[int, int]]:
         else:
             found.setdefault(key, {})[queue_id] = offset
     return found
+
+
+def read_sound(disk: Disk, layout: StoreLayout) -> dict[str, dict[int, int]]:
+    """Do as `read`, for those who tell elsewhere what cannot be read: it counts as empty."""
+    try:
+        return read(disk, layout)
+    except (StoreError, WireError):
+        return {}
+
+
+class BeyondEnd(NamedTuple):
+    """A committed offset behind the end of its queue: the messages before it are gone.
+
+    Whoever goes on there gets none of the next messages until so many have come.
+    """
+
+    topic: str
+    group: str
+    queue_id: int
+    offset: int
+    end: int
+
+
+def beyond_ends(
+    offsets: Mapping[str, Mapping[int, int]], end_of: Callable[[str, int], int]
+) -> Iterator[BeyondEnd]:
+    """Give the offsets that lie behind the ends of their queues.
+
+    Args:
+        offsets: By `topic@group` and queue id.
+        end_of: Returns where a queue ends, 0 if it never had a message.
+    """
+    for key, queues in offsets.items():
+        topic, _, group = key.partition("@")
+        for queue_id, offset in queues.items():
+            end = end_of(topic, queue_id)
+            if offset > end:
+                yield BeyondEnd(topic, group, queue_id, offset, end)

@@ -89,6 +89,8 @@ class ConfigTable(Generic[E_co]):
     Attributes:
         journal: What changed since the last snapshot was begun.
         version: Rises with changes.
+        is_lost: Whether there was no file, nor a backup, nor a database: the table is new, or was
+            removed by somebody, and only the journal knows something of it.
         is_void: Whether the file was written by somebody else, so that the journal counts only when
             it has been written again.
 
@@ -105,12 +107,19 @@ class ConfigTable(Generic[E_co]):
         missing: Callable[[], JsonObject] = dict
         if kind.rocksdb is not None:
             missing = partial(config_rdb.content, place.disk, layout, kind.rocksdb)
-        self._file = ConfigFile(place.disk, path, missing)
+        self._missing = missing
+        self._file = ConfigFile(place.disk, path, self._without_file)
         self.journal: Journal[E_co] = Journal(place.disk, journal_path, kind.decode)
         self.version = DataVersion.new(self._clock.now_ms())
-        self.is_void = False
+        self.is_lost = self.is_void = False
         self._snapshot = snapshot
         self._changes = 0
+
+    def _without_file(self) -> JsonObject:
+        """Return the content if there is no file."""
+        content = self._missing()
+        self.is_lost = not content
+        return content
 
     def load(self, shape: type[M], take: Callable[[M], None]) -> list[E_co]:
         """Read the table; called once, before anything else.

@@ -23,6 +23,8 @@ Threads: one, except for `LogSync.run`, `FillJob.run` and the calls that `mainta
 import contextlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
+from msgspec.structs import replace
+
 from sprocket.base.clock import Clock, LogClock
 from sprocket.base.disk import Disk, Steps, outside, steps
 from sprocket.base.errors import DiskFailed, DiskFull, StoreError, StoreFailed
@@ -54,7 +56,12 @@ from sprocket.rocketmq.store.read import (
     queue_reader,
     time_search,
 )
-from sprocket.rocketmq.store.recovery import Checkpointer, Deleter, RecoveryReport
+from sprocket.rocketmq.store.recovery import (
+    Checkpointer,
+    Deleter,
+    RecoveryReport,
+    keep_report,
+)
 from sprocket.rocketmq.store.reput import Fresh, Reput
 from sprocket.rocketmq.store.retention import Retention
 
@@ -83,6 +90,7 @@ class Store:
         self._queues = parts.queues
         self._index = parts.index
         self._disk = parts.disk
+        self._layout = parts.layout
         self._files = parts.files
         self.deletions = parts.deletions
         self._log = opened.log
@@ -185,6 +193,19 @@ class Store:
         """What recovery did when the store was opened; there is none for readers."""
         assert self._report is not None
         return self._report
+
+    def tell_offsets_set_back(self, found: Mapping[str, Mapping[int, int]]) -> None:
+        """Add to the report which committed offsets lay behind the ends of their queues.
+
+        Args:
+            found: What they were, by `topic@group` and queue.
+
+        Raises:
+            DiskFull, DiskFailed: The file has the report as it was.
+        """
+        offsets = {key: dict(queues) for key, queues in found.items()}
+        self._report = replace(self.report, offsets_set_back=offsets)
+        keep_report(self._disk, self._layout, self._report)
 
     @property
     def end(self) -> PhysicalOffset:
@@ -385,6 +406,11 @@ class Store:
         """Return first and next offset of a queue, 0 and 0 if it never had a message."""
         queue = self._whole(topic, queue_id)
         return OffsetRange(QueueOffset(0), QueueOffset(0)) if queue is None else _range(queue)
+
+    def queue_end(self, topic: str, queue_id: int) -> QueueOffset:
+        """Return the next offset of a queue, 0 if it never had a message; reads nothing."""
+        queue = self._whole(topic, queue_id)
+        return QueueOffset(0) if queue is None else queue.max_offset
 
     def queues(self) -> Iterable[tuple[str, int, OffsetRange]]:
         """Give every queue that has had a message, sorted by topic and id."""

@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from tests.stores import new
 from tests.waits import LONG_SECONDS
 
-from sprocket.base.disk import NonblockingDisk, read_file
+from sprocket.base.disk import NonblockingDisk, read_file, replace_file
 from sprocket.base.errors import DiskFull
 from sprocket.base.place import Place
 from sprocket.base.units import MIB
@@ -17,6 +18,7 @@ from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData
 from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.offsets import QueueOffset
+from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import OffsetSettings, Settings, StoreSettings
 from sprocket.rocketmq.store.read import OffsetRange
 from sprocket.rocketmq.store.store import Store
@@ -36,11 +38,15 @@ def nobody(_link: object, _group: str) -> None:
     """Tell nobody that its group changed."""
 
 
-def run(scenario: Scenario, notify: Callable[[Any, str], None] = nobody) -> None:
-    """Run a scenario with a broker that is not started."""
+def run(
+    scenario: Scenario,
+    notify: Callable[[Any, str], None] = nobody,
+    found: SimulatedDisk | None = None,
+) -> None:
+    """Run a scenario with a broker that is not started, on an empty disk if none is `found`."""
 
     async def main() -> None:
-        disk, clock = SimulatedDisk(), FakeClock()
+        disk, clock = found or SimulatedDisk(), FakeClock()
         settings = Settings(
             store=StoreSettings(fill_ahead_bytes=0), offsets=OffsetSettings(flush_ms=100)
         )
@@ -165,3 +171,86 @@ def test_a_stop_flushes_everything() -> None:
     run(scenario)
     assert b"0:5" in read_file(disks[0], FILE)
     assert not disks[0].exists("/s/abort")
+
+
+def left_by_a_broker() -> SimulatedDisk:
+    """A store with messages in two topics, one of batch queues, and a group that has read one."""
+    kept: list[SimulatedDisk] = []
+
+    async def scenario(broker: Broker, disk: SimulatedDisk) -> None:
+        batches = {"queue.type": "BatchCQ"}
+        broker.topics.put(TopicConfig(name="B", write_queues=2, attributes=batches))
+        broker.take_batches()
+        broker.topics.put(TopicConfig(name="T", read_queues=4, write_queues=4))
+        for topic, queue_id in (("T", 0), ("T", 3), ("B", 1), ("%LMQ%x", 0)):
+            broker.store.append(new(topic, queue_id))
+        broker.store.write()
+        broker.groups.find("g")
+        broker.offsets.commit("g", "T", 0, 1)
+        kept.append(disk)
+
+    run(scenario)
+    return kept[0]
+
+
+def without(disk: SimulatedDisk, *tables: str) -> list[str]:
+    """Remove tables with their backups and journals; return the names of the files."""
+    names = [name for name in disk.list("/s/config") if any(one in name for one in tables)]
+    for name in names:
+        disk.remove(f"/s/config/{name}")
+    return names
+
+
+@pytest.mark.parametrize("content", [None, b""])
+def test_lost_tables_come_back_from_queues_and_offsets(
+    content: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Missing or empty, without a backup; nothing is deleted, and each is told."""
+    disk = left_by_a_broker()
+    for name in without(disk, "topics", "subscriptionGroup", "sprocket.groups"):
+        if content is not None and name.endswith(".json"):
+            replace_file(disk, f"/s/config/{name}", content)
+
+    async def scenario(broker: Broker, _: SimulatedDisk) -> None:
+        found = {topic.name: topic for topic in broker.topics.all()}
+        assert (found["T"].read_queues, found["T"].write_queues) == (4, 4)
+        assert (found["B"].write_queues, found["B"].takes_batches) == (2, True)
+        assert "%LMQ%x" not in found
+        assert broker.groups.get("g") is not None
+        assert broker.store.queue_range("T", 3) == (0, 1)
+        assert [text for text in caplog.messages if "is lost" in text] == caplog.messages[:2]
+
+    run(scenario, found=disk)
+    caplog.clear()
+
+    async def again(broker: Broker, _: SimulatedDisk) -> None:
+        assert broker.topics.knows("T")
+        assert not caplog.messages
+
+    run(again, found=disk)
+
+
+def test_lost_offsets_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    """They are nowhere else, so groups go on as new ones do."""
+    disk = left_by_a_broker()
+    without(disk, "consumerOffset", "sprocket.offsets")
+
+    async def scenario(broker: Broker, _: SimulatedDisk) -> None:
+        assert broker.offsets.get("g", "T", 0) is None
+        assert any("no group has committed" in text for text in caplog.messages)
+
+    run(scenario, found=disk)
+
+
+def test_a_lost_end_of_the_log_takes_committed_offsets_along() -> None:
+    """The log was removed by hand: groups get what comes next, and the report says so."""
+    disk = left_by_a_broker()
+    for path in ("commitlog", "consumequeue", "batchconsumequeue"):
+        disk.remove_tree(f"/s/{path}")
+
+    async def scenario(broker: Broker, _: SimulatedDisk) -> None:
+        assert broker.offsets.get("g", "T", 0) == 0
+        assert broker.store.report.offsets_set_back == {"T@g": {0: 1}}
+        assert broker.topics.knows("T")
+
+    run(scenario, found=disk)

@@ -13,6 +13,7 @@ from sprocket.rocketmq.broker.delay import DelayProgress
 from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, TopicSettings
+from sprocket.rocketmq.store.committed_offsets import beyond_ends, read_sound
 from sprocket.rocketmq.store.config_table import ConfigTable
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.store import Store
@@ -26,13 +27,15 @@ def fold(place: Place, store: Store) -> list[str]:
         store: The open store, just recovered.
 
     Returns:
-        The files that have a journal, and are up to date now.
+        The files that have a journal, or offsets behind the ends of queues, and are right now.
 
     Raises:
         ForeignStore: A table is damaged, and so is its backup.
         DiskFull, DiskFailed: Files and journals are as they were.
     """
     layout = StoreLayout(place.folder)
+    offsets = read_sound(place.disk, layout)
+    lowered = [layout.consumer_offsets for _ in beyond_ends(offsets, store.queue_end)][:1]
     broker, topics, is_whole = BrokerSettings(), TopicSettings(), not store.report.damage
     tables: Sequence[tuple[str, str, Callable[[], ConfigTable[tuple[object, ...]]]]] = (
         (
@@ -48,7 +51,7 @@ def fold(place: Place, store: Store) -> list[str]:
         (
             layout.offset_journal,
             layout.consumer_offsets,
-            lambda: ConsumerOffsets(place).table,
+            lambda: _offsets(place, store),
         ),
         (
             layout.delay_journal,
@@ -58,7 +61,14 @@ def fold(place: Place, store: Store) -> list[str]:
     )
     folded = []
     for path, file, open_table in tables:
-        if journal.segment_paths(place.disk, path):
+        if journal.segment_paths(place.disk, path) or file in lowered:
             open_table().close()
             folded.append(file)
     return folded
+
+
+def _offsets(place: Place, store: Store) -> ConfigTable[tuple[object, ...]]:
+    """Return the table of offsets, none behind the end of its queue."""
+    offsets = ConsumerOffsets(place)
+    offsets.set_back(store)
+    return offsets.table

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import structs
 
+from sprocket.base import log
 from sprocket.base.errors import RequestRefused
 from sprocket.base.place import Place
 from sprocket.rocketmq.codec.codes import ResponseCode
@@ -19,6 +20,8 @@ from sprocket.rocketmq.settings import GroupSettings
 from sprocket.rocketmq.store import config_table
 from sprocket.rocketmq.store.config_table import ConfigTable, Snapshot
 
+_log = log.get_logger(__name__)
+
 GROUP_CHARACTERS_MAX = 255
 
 READ_FORBIDDEN = 1
@@ -27,6 +30,13 @@ READ_FORBIDDEN = 1
 
 class Groups:
     """The table of consumer groups.
+
+    Args:
+        place: Where the store lies; its clock is part of the version.
+        settings: How new groups come about.
+        adds_system_groups: Whether those of every broker are made.
+        with_offsets: Groups that have committed an offset. They come back, with default settings,
+            where the table's file is lost.
 
     Attributes:
         table: File, journal and version; says how durable a change is.
@@ -40,6 +50,7 @@ class Groups:
         settings: GroupSettings,
         *,
         adds_system_groups: bool = True,
+        with_offsets: Iterable[str] = (),
     ) -> None:
         self._settings = settings
         self._groups: dict[str, SubscriptionGroup] = {}
@@ -51,7 +62,16 @@ class Groups:
             tables.GROUPS.apply(self._groups, groups)
             for name, topics in forbidden.items():
                 self._close(name, topics)
-        wanted = SYSTEM_GROUPS if adds_system_groups else ()
+        wanted = [*SYSTEM_GROUPS] if adds_system_groups else []
+        if self.table.is_lost:
+            lost = sorted(set(with_offsets).difference(SYSTEM_GROUPS, self._groups))
+            wanted += lost
+            if lost:
+                _log.warning(
+                    "the table of groups is lost; those that have committed offsets are back with "
+                    "default settings",
+                    groups=lost,
+                )
         missing = [name for name in wanted if name not in self._groups]
         if self.table.is_void or missing:
             self._groups.update({name: SubscriptionGroup(name=name) for name in missing})

@@ -30,8 +30,9 @@ from sprocket.base import log
 from sprocket.base.errors import DiskFailed, DiskFull, WireError
 from sprocket.base.place import Place
 from sprocket.rocketmq.codec.config import fastjson
-from sprocket.rocketmq.store import config_table
+from sprocket.rocketmq.store import committed_offsets, config_table
 from sprocket.rocketmq.store.config_table import ConfigTable, Snapshot
+from sprocket.rocketmq.store.store import Store
 
 _log = log.get_limited_logger(__name__)
 
@@ -80,6 +81,31 @@ class ConsumerOffsets:
                 self._queues(key)[queue_id] = offset
         if self.table.is_void:
             self.table.flush()  # from now on the journal counts
+
+    def set_back(self, store: Store) -> None:
+        """Set offsets back that lie behind the ends of their queues, as the log has lost messages.
+
+        That is so after a power cut under async flush, and where somebody has removed the log or
+        put another one in its place. Each group that is concerned is told, and the recovery report
+        has all of it.
+
+        Args:
+            store: The open store, just recovered.
+        """
+        found: dict[str, dict[int, int]] = {}
+        for one in [*committed_offsets.beyond_ends(self._offsets, store.queue_end)]:
+            found.setdefault(f"{one.topic}@{one.group}", {})[one.queue_id] = one.offset
+            self.commit_aside(one.group, one.topic, one.queue_id, one.end)
+        for key, queues in found.items():
+            topic, _, group = key.partition("@")
+            _log.warning(
+                "committed offsets lay behind the ends of their queues, and are set back to these",
+                group=group,
+                topic=topic,
+                offsets=queues,
+            )
+        if found:
+            store.tell_offsets_set_back(found)
 
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
         """Return the offset the group goes on from, None when it never committed one."""
@@ -190,6 +216,15 @@ class ConsumerOffsets:
     def groups_of(self, topic: str) -> list[str]:
         """Return the groups that committed an offset in the topic."""
         return list(self._groups.get(topic, ()))
+
+    @property
+    def are_lost(self) -> bool:
+        """Whether the file was lost, and no group has an offset."""
+        return self.table.is_lost and not self._offsets
+
+    def groups(self) -> set[str]:
+        """Return every group that committed an offset."""
+        return {group.partition("@")[0] for group in self._topics}
 
     def topics_of(self, group: str) -> list[str]:
         """Return the topics in which a group has committed an offset."""

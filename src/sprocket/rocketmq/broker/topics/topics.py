@@ -66,6 +66,8 @@ class Topics:
         settings: What topics may be made by themselves, and how.
         changed: Told of topics that are new or differ, with none if one was removed.
         adds_system_topics: Whether those of every broker are made.
+        in_store: Gives the topics that the store has messages of, whose queues are known. They come
+            back where the table's file is lost, or has no topics but the system's.
 
     Attributes:
         table: File, journal and version; says how durable a change is.
@@ -81,6 +83,7 @@ class Topics:
         changed: Callable[[list[TopicConfig]], None] = lambda _: None,
         *,
         adds_system_topics: bool = True,
+        in_store: Callable[[], Iterable[TopicConfig]] = tuple,
     ) -> None:
         self._name = broker.name
         self.permission: int
@@ -96,7 +99,9 @@ class Topics:
         for _, counter, timestamp, topics in self.table.load(fastjson.Members, self._read):
             self.table.noted(counter, timestamp)
             tables.TOPICS.apply(self._topics, topics)
-        is_new = adds_system_topics and self._add_system_topics(broker)
+        is_new = self._bring_back(in_store)
+        if adds_system_topics:
+            is_new = self._add_system_topics(broker) or is_new
         if is_new or self.table.is_void:
             self.table.flush()  # from now on the journal counts
 
@@ -240,6 +245,21 @@ class Topics:
         self.permission = settings.permission
         self.is_readable = bool(self.permission & READ)
         self.is_writable = bool(self.permission & WRITE)
+
+    def _bring_back(self, in_store: Callable[[], Iterable[TopicConfig]]) -> bool:
+        """Add the topics of messages that are there, if the table is lost; say whether it was."""
+        has_some = not all(self.is_system(name) for name in self._topics)
+        if has_some and not self.table.is_lost:
+            return False
+        known = self._system.union(self._topics)
+        found = [topic for topic in in_store() if topic.name not in known]
+        if found:
+            _log.warning(
+                "the table of topics is lost; those that have messages are back as their queues "
+                "say, other topics and settings are not",
+                topics=sorted(topic.name for topic in found),
+            )
+        return self.put_all(found)
 
     def _add_system_topics(self, broker: BrokerSettings) -> bool:
         """Add those that are missing, and say whether any was."""

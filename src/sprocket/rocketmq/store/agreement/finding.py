@@ -23,6 +23,7 @@ class Rule(Enum):
     INDEX_STRAY = "an index entry points at a record that has its key"
     INDEX_MISSING = "each key of each record can be found by the index"
     CHECKPOINT = "the checkpoint is one page of times and places, none of them below zero"
+    OFFSET_BEYOND = "a group's committed offset does not lie behind the end of its queue"
     CONFIG = "the tables in the folder config can be read"
 
 

@@ -9,7 +9,12 @@ from sprocket.rocketmq.store.recovery import checkpoint, recovery
 from sprocket.rocketmq.store.recovery.checkpoint import CHECKPOINT_BYTES, Checkpoint
 from sprocket.rocketmq.store.recovery.checkpointer import Checkpointer
 from sprocket.rocketmq.store.recovery.deletions import Deleter, Deletions
-from sprocket.rocketmq.store.recovery.recovery import CleanNote, RecoveryReport, StoreParts
+from sprocket.rocketmq.store.recovery.recovery import (
+    CleanNote,
+    RecoveryReport,
+    StoreParts,
+    keep_report,
+)
 
 __all__ = [
     "CHECKPOINT_BYTES",
@@ -21,5 +26,6 @@ __all__ = [
     "RecoveryReport",
     "StoreParts",
     "checkpoint",
+    "keep_report",
     "recovery",
 ]

@@ -101,6 +101,8 @@ class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
         queues_rebuilt: Queues that were made again from the whole log, as `topic/queue id`.
         last_record: Where the last record begins, −1 without one.
         last_stored_at_ms: Its store time.
+        offsets_set_back: Committed offsets that lay behind the ends of their queues, by
+            `topic@group` and queue; they are where these end now.
     """
 
     clean: bool
@@ -122,6 +124,7 @@ class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
     queues_rebuilt: list[str]
     last_record: int
     last_stored_at_ms: int
+    offsets_set_back: dict[str, dict[int, int]] = {}
 
 
 class Mended(msgspec.Struct):
@@ -354,10 +357,15 @@ def recover(parts: StoreParts, clock: Clock, process_id: int) -> RecoveryReport:
         last_record=walk.last_start,
         last_stored_at_ms=walk.last_stored_at_ms,
     )
-    content = msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
-    replace_file(parts.disk, parts.layout.recovery, content)
+    keep_report(parts.disk, parts.layout, report)
     remove_if_there(parts.disk, parts.layout.mended)
     return report
+
+
+def keep_report(disk: Disk, layout: StoreLayout, report: RecoveryReport) -> None:
+    """Write the report into the store."""
+    content = msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
+    replace_file(disk, layout.recovery, content)
 
 
 def _mended(disk: Disk, layout: StoreLayout) -> Mended:

@@ -5,7 +5,7 @@ memory is limited by a round and by the number of findings. `Rule` lists what is
 is open or was not closed, its latest moments are not checked: a broker may not have finished them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 
 import msgspec
@@ -15,8 +15,8 @@ from sprocket.base.errors import DiskFailed, FileMissing, ForeignStore, WireErro
 from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.geometry import Geometry, QueueGeometry
+from sprocket.rocketmq.store import committed_offsets, topic_table
 from sprocket.rocketmq.store import geometry as geometries
-from sprocket.rocketmq.store import topic_table
 from sprocket.rocketmq.store.agreement import (
     BatchCheck,
     CheckedLog,
@@ -78,8 +78,12 @@ def check(
     segments, findings = log_segments(disk, layout.commitlog, settled.log.segment_bytes)
     yield from findings
     log = LogCheck(segments, is_open=is_open(disk, folder), progress=progress)
+    offsets = committed_offsets.read_sound(
+        disk, layout
+    )  # before the log, which goes on if a broker runs
     with closing(log), closing(StoredQueues(disk, layout, settled.queue)) as stored:
         yield from _check_messages(disk, layout, settled, log, stored)
+        yield from offset_findings(layout, offsets, log.next_offsets, stored)
     yield from checkpoint_findings(disk, layout.checkpoint)
     yield from table_findings(disk, layout)
 
@@ -251,6 +255,30 @@ def known_topics(disk: Disk, layout: StoreLayout) -> frozenset[str] | None:
     """Return the names in the table of topics, None if there is none that can be read."""
     found = topic_table.read(disk, layout)
     return None if found is None else frozenset(found)
+
+
+def offset_findings(
+    layout: StoreLayout,
+    offsets: Mapping[str, Mapping[int, int]],
+    next_offsets: Mapping[QueueKey, int],
+    stored: StoredQueues,
+) -> Iterator[Finding]:
+    """Give the committed offsets that lie behind the ends of their queues.
+
+    Args:
+        layout: Whose they are.
+        offsets: By `topic@group` and queue.
+        next_offsets: Where queues end of which the log has a record.
+        stored: Says where the others end.
+    """
+
+    def end_of(topic: str, queue_id: int) -> int:
+        end = next_offsets.get((topic, queue_id))
+        return stored.units((topic, queue_id)).data_end() if end is None else end
+
+    for one in committed_offsets.beyond_ends(offsets, end_of):
+        expected = f"at most {one.end} for {one.group} in {one.topic}/{one.queue_id}"
+        yield Finding(Rule.OFFSET_BEYOND, layout.consumer_offsets, 0, expected, str(one.offset))
 
 
 def checkpoint_findings(disk: Disk, path: str) -> Iterator[Finding]:

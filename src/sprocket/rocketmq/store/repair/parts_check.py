@@ -38,6 +38,7 @@ from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import ScanStop
 from sprocket.rocketmq.geometry import Geometry, IndexGeometry
 from sprocket.rocketmq.model.offsets import ANYWHERE
+from sprocket.rocketmq.store import committed_offsets
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store.agreement import (
     BatchCheck,
@@ -306,6 +307,7 @@ class PartsCheck:
             raise ForeignStore(f"{folder}: there is no store, {missing}")
         self._geometry = geometries.settle(disk, self._layout, geometry)
         size = self._geometry.log.segment_bytes
+        self._offsets = committed_offsets.read_sound(disk, self._layout)
         self.segments, self._wrong_files = log_segments(disk, self._layout.commitlog, size)
         self._parts: list[CheckedPart] = []
         self._asked: dict[int, CheckedPart] = {}
@@ -421,6 +423,15 @@ class PartsCheck:
         yield from self._queues(log, reports)
         note = check.clean_note(self._disk, self._layout)
         yield from check.short_log(note, log, log.where(log.end))
+        next_offsets = {
+            (queue.topic, queue.queue_id): queue.next_offset
+            for report in reports
+            for queue in report.queues
+            if queue.next_offset >= 0
+        }
+        stored = check.StoredQueues(self._disk, self._layout, self._geometry.queue)
+        with closing(stored):
+            yield from check.offset_findings(self._layout, self._offsets, next_offsets, stored)
         yield from check.checkpoint_findings(self._disk, self._layout.checkpoint)
         yield from check.table_findings(self._disk, self._layout)
 

@@ -1,6 +1,8 @@
 """After a kill the journals can be brought into RocketMQ's own files."""
 
-from sprocket.base.disk import read_file
+from tests.stores import new
+
+from sprocket.base.disk import read_file, replace_file
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.admin import fold
 from sprocket.rocketmq.broker.delay import DelayProgress
@@ -35,7 +37,9 @@ def killed() -> SimulatedDisk:
     groups = Groups(Place(disk, "/s", clock), GroupSettings())
     groups.find("g")
     groups.forbid("g", "T", is_readable=False)
-    ConsumerOffsets(Place(disk, "/s", clock)).commit("g", "T", 0, 5)
+    store.append_all([new("U") for _ in range(5)])
+    store.write()
+    ConsumerOffsets(Place(disk, "/s", clock)).commit("g", "U", 0, 5)
     DelayProgress(Place(disk, "/s", clock), store).note(2, 7)
     return disk.kill()
 
@@ -60,8 +64,8 @@ def test_the_files_have_what_the_journals_had() -> None:
     }
     assert "g" in groups["subscriptionGroupTable"]
     assert groups["forbiddenTable"] == {"g": {"T": 1}}
-    assert offsets["offsetTable"] == {"T@g": {0: 5}}
-    assert offsets["groupTopicMap"] == {"g": ["T"]}
+    assert offsets["offsetTable"] == {"U@g": {0: 5}}
+    assert offsets["groupTopicMap"] == {"g": ["U"]}
     assert delays["offsetTable"] == {2: 7}
 
 
@@ -93,4 +97,17 @@ def test_salvage_takes_the_journals_along() -> None:
     assert topics.get("T") is not None
     assert topics.get("BenchmarkTest") is not None, "it belongs to the system and is made again"
     assert groups.is_forbidden("g", "T")
-    assert ConsumerOffsets(Place(disk, "/new", clock)).get("g", "T", 0) == 5
+    assert ConsumerOffsets(Place(disk, "/new", clock)).get("g", "U", 0) == 5
+
+
+def test_offsets_behind_the_ends_of_queues_are_folded_in_as_these() -> None:
+    """Whoever wrote the file; it is left alone where all is well."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    for offset, expected in ((0, []), (5, ["/s/config/consumerOffset.json"])):
+        table = b'{"offsetTable":{"T@g":{0:%d}}}' % offset
+        replace_file(disk, LAYOUT.consumer_offsets, table)
+        assert fold(Place(disk, "/s", FakeClock()), store) == expected
+    store.close()
+    assert b'"T@g":{0:0' in read_file(disk, LAYOUT.consumer_offsets)
+    assert store.report.offsets_set_back == {"T@g": {0: 5}}

@@ -4,6 +4,7 @@ import json
 import random
 
 import pytest
+from tests.stores import filled
 
 from sprocket.base.disk import advance, read_file, replace_file
 from sprocket.base.errors import DiskFailed, DiskFull, ForeignStore
@@ -396,3 +397,29 @@ def test_numbers_beyond_64_bits_are_damage() -> None:
         replace_file(disk, FILE, text)
         with pytest.raises(ForeignStore):
             opened(disk)
+
+
+def test_offsets_behind_the_ends_of_queues_are_set_back(caplog: pytest.LogCaptureFixture) -> None:
+    """The log has lost its end, or all of it; a group that goes on there would get nothing."""
+    disk, store = filled(4)  # two messages in each of two queues
+    ends = store.queue_end("topic", 0), store.queue_end("topic", 1)
+    assert ends == (2, 2)
+    place = Place(disk, "/store", FakeClock())
+    offsets = ConsumerOffsets(place)
+    for queue_id, offset in ((0, 2), (1, 3)):
+        offsets.commit("g", "topic", queue_id, offset)
+    offsets.commit("other", "topic", 0, 1)
+    offsets.commit("other", "gone", 3, 9)
+    offsets.set_back(store)
+    assert offsets.of("g", "topic") == {0: 2, 1: 2}
+    assert (offsets.get("other", "topic", 0), offsets.get("other", "gone", 3)) == (1, 0)
+    told = {"topic@g": {1: 3}, "gone@other": {3: 9}}
+    assert store.report.offsets_set_back == told
+    kept = json.loads(read_file(disk, "/store/config/recovery.json"))["offsets_set_back"]
+    assert kept == {"topic@g": {"1": 3}, "gone@other": {"3": 9}}
+    assert sum("set back" in text for text in caplog.messages) == 2
+    again = ConsumerOffsets(Place(disk.kill(), "/store", FakeClock()))
+    assert again.all() == offsets.all()
+    caplog.clear()
+    offsets.set_back(store)
+    assert not caplog.messages
