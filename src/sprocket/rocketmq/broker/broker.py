@@ -159,7 +159,9 @@ class Broker:
         )
         self.puller = PullService(store, topics, groups, self.members, self.offsets, settings.pull)
         self.queries = Queries(store, settings.store)
-        self.removal = Removal(store, self.upkeep, topics, groups, self.offsets, self.stats)
+        self.removal = Removal(
+            store, self.upkeep, topics, groups, self.offsets, self.stats, self.hold
+        )
         self._flush_seconds = settings.offsets.flush_ms / 1000
         self._tasks = Tasks("broker")
 

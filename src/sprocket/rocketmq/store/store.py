@@ -412,6 +412,13 @@ class Store:
         queue = self._whole(topic, queue_id)
         return QueueOffset(0) if queue is None else queue.max_offset
 
+    def is_made_anew(self, topic: str) -> bool:
+        """Whether a topic may have been there before, with other messages at its offsets.
+
+        That is known until the log has none of the old ones.
+        """
+        return topic in self.deletions.ends
+
     def queues(self) -> Iterable[tuple[str, int, OffsetRange]]:
         """Give every queue that has had a message, sorted by topic and id."""
         self._dispatch_now()

@@ -11,6 +11,7 @@ from functools import partial
 from sprocket.base import log
 from sprocket.base.disk import Steps
 from sprocket.rocketmq.broker.admin.upkeep import Done, Upkeep
+from sprocket.rocketmq.broker.delivery import PullHold
 from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
@@ -33,6 +34,7 @@ class Removal:
     _groups: Groups
     _offsets: ConsumerOffsets
     _stats: Stats
+    _hold: PullHold
 
     def finish(self) -> None:
         """Finish deletions that a crash has cut off; called once, when the broker is made.
@@ -86,6 +88,8 @@ class Removal:
             if topic not in with_queues and not self._is_known(topic):
                 continue
             yield from self._store.delete_topic_steps(topic, partial(self._forget, topic))
+            # Who waits on would learn too late that a topic of this name is another one.
+            self._hold.wake_topic(topic)
             _log.info("a topic was deleted", topic=topic)
 
     def _forget(self, topic: str) -> None:

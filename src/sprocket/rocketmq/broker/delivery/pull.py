@@ -145,7 +145,10 @@ class PullService:
             max_bytes=settings.bytes_max,
             reader=(group, topic, queue_id),
         )
-        if is_first and header.sys_flag & COMMIT_FLAG:
+        is_old = header.queue_offset > result.max_offset and self._store.is_made_anew(topic)
+        if is_old:  # it has not heard that the topic is another one: nothing of that is consumed
+            result.next_offset = result.min_offset
+        elif is_first and header.sys_flag & COMMIT_FLAG:
             self._offsets.commit_aside(group, topic, queue_id, header.commit_offset)
         code = _CODES.get(result.status)
         if code is None:

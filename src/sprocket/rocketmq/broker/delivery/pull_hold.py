@@ -103,6 +103,11 @@ class PullHold:
         for held in list(self._queues.get((topic, queue_id), ())):
             self._end(held)
 
+    def wake_topic(self, topic: str) -> None:
+        """Resume whoever waits for any queue of a topic: it was deleted."""
+        for key in [key for key in self._queues if key[0] == topic]:
+            self.wake(*key)
+
     def recheck(self, next_offset: Callable[[str, int], int]) -> None:
         """Resume whoever waits although its queue has grown, whatever the tags; run every 5 s.
 

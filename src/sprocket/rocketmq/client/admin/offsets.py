@@ -1,9 +1,7 @@
 """Offsets of queues, and what groups have committed there."""
 
 from sprocket.rocketmq.client.admin.reach import Reach
-from sprocket.rocketmq.client.network import BrokerCalls, read
-from sprocket.rocketmq.codec.codes import RequestCode
-from sprocket.rocketmq.codec.headers import TimestampAnswer, TopicQueue
+from sprocket.rocketmq.client.network import BrokerCalls
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
 
@@ -33,12 +31,7 @@ class OffsetAdmin:
 
     async def earliest_at_ms(self, queue: MessageQueue) -> int | None:
         """Return when the oldest message of a queue was stored, in ms since 1970; None if empty."""
-        await self._reach.known(queue.topic)
-        address = self._reach.instance.routes.require_master(queue.broker_name)
-        header = TopicQueue(topic=queue.topic, queue_id=queue.queue_id)
-        command = await self._reach.call(address, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
-        at_ms = read(address, lambda: command.header(TimestampAnswer)).timestamp
-        return None if at_ms < 0 else at_ms
+        return await (await self._brokers_of(queue)).earliest_at_ms(queue)
 
     async def committed(self, group: str, queue: MessageQueue) -> QueueOffset | None:
         """Return where a group goes on in a queue, or None if it has not committed there."""

@@ -19,6 +19,7 @@ from sprocket.rocketmq.codec.headers import (
     PullMessageAnswer,
     QueryConsumerOffset,
     SearchOffset,
+    TimestampAnswer,
     TopicQueue,
     UpdateConsumerOffset,
 )
@@ -142,6 +143,15 @@ class BrokerCalls:
             header,
         )
         return _offset(command)
+
+    async def earliest_at_ms(self, queue: MessageQueue) -> int | None:
+        """Return when the oldest message of a queue was stored, in ms since 1970; None if empty."""
+        header = TopicQueue(topic=queue.topic, queue_id=queue.queue_id)
+        address = self._routes.require_master(queue.broker_name)
+        code = RequestCode.GET_EARLIEST_MSG_STORETIME
+        command = await self._connections.call(address, code, header)
+        at_ms = read(address, lambda: command.header(TimestampAnswer)).timestamp
+        return None if at_ms < 0 else at_ms
 
     async def _offset(self, queue: MessageQueue, code: RequestCode) -> QueueOffset:
         header = TopicQueue(topic=queue.topic, queue_id=queue.queue_id)

@@ -1,7 +1,8 @@
 """A topic goes with everything that is kept about it, now or when the broker starts again."""
 
 import asyncio
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 from tests.stores import new, open_store
 from tests.waits import LONG_SECONDS
@@ -9,7 +10,8 @@ from tests.waits import LONG_SECONDS
 from sprocket.base.errors import DiskFailed, StoreError
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.admin import Removal, Upkeep
-from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
+from sprocket.rocketmq.broker.delivery import HeldPull, PullHold
+from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups, Link
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.model.group import SubscriptionGroup
@@ -18,6 +20,7 @@ from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import (
     BrokerSettings,
     GroupSettings,
+    PullSettings,
     RetentionSettings,
     TopicSettings,
 )
@@ -42,8 +45,15 @@ class Scene:
         self.groups = Groups(Place(disk, FOLDER, clock), GroupSettings())
         self.offsets = ConsumerOffsets(Place(disk, FOLDER, clock))
         self.stats = Stats(clock)
+        self.hold = PullHold(asyncio.get_running_loop(), PullSettings())
         self.removal = Removal(
-            self.store, self.upkeep, self.topics, self.groups, self.offsets, self.stats
+            self.store,
+            self.upkeep,
+            self.topics,
+            self.groups,
+            self.offsets,
+            self.stats,
+            self.hold,
         )
 
     def fill(self, *topics: str) -> None:
@@ -194,6 +204,25 @@ def test_a_group_goes_with_or_without_its_offsets() -> None:
             scene.removal.delete_group("g", clean_offset=clean_offset)
             assert scene.groups.get("g") is None
             assert scene.offsets.get("g", "t", 0) == left
+        await scene.thread.stop()
+
+    run(scenario)
+
+
+def test_whoever_waits_for_a_deleted_topic_is_answered() -> None:
+    """Made again, it would have grown past their offset before they asked once more."""
+
+    async def scenario() -> None:
+        scene = Scene(SimulatedDisk())
+        scene.fill("T", "U")
+        woken: list[str] = []
+        for topic in ("T", "U"):
+            wake = partial(woken.append, topic)
+            pull = HeldPull(cast("Link", topic), topic, 0, 2, None, wake)
+            assert scene.hold.hold(pull, 1000)
+        await scene.done(scene.removal.delete_topic, "T")
+        assert woken == ["T"]
+        scene.hold.end_all()
         await scene.thread.stop()
 
     run(scenario)

@@ -30,6 +30,11 @@ class FakeStore:
     def __init__(self) -> None:
         self.asked: dict[str, Any] = {}
         self.status = GetStatus.FOUND
+        self.made_anew: set[str] = set()
+
+    def is_made_anew(self, topic: str) -> bool:
+        """Whether it is one of those that the test wants."""
+        return topic in self.made_anew
 
     def get_messages(self, *_: Any, **asked: Any) -> GetResult:
         """Answer with the status that the test wants."""
@@ -301,3 +306,14 @@ def test_a_pull_is_answered_though_its_commit_finds_no_space() -> None:
     pulled = desk.puller.pull(header(sys_flag=4 | 1, commit_offset=3))
     assert (pulled.code, pulled.result.next_offset) == (0, 9)
     assert desk.offsets.get("g", "T", 0) == 3
+
+
+@pytest.mark.parametrize("is_anew", [False, True])
+def test_who_is_behind_the_end_of_a_topic_made_anew_begins_again(is_anew: bool) -> None:
+    """And commits nothing of what it had of the old one; else it is sent to the end."""
+    desk = Desk()
+    desk.store.status = GetStatus.OFFSET_OVERFLOW_BADLY
+    desk.store.made_anew = {"T"} if is_anew else set()
+    pulled = desk.puller.pull(header(queue_offset=12, sys_flag=5, commit_offset=12))
+    assert (pulled.code, pulled.result.next_offset) == (21, 0 if is_anew else 9)
+    assert desk.offsets.get("g", "T", 0) == (None if is_anew else 12)

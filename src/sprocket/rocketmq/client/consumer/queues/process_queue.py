@@ -50,6 +50,7 @@ class ProcessQueue:
     Attributes:
         counts: The sums of its topic, which it adds to.
         pulled_to: Offset to pull next.
+        stored_at_ms: When the last message that came was stored, 0 before there is one.
         count: Messages that are not done.
         size: Bytes of their records.
         is_dropped: Set when it is given up: nothing more of it is handed out or noted.
@@ -76,6 +77,7 @@ class ProcessQueue:
         self.bytes_max = bytes_max
         self.counts = counts or TopicCounts()
         self.pulled_to = start
+        self.stored_at_ms = 0
         self.count = 0
         self.size = 0
         self.is_dropped = False

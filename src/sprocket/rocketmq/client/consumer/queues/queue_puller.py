@@ -63,7 +63,7 @@ class QueuePuller:
     ) -> None:
         """Pull one queue until it is dropped.
 
-        If it does not have the offset wanted, `moved` gets the nearest that it has, and this ends.
+        If it does not have the offset wanted, `moved` gets where to go on, and this ends.
         """
         loop = asyncio.get_running_loop()
         is_failing = False
@@ -81,15 +81,18 @@ class QueuePuller:
                 if held.is_paused:
                     continue  # what came is pulled again
                 if _has_moved(held, result):
+                    next_offset = result.next_offset
+                    if await self._is_made_anew(held, result):
+                        next_offset = result.min_offset
                     _log.warning(
-                        "queue does not have the offset wanted; going on at the nearest",
+                        "queue does not have the offset wanted; going on elsewhere",
                         queue=str(held.queue),
                         wanted=held.pulled_to,
-                        nearest=result.next_offset,
+                        next=next_offset,
                         lowest=result.min_offset,
                         end=result.max_offset,
                     )
-                    await moved(held, result.next_offset)
+                    await moved(held, next_offset)
                     return
                 self.take(held, subscription, result)
                 if result.status is PullStatus.FOUND:
@@ -104,6 +107,21 @@ class QueuePuller:
                 await asyncio.sleep(self._pause_s(error))
             else:
                 is_failing = False
+
+    async def _is_made_anew(self, held: ProcessQueue, result: PullResult) -> bool:
+        """Say whether a queue that ends before the offset wanted is another one than was read.
+
+        Its topic was deleted and made again then, and brokers of others send us to its end. All of
+        it is younger than what came last of the old one; a queue that has lost its end begins with
+        what it had.
+        """
+        if not held.stored_at_ms or not 0 < result.max_offset < held.pulled_to:
+            return False
+        try:
+            first_at_ms = await self._brokers.earliest_at_ms(held.queue)
+        except BrokerRefused:
+            return False
+        return first_at_ms is not None and first_at_ms > held.stored_at_ms
 
     async def _pull(self, held: ProcessQueue, subscription: Subscription) -> PullResult:
         settings = self._plan.settings
@@ -143,6 +161,8 @@ class QueuePuller:
                 and stored.queue_offset >= asked  # a batch comes whole, whatever was asked for
             ]
             held.counts.pulled += len(messages)
+            if messages:
+                held.stored_at_ms = messages[-1].stored.stored_at_ms
         chunks = held.put(messages, result.next_offset, self._plan.call_messages_max)
         if chunks:
             self._consumption.pulled(held, chunks)

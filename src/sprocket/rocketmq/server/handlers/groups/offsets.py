@@ -103,6 +103,11 @@ class OffsetHandlers:
             raise RequestRefused(
                 ResponseCode.INVALID_PARAMETER, "Offset is null, topic is " + header.topic
             )
+        is_old = self._store.is_made_anew(header.topic) and (
+            header.commit_offset > self._store.queue_end(header.topic, header.queue_id)
+        )
+        if is_old:  # whoever has begun anew would be sent behind the end
+            return Answer(header=NoFields(), remark="Offset is of a topic that was deleted")
         is_taken = self._offsets.commit(
             header.consumer_group, header.topic, header.queue_id, header.commit_offset
         )

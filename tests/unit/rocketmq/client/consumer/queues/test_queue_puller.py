@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from sprocket.rocketmq.client import ConsumerSettings
 from sprocket.rocketmq.client.consumer.plan import ConsumerPlan
 from sprocket.rocketmq.client.consumer.queues import (
@@ -14,7 +16,7 @@ from sprocket.rocketmq.client.consumer.queues import (
 )
 from sprocket.rocketmq.client.network import PullResult, PullStatus
 from sprocket.rocketmq.codec import headers
-from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import response
 from sprocket.rocketmq.codec.record import batch, record
 from sprocket.rocketmq.model.group import Subscription
@@ -196,6 +198,34 @@ def test_an_inner_batch_is_handed_on_message_by_message(world: Any) -> None:
         assert [one.queue_offset for chunk in bench.chunks for one in chunk.messages] == [1]
         assert bench.numbers() == [1]
         assert bench.held.pulled_to == 3
+        await bench.instance.close()
+
+    world.run(main)
+
+
+@pytest.mark.parametrize(("first_at_ms", "next_offset"), [(1 << 50, 0), (1, 2), (-1, 2)])
+def test_a_queue_made_anew_is_read_from_its_beginning(
+    world: Any, first_at_ms: int, next_offset: int
+) -> None:
+    """A broker sends us to its end; one that has lost its end begins with what it had."""
+
+    async def main() -> None:
+        for number in range(4):
+            world.cluster.store("t", 0, b"%d" % number)
+        bench = Bench(world)
+        await bench.run()
+        await asyncio.sleep(1)
+        assert bench.held.pulled_to == 4
+        moved = headers.PullMessageAnswer(next_begin_offset=2, min_offset=0, max_offset=2)
+        first = headers.TimestampAnswer(timestamp=first_at_ms)
+        world.cluster.on[RequestCode.PULL_MESSAGE] = lambda peer, command: peer.send(
+            response(command, ResponseCode.PULL_OFFSET_MOVED, moved)
+        )
+        world.cluster.on[RequestCode.GET_EARLIEST_MSG_STORETIME] = lambda peer, command: peer.send(
+            response(command, 0, first)
+        )
+        await asyncio.sleep(60)
+        assert bench.moves == [next_offset]
         await bench.instance.close()
 
     world.run(main)

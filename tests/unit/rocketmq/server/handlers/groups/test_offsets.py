@@ -153,3 +153,25 @@ def test_commits_outlive_a_kill(on_node: Callable[..., None]) -> None:
 
     on_node(first, disk=disk)
     on_node(second, disk=taken[0])
+
+
+def test_an_offset_of_a_deleted_topic_is_not_taken_for_one_of_the_next(
+    on_node: Callable[..., None],
+) -> None:
+    """A consumer that has not heard of it commits where it was, behind the new end."""
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 3)
+        await make_group(lab)
+        assert (await lab.broker.call(15, group_ext(commitOffset=9))).code == 0
+        assert (await lab.broker.call(14, group_ext())).ext_map()["offset"] == "9"
+        assert (await lab.broker.call(215, {"topic": "T"})).code == 0
+        await fill(lab, 2)
+        for offset in (3, 9):
+            told = await lab.broker.call(15, group_ext(commitOffset=offset))
+            assert (told.code, told.remark) == (0, "Offset is of a topic that was deleted")
+        assert (await lab.broker.call(14, group_ext(setZeroIfNotFound="false"))).code == 22
+        await lab.broker.call(15, group_ext(commitOffset=2))
+        assert (await lab.broker.call(14, group_ext())).ext_map()["offset"] == "2"
+
+    on_node(scenario)
