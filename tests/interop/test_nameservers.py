@@ -198,3 +198,35 @@ def test_the_real_broker_registers_with_ours_and_ours_with_the_real(cluster: Clu
             "no broker in the route",
             seconds=30,
         )
+
+
+def test_a_broker_whose_name_another_held_comes_back(cluster: Cluster) -> None:
+    """Into the routes of both NameServers, as soon as it asks them again."""
+    names = [cluster.real_nameserver(), cluster.nameserver()]
+    mine = cluster.broker("held", names, "--set", "broker.register_seconds=1")
+    other = {
+        "brokerName": "held",
+        "brokerAddr": "10.0.0.9:10911",
+        "clusterName": "DefaultCluster",
+        "haServerAddr": "",
+        "brokerId": 0,
+    }
+
+    def addresses(connection: link.Link) -> dict[str, str]:
+        answer = connection.ask(105, {"topic": "TBW102"})
+        if answer.code != 0:
+            return {}
+        (found,) = json.loads(answer.body)["brokerDatas"]
+        return dict(found["brokerAddrs"])
+
+    for nameserver in names:
+        with link.Link(nameserver) as connection:
+            connection.call(103, other, registration("TBW102"))
+            assert addresses(connection) == {"0": other["brokerAddr"]}
+            connection.call(104, other)
+            peers.wait_until(
+                lambda connection=connection: addresses(connection) == {"0": mine},  # type: ignore[misc]
+                f"the broker in the routes of {nameserver}",
+                seconds=30,
+            )
+    assert cluster.stop(mine) == 0

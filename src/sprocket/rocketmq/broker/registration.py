@@ -18,11 +18,13 @@ from sprocket.base.clock import Clock
 from sprocket.base.errors import ClientError, NotConnected, SettingsError, WireError
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.config import RegisterBrokerBody, tables
 from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.codec.headers import (
+    NoFields,
     QueryDataVersion,
     QueryDataVersionAnswer,
     RegisterBroker,
@@ -246,9 +248,16 @@ class Registration:
         version = bodies.encode(self._topics.table.version)
         try:
             answer = await _call(link, RequestCode.QUERY_DATA_VERSION, header, version)
+            if answer.header(QueryDataVersionAnswer).changed:
+                return True
+            # RocketMQ's knows by the address alone whether something has changed. Another process
+            # of our name may have taken our place in the routes, and left.
+            answer = await _call(link, RequestCode.GET_BROKER_CLUSTER_INFO, NoFields())
         except RegistrationRefused:
             return True
-        return answer.header(QueryDataVersionAnswer).changed
+        broker = bodies.decode(ClusterInfo, answer.body).brokers.get(self.identity.name)
+        addresses = {} if broker is None else broker.addresses
+        return addresses.get(self.identity.broker_id) != self.identity.address
 
     async def _register_all(self, nameserver: _NameServer, link: Channel) -> None:
         nameserver.changed.clear()

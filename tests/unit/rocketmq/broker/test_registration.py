@@ -12,10 +12,13 @@ from sprocket.base.place import Place
 from sprocket.rocketmq.broker import registration
 from sprocket.rocketmq.broker.registration import BrokerNameServers, Identity, Registration
 from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.config import tables
 from sprocket.rocketmq.codec.headers import NoFields, QueryDataVersionAnswer
+from sprocket.rocketmq.model.route import BrokerData
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.remoting import Connection
 from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
@@ -36,6 +39,7 @@ class FakeNameServer:
         self.refuse = 0
         self.asked = 0
         self.is_current = False
+        self.holders = {0: "127.0.0.1:1"}
         self.is_silent = False
 
     async def start(self, port: int = 0) -> None:
@@ -55,6 +59,12 @@ class FakeNameServer:
             self.asked += 1
             changed = QueryDataVersionAnswer(changed=not self.is_current)
             peer.send(response(request, 0, changed))
+            return
+        if request.code == RequestCode.GET_BROKER_CLUSTER_INFO:
+            broker = BrokerData(cluster="C", name="b", addresses=self.holders)
+            brokers = {"b": broker} if self.holders else {}
+            info = ClusterInfo(brokers=brokers, clusters={})
+            peer.send(response(request, 0, body=[bodies.encode(info)]))
             return
         if request.code == RequestCode.UNREGISTER_BROKER:
             self.left.append(request.ext_map()["brokerName"])
@@ -297,5 +307,19 @@ def test_a_nameserver_that_knows_everything_is_only_asked() -> None:
         it.nameservers.note([])
         await nameserver.until(lambda: len(nameserver.seen) == 3)
         assert nameserver.seen[2] == {topic.name for topic in topics.all()}
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("holders", [{}, {0: "127.0.0.1:2"}, {1: "127.0.0.1:1"}])
+def test_who_has_lost_their_place_in_the_routes_registers_again(holders: dict[int, str]) -> None:
+    """Another broker of the name came, and may be gone; no version has changed by that."""
+
+    async def scenario(nameserver: FakeNameServer, topics: Topics, it: Registration) -> None:
+        nameserver.is_current = True
+        nameserver.holders = holders
+        it.nameservers.note([])
+        await nameserver.until(lambda: len(nameserver.seen) == 2)
+        assert nameserver.seen[1] == {topic.name for topic in topics.all()}
 
     run(scenario)
