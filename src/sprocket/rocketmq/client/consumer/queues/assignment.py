@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 
 from sprocket.base import log
@@ -23,35 +23,51 @@ _log = log.get_logger(__name__)
 class Locks:
     """The locks by which an orderly consumer keeps others of its group from its queues.
 
-    A broker lets a lock expire 60 s after its last renewal.
+    A broker lets a lock expire 60 s after its last renewal. So none may be renewed once it was
+    released, nor forgotten that may be ours: one request waits for another, and each queue that was
+    asked for counts as locked until its broker says otherwise.
     """
 
     def __init__(self, group: str, client_id: str, brokers: BrokerCalls) -> None:
         self._group = group
         self._client_id = client_id
         self._brokers = brokers
+        self._asking = asyncio.Lock()
+        self._asked: set[MessageQueue] = set()
 
-    async def acquire(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, bool]:
+    async def acquire(
+        self, queues: Callable[[], Iterable[MessageQueue]]
+    ) -> dict[MessageQueue, bool]:
         """Lock queues, or renew their locks; return which of them are locked for us now.
 
         Queues of a broker that gave no answer are not in the result: who had them, has them.
+
+        Args:
+            queues: Gives them when it is their turn.
         """
         locked: dict[MessageQueue, bool] = {}
-        for broker_name, some in _by_broker(queues).items():
-            try:
-                ours = await self._brokers.lock(self._group, self._client_id, broker_name, some)
+        async with self._asking:
+            for broker_name, some in _by_broker(queues()).items():
+                self._asked.update(some)
+                try:
+                    ours = await self._brokers.lock(self._group, self._client_id, broker_name, some)
+                except ClientError as error:
+                    _log.warning("queues not locked", broker=broker_name, error=str(error))
+                    continue
+                self._asked.difference_update(set(some).difference(ours))
                 locked |= {queue: queue in ours for queue in some}
-            except ClientError as error:
-                _log.warning("queues not locked", broker=broker_name, error=str(error))
         return locked
 
-    async def release(self, queues: Iterable[MessageQueue]) -> None:
-        """Let others have queues; if that fails they wait until the locks expire."""
-        for broker_name, some in _by_broker(queues).items():
-            try:
-                await self._brokers.unlock(self._group, self._client_id, broker_name, some)
-            except ClientError as error:
-                _log.warning("queues not unlocked", broker=broker_name, error=str(error))
+    async def release(self, queues: Iterable[MessageQueue] | None = None) -> None:
+        """Let others have queues, by default all; if that fails they wait until locks expire."""
+        async with self._asking:
+            given = self._asked if queues is None else self._asked.intersection(queues)
+            for broker_name, some in _by_broker(given).items():
+                self._asked.difference_update(some)
+                try:
+                    await self._brokers.unlock(self._group, self._client_id, broker_name, some)
+                except ClientError as error:
+                    _log.warning("queues not unlocked", broker=broker_name, error=str(error))
 
 
 class Assignment:
@@ -79,7 +95,7 @@ class Assignment:
         """How the consumer does with each topic."""
         self._is_suspended = False
         self._held: dict[MessageQueue, ProcessQueue] = {}
-        self._leaving: set[MessageQueue] = set()
+        self._leaving: dict[MessageQueue, ProcessQueue] = {}
         self._seen: dict[str, set[MessageQueue]] = {}
         self._changing = asyncio.Lock()
 
@@ -135,12 +151,15 @@ class Assignment:
         missing = [queue for queue in wanted if queue not in self._held]
         takable = [queue for queue in missing if queue not in self._leaving]
         if self._locks is not None and takable:
-            locked = await self._locks.acquire(takable)
+            asked = list(takable)
+            locked = await self._locks.acquire(lambda: asked)
             takable = [queue for queue in takable if locked.get(queue)]
         locked_at = NEVER if self._locks is None else self._clock.monotonic()
         async with asyncio.TaskGroup() as group:
             for queue in takable:
                 group.create_task(self._take(queue, queue not in seen, locked_at))
+        if self._locks is not None:  # others may be able to take what we were not
+            await self._locks.release([queue for queue in takable if queue not in self._held])
         seen |= set(existing)
         return all(queue in self._held for queue in wanted)
 
@@ -247,7 +266,7 @@ class Assignment:
         if self._plan.is_polled and self._plan.is_auto_commit:
             self._note_position(held)
         held.is_dropped = True
-        self._leaving.add(queue)
+        self._leaving[queue] = held
         self._share_limits()
         _log.debug("queue given up", queue=str(queue))
         self._tasks.spawn(self._leave(held), f"leave {queue}")
@@ -263,7 +282,7 @@ class Assignment:
             if self._locks is not None:
                 await self._locks.release([held.queue])
         finally:
-            self._leaving.discard(held.queue)
+            del self._leaving[held.queue]
 
     def note_positions(self) -> None:
         """Take as the group's offsets what is done of each queue."""
@@ -280,7 +299,7 @@ class Assignment:
         """
         assert self._locks is not None, "only an orderly consumer locks"
         asked_at = self._clock.monotonic()
-        for queue, is_ours in (await self._locks.acquire(list(self._held))).items():
+        for queue, is_ours in (await self._locks.acquire(lambda: list(self._held))).items():
             held = self._held.get(queue)
             if held is None:
                 continue
@@ -297,16 +316,16 @@ class Assignment:
         for held in self._held.values():
             held.is_stopping = True
             held.stop_pulling()
-        for held in list(self._held.values()):
+        for held in [*self._held.values(), *self._leaving.values()]:
             await held.idle()
 
     async def leave_all(self) -> None:
-        """Store all offsets and release all locks."""
+        """Store all offsets and release all locks, of queues that are being left or taken, too."""
         for held in self._held.values():
             held.is_dropped = True
         await self._offsets.store()
         if self._locks is not None:
-            await self._locks.release(list(self._held))
+            await self._locks.release()
         self._held.clear()
 
 

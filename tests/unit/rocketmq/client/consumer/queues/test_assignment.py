@@ -109,8 +109,78 @@ def test_only_locked_queues_are_taken(world: Any) -> None:
         assert bench.assignment.queues() == bench.both[:1]
         await world.cluster.stop()
         locks = Locks("g", "me", bench.instance.brokers)
-        assert await locks.acquire(bench.both) == {}
+        assert await locks.acquire(lambda: bench.both) == {}
         await locks.release(bench.both)
+        await bench.lease.end()
+
+    world.run(main)
+
+
+def test_a_queue_that_could_not_be_taken_after_all_is_unlocked(world: Any) -> None:
+    """The next round may give it to another member, who would wait for the lock's 60 s."""
+
+    async def main() -> None:
+        bench = Bench(world, print, orderly=True)
+        world.cluster.on[RequestCode.QUERY_CONSUMER_OFFSET] = lambda peer, command: (
+            world.cluster.refuse(peer, command, ResponseCode.SYSTEM_ERROR, "not now")
+        )
+        assert not await bench.change(bench.both)
+        assert world.cluster.locked == {}
+        await bench.lease.end()
+
+    world.run(main)
+
+
+def test_no_lock_is_renewed_behind_its_release(world: Any) -> None:
+    """A broker may take its time, and handle the later of two requests first."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        lock = world.cluster.usual(RequestCode.LOCK_BATCH_MQ)
+        bench = Bench(world, print, orderly=True)
+        assert await bench.change(bench.both)
+        world.cluster.on[RequestCode.LOCK_BATCH_MQ] = lambda *asked: loop.call_later(
+            1, lock, *asked
+        )
+        renewal = loop.create_task(bench.assignment.renew_locks())
+        await asyncio.sleep(0.5)
+        bench.assignment.give_up(bench.both[0])
+        await renewal
+        await asyncio.sleep(3)
+        assert [*world.cluster.locked] == [("g", "t", 1)]
+        await bench.assignment.leave_all()
+        assert world.cluster.locked == {}
+        await bench.lease.end()
+
+    world.run(main)
+
+
+@pytest.mark.parametrize("what", ["left", "taken"])
+def test_who_closes_gives_back_what_is_just_being(world: Any, what: str) -> None:
+    """A queue is neither held before it is taken nor after it was given up."""
+
+    async def main() -> None:
+        go = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        bench = Bench(world, lambda _: go.wait(), orderly=True)
+        if what == "left":
+            assert await bench.change(bench.both)
+            world.cluster.store("t", 0, b"x")
+            await asyncio.sleep(1)
+            bench.assignment.give_up(bench.both[0])
+            stopping = loop.create_task(bench.assignment.stop())
+            await asyncio.sleep(1)
+            assert not stopping.done(), "the listener is at work"
+            stopping.cancel()
+        else:
+            world.cluster.on[RequestCode.QUERY_CONSUMER_OFFSET] = lambda *_: None
+            taking = loop.create_task(bench.change(bench.both))
+            await asyncio.sleep(0.5)
+            taking.cancel()
+        assert world.cluster.locked
+        await bench.assignment.leave_all()
+        assert world.cluster.locked == {}
+        go.set()
         await bench.lease.end()
 
     world.run(main)
