@@ -14,7 +14,7 @@ from msgspec import Struct
 from sprocket.base.disk import NAME_DIGITS, Disk, OpenFiles, Segment
 from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import Entry
-from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, PHYSICAL_OFFSET_AT
+from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, PHYSICAL_OFFSET_AT, QUEUE_OFFSET_AT
 from sprocket.rocketmq.model.message import TRANSACTION_ROLLBACK
 from sprocket.rocketmq.model.offsets import ANYWHERE
 from sprocket.rocketmq.store.agreement.finding import Finding, Rule
@@ -200,7 +200,7 @@ class LogCheck:
         self.end = self.position
         self.recent: tuple[Moment, ...] = before.recent
         self.has_gone_back = False
-        self.misplaced: list[int] = []
+        self.misplaced: list[Misplaced] = []
         self.findings: list[Finding] = []
 
     # What queues and index ask.
@@ -295,9 +295,11 @@ class LogCheck:
 
     def _misplaced(self, found: Misplaced) -> None:
         """Report a record that names another place; it counts as intact."""
-        self.misplaced.append(found.place)
-        expected, named = f"its own place, {found.place}", str(found.named)
-        self._report(Rule.LOG_RECORD, found.place, expected, named, PHYSICAL_OFFSET_AT)
+        self.misplaced.append(found)
+        expected, at = f"its own place, {found.place}", PHYSICAL_OFFSET_AT
+        if found.queue_offset >= 0:
+            expected, at = f"its place in its queue, {found.queue_offset}", QUEUE_OFFSET_AT
+        self._report(Rule.LOG_RECORD, found.place, expected, str(found.named), at)
 
     def _is_odd(self, batch: RecordBatch) -> bool:
         """Say whether the records have to be looked at one by one."""

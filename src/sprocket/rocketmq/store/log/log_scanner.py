@@ -10,7 +10,7 @@ the bytes are left for a day when they can be read.
 
 A record that begins where the one before it ends, is intact in itself and is followed as it should
 be, is accepted although it names another place: that field was damaged, and its right value is
-certain.
+certain. So is its place in its queue where the record fits its checksum with that alone.
 
 Columns are the fast way for records that are in order: a batch ends before the first record that is
 not, and there the plain way decides. Iterating over a walk goes the plain way only; both find the
@@ -26,7 +26,7 @@ enough.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -49,6 +49,7 @@ from sprocket.rocketmq.codec.record_layout import (
     MAGIC_BLANK,
     MAGICS,
     PHYSICAL_OFFSET_AT,
+    QUEUE_OFFSET_AT,
     RECORD_BYTES_MIN,
     claims_to_fit,
 )
@@ -98,15 +99,17 @@ class Damage(Struct, frozen=True):
 
 
 class Misplaced(Struct, frozen=True):
-    """A record that is intact except for the place that it names.
+    """A record that is intact except for the place that it names, in the log or in its queue.
 
     Attributes:
         place: Where it lies.
         named: Where it says it does.
+        queue_offset: Its place in its queue, if that is what it named wrongly; else −1.
     """
 
     place: int
     named: int
+    queue_offset: int = -1
 
 
 class LogScanner:
@@ -309,8 +312,9 @@ class LogScanner:
                 yield entry
             if walk.position > start:
                 continue  # it may only be the end of what is in hand
-            if walk.stop is ScanStop.BAD_OFFSET and base + start < self._until:
-                mended, misplaced = self._misplaced(reader, start)
+            mend = _MENDED_BY.get(walk.stop)
+            if mend is not None and base + start < self._until:
+                mended, misplaced = mend(self, reader, start)
                 if misplaced is not None:
                     if not self._is_next(misplaced):
                         return
@@ -356,6 +360,29 @@ class LogScanner:
         except WireError:
             return view, None
         self.misplaced.append(Misplaced(place, named))
+        return view, entry
+
+    def _misnumbered(self, reader: SegmentReader, at: int) -> tuple[memoryview, Entry | None]:
+        """Do as `_misplaced` for a record that would fit its checksum with its place in its queue.
+
+        A record without a checksum over all of it never gets here by that field alone.
+        """
+        (size,) = I32.unpack_from(reader.data, at)
+        (named,) = I64.unpack_from(reader.data, at + QUEUE_OFFSET_AT)
+        mended = bytearray(reader.data[at : at + size])
+        view = memoryview(mended)
+        place = reader.segment.start + reader.start + at
+        try:
+            found = record.entry(view, 0)
+            expected = self._next_offsets.get((found.topic, found.queue_id), 0)
+            I64.pack_into(mended, QUEUE_OFFSET_AT, expected)
+            walk = record_scan.Scan(view, place, 0, size, check_crc=True, check_tail=True)
+            if not found.queueable or list(walk) != [(0, size)]:
+                return view, None
+            entry = record.entry(view, 0)
+        except WireError:
+            return view, None
+        self.misplaced.append(Misplaced(place, named, expected))
         return view, entry
 
     def _skip_to_later(self, segment: Segment, later: Sequence[Segment]) -> bool:
@@ -443,6 +470,15 @@ class LogScanner:
             return False
         expected = self._next_offsets.get((entry.topic, entry.queue_id), 0)
         return not entry.queueable or entry.queue_offset >= expected
+
+
+_MENDED_BY: Mapping[
+    ScanStop, Callable[[LogScanner, SegmentReader, int], tuple[memoryview, Entry | None]]
+] = {
+    ScanStop.BAD_OFFSET: LogScanner._misplaced,
+    ScanStop.BAD_CRC: LogScanner._misnumbered,
+}
+"""What may still be read where a scan stopped, as one field is certain."""
 
 
 def _bring_record(reader: SegmentReader, position: int, size: int) -> int:

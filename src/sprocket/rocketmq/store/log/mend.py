@@ -13,7 +13,12 @@ from collections.abc import Sequence
 from sprocket.base.disk import Segment, SegmentFiles
 from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, PHYSICAL_OFFSET_AT, RECORD_BYTES_MIN
+from sprocket.rocketmq.codec.record_layout import (
+    BLANK_BYTES,
+    PHYSICAL_OFFSET_AT,
+    QUEUE_OFFSET_AT,
+    RECORD_BYTES_MIN,
+)
 from sprocket.rocketmq.model.message import TRANSACTION_ROLLBACK, NewRecord
 from sprocket.rocketmq.store.log.commit_log import CommitLog
 from sprocket.rocketmq.store.log.log_scanner import Damage, LogScanner, Misplaced
@@ -81,14 +86,16 @@ def pad(files: SegmentFiles, damages: Sequence[Damage]) -> None:
 
 
 def name_places(files: SegmentFiles, misplaced: Sequence[Misplaced]) -> None:
-    """Have records name the places where they lie.
+    """Have records name the places where they lie, or those that they have in their queues.
 
     Durability: on return it is on the disk.
     """
     for found in misplaced:
         segment = files.segment(found.place)
-        position = found.place - segment.start + PHYSICAL_OFFSET_AT
-        segment.file.write([found.place.to_bytes(8, "big")], position)
+        at, right = PHYSICAL_OFFSET_AT, found.place
+        if found.queue_offset >= 0:
+            at, right = QUEUE_OFFSET_AT, found.queue_offset
+        segment.file.write([right.to_bytes(8, "big")], found.place - segment.start + at)
         segment.file.sync()
 
 

@@ -5,6 +5,10 @@ message behind a gap. If the messages between are damaged in the log, fillers ta
 the queue lost units that the log still has, it is `missing` and made again from the whole log. An
 offset 0 behind everything that a queue has means that its topic was made again.
 
+A record may name a wrong place in its queue, as one bit of that field is wrong, and only some have
+a checksum over it. Where nothing is damaged before it, its queue says what the right one is; were
+it believed, others would lose their places to it, or a billion fillers would be put.
+
 A queue without messages may continue at any offset, by the name of a file that is left. Either its
 messages were deleted and the log has none before that offset; or a crash took its first files and
 left a later one, and then it begins again with the first message that the log has.
@@ -13,20 +17,24 @@ left a later one, and then it begins again with the first message that the log h
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from sprocket.base.disk import Segment
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.codec.record_layout import BLANK_BYTES
 from sprocket.rocketmq.model.message import is_indexable
 from sprocket.rocketmq.store.index import Indexes
-from sprocket.rocketmq.store.log import Damage, LogScanner
+from sprocket.rocketmq.store.log import PADDING_TOPIC, Damage, LogScanner, Misplaced
 from sprocket.rocketmq.store.queue import LastUnit, QueueKey, Queues, UnitAssigner, UnitBatch
 
 ROUND = 4096
 """Records put at once; enough for the index to work on whole arrays."""
 GATHERED_MAX = 1 << 19
 """Units of batches that are put at once, 20 MB of them: some for each of very many queues."""
+
+_INT64 = (1 << 64) - 1
 
 
 def reached(queues: Queues) -> dict[QueueKey, int]:
@@ -49,6 +57,8 @@ class Rebuild:
         from_first: The entries begin at the first record of the log, so that a queue which is not
             there may begin anywhere.
         put_last_again: The last record that the index has may lack some of its keys.
+        knows_deletions: `units_of` knows which topics were deleted, so that an offset 0 with no
+            more than one wrong bit is not that of one made again.
         units_of: Says which units records get.
         step: Told how far it is.
 
@@ -57,6 +67,7 @@ class Rebuild:
         lost: Queue offsets for which fillers were put.
         indexed: Records whose keys were put.
         missing: Queues, as topic and id, that lack units which no damage explains.
+        misplaced: Records that were put at another place of their queue than they name.
     """
 
     def __init__(
@@ -66,6 +77,7 @@ class Rebuild:
         *,
         from_first: bool,
         put_last_again: bool = False,
+        knows_deletions: bool = False,
         units_of: UnitAssigner | None = None,
         step: Step = unwatched,
     ) -> None:
@@ -73,11 +85,15 @@ class Rebuild:
         self.lost = 0
         self.indexed = 0
         self.missing: set[tuple[str, int]] = set()
+        self.misplaced: list[Misplaced] = []
+        self._lacks_records = False
+        self._log_end = -1
         self._queues = queues
         self._units_of = units_of or UnitAssigner()
         self._index = index
         self._index_from = 0 if index is None else index.end + (not put_last_again)
         self._from_first = from_first
+        self._knows_deletions = knows_deletions
         self._step = step
         self._next: dict[QueueKey, int] = {
             key: queue.max_offset for key, queue in queues.by_key.items()
@@ -96,6 +112,10 @@ class Rebuild:
         with them, which is all that ever happens except for the few kinds of records of `units`,
         damage and lost units.
         """
+        room = int(found.physical_offset[0]) - self._log_end
+        if self._log_end >= 0 and room > int(found.size[0]) + BLANK_BYTES:
+            self._lacks_records = True  # a blank stands for damage: the record would have fitted
+        self._log_end = found.end
         if self._units_of.are_records(found) and self._follows(found):
             self._put(found)
             return
@@ -122,7 +142,11 @@ class Rebuild:
             if expected is None:
                 if begin and not self._from_first:
                     return False
-            elif begin != expected and not (0 < begin <= end < expected and key not in self._empty):
+            elif begin != expected and not (
+                0 < begin <= end < expected
+                and key not in self._empty
+                and int(batch.physical_offset[run.rows[0]]) < self._queues.by_key[key].end
+            ):
                 return False
         return True
 
@@ -159,6 +183,8 @@ class Rebuild:
         if entry.queueable:
             for unit in self._units_of.each(entry):
                 self._add_unit(unit, after_damage=after_damage)
+        elif PADDING_TOPIC.startswith(entry.topic):
+            self._lacks_records = True
         has_keys = entry.keys and is_indexable(entry.sys_flag)
         if has_keys and self._index is not None and entry.physical_offset >= self._index_from:
             self._keys.append(entry)
@@ -170,7 +196,7 @@ class Rebuild:
         if key in self.missing:
             return
         expected = self._next.get(key)
-        if expected and self._begins_anew(entry, expected):
+        if expected and self._begins_anew(entry, expected, after_damage=after_damage):
             self._queues.remove(*key)
             self._continued.discard(key)
             expected = None
@@ -182,18 +208,38 @@ class Rebuild:
             if not after_damage and not self._from_first:
                 self.missing.add(key)
                 return
+            if not after_damage and self._is_misnumbered(entry, expected):
+                entry = self._renumbered(entry, expected)
+            else:
+                self.finish()
+                self.lost += self._queues.fill_to(*key, entry.queue_offset)
+        elif entry.queue_offset < expected and not after_damage:
             self.finish()
-            self.lost += self._queues.fill_to(*key, entry.queue_offset)
+            queue = self._queues.by_key.get(key)
+            is_new = queue is not None and entry.physical_offset >= queue.end
+            if is_new and self._is_misnumbered(entry, expected):
+                entry = self._renumbered(entry, expected)
         if expected is None or entry.queue_offset >= expected:
             self._next[key] = entry.next_offset
         self._units.append(entry)
 
-    def _begins_anew(self, entry: Entry, expected: int) -> bool:
+    def _is_misnumbered(self, entry: Entry, expected: int) -> bool:
+        """Say whether a record that is next in its queue has one wrong bit where it says so."""
+        wrong_bits = (entry.queue_offset ^ expected) & _INT64
+        return wrong_bits.bit_count() == 1 and entry.extra is None and not self._lacks_records
+
+    def _renumbered(self, entry: Entry, expected: int) -> Entry:
+        self.misplaced.append(Misplaced(entry.physical_offset, entry.queue_offset, expected))
+        return replace(entry, queue_offset=expected)
+
+    def _begins_anew(self, entry: Entry, expected: int, *, after_damage: bool) -> bool:
         """Say whether what there is of a queue is not what a record goes on from."""
         key = entry.topic, entry.queue_id
         if key in self._empty:
             self._empty.remove(key)
             return entry.queue_offset < expected
+        if self._knows_deletions and not after_damage and self._is_misnumbered(entry, expected):
+            return False
         return not entry.queue_offset and self._is_made_again(entry)
 
     def _is_made_again(self, entry: Entry) -> bool:
@@ -252,14 +298,21 @@ class Rebuild:
             self._queues.remove(*key)
         index = self._index if index_too else None
         again = Rebuild(
-            self._queues, index, from_first=True, units_of=self._units_of, step=self._step
+            self._queues,
+            index,
+            from_first=True,
+            knows_deletions=self._knows_deletions,
+            units_of=self._units_of,
+            step=self._step,
         )
         start = segments[0].start if segments else 0
         walk = LogScanner(segments, start, check_crc=False)
         for found in walk.batches():
             self._step("bytes of log, for what is made again", walk.position - start)
-            again.add_all(found, after_damage=True)
+            again.add_all(found, after_damage=bool(walk.damage))
         again.finish()
+        known = {found.place for found in self.misplaced}
+        self.misplaced += [found for found in again.misplaced if found.place not in known]
         self.units += again.units
         self.lost += again.lost
         self.indexed += again.indexed

@@ -409,6 +409,10 @@ def _recover(
     again = (_queue_of(parts, path) for path in mended.made_again)
     rebuild.missing |= {key for key in again if key is not None}
     is_table_old = _rebuild(parts, life, walk, rebuild)
+    if rebuild.misplaced:
+        mended.add([], rebuild.misplaced)
+        mended.keep(parts.disk, parts.layout)
+        mend.name_places(parts.files, rebuild.misplaced)
     _seal(parts, life, walk, process_id, is_table_old=is_table_old)
     return walk, rebuild, cut
 
@@ -604,6 +608,7 @@ def _walk(
         parts.index,
         from_first=begin == first,
         put_last_again=not is_as_noted,
+        knows_deletions=life.ours,
         units_of=parts.units,
         step=parts.step,
     )

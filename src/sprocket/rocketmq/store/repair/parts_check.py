@@ -223,7 +223,7 @@ class _PartWalk:
             bytes=size,
             damage=log.damage,
             breaks=log.breaks.places,
-            misplaced=log.misplaced,
+            misplaced=[one.place for one in log.misplaced],
             first_at_ms=first_at_ms,
             recent=log.recent,
             has_gone_back=log.has_gone_back,

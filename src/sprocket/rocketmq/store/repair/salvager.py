@@ -29,7 +29,7 @@ from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store.agreement import LogCheck, log_segments
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.log import Damage, Misplaced, mend
+from sprocket.rocketmq.store.log import Damage, mend
 from sprocket.rocketmq.store.queue import engines
 from sprocket.rocketmq.store.store import Store
 
@@ -185,7 +185,7 @@ class _Copy:
                 end = self._written_end(damage.start)
                 self._pass_over(max(end, damage.start + 2 * RECORD_BYTES_MIN))
             self.left.append(Damage(damage.start, end, damage.why, 0))
-        mend.name_places(self._files, [Misplaced(place, place) for place in self._log.misplaced])
+        mend.name_places(self._files, self._log.misplaced)
         for segment in self._files.segments:
             segment.file.sync()
 

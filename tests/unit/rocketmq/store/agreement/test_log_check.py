@@ -48,7 +48,7 @@ def test_damage_is_named_and_walked_past() -> None:
     whole, _ = walked(closed())
     record = whole.entry_at(0)
     assert record is not None
-    write(disk, record.size + 20, b"\xff")
+    write(disk, record.size + 40, b"\xff")
     log, findings = walked(disk)
     assert [(Rule.LOG_RECORD, record.size)] == [(f.rule, f.record) for f in findings]
     assert (whole.end, True, False) == (

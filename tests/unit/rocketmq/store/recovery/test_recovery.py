@@ -451,7 +451,7 @@ def test_what_a_recovery_mended_is_reported_although_it_was_cut_off(is_power_los
     log = log_files(disk)
     places = [offset for offset, _data in open_store(disk.kill()).records()]
     overwrite(log, places[3] + 30, b"\xff\xff")
-    overwrite(log, places[9] + 20, (77).to_bytes(8, "big", signed=True))
+    overwrite(log, places[9] + 40, (77).to_bytes(8, "big", signed=True))
     for segment in log.segments:
         segment.file.sync()
     disk.remove(f"{ROOT}/config/recovery.json")
