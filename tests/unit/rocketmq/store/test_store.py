@@ -3,6 +3,7 @@
 import errno
 import pathlib
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 from tests.stores import ROOT, SMALL, batch_of, filled, maintain, new, open_parts, open_store
@@ -15,10 +16,11 @@ from sprocket.base.errors import (
     StoreFailed,
 )
 from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.settings import StoreSettings
+from sprocket.rocketmq.settings import RetentionSettings, StoreSettings
 from sprocket.rocketmq.store import store as module
 from sprocket.rocketmq.store.read import Boundary, GetStatus, queue_reader
 from sprocket.rocketmq.store.recovery import checkpoint
+from sprocket.rocketmq.store.repair.check import check
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -325,3 +327,32 @@ def test_upkeep_indexes_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rests == 3
     steps.run(work)
     assert checkpoint.load(disk, f"{ROOT}/checkpoint").queues_at_ms == last.stored_at_ms
+
+
+@pytest.mark.parametrize("engine", ["files", "rocksdb"])
+def test_a_reader_sees_the_bounds_that_the_broker_sees(
+    tmp_path: pathlib.Path, engine: Literal["files", "rocksdb"]
+) -> None:
+    """While it runs: no topic that was deleted, no message that was cleaned away."""
+    if engine == "rocksdb":
+        pytest.importorskip("rocksdict")
+    disk, folder, clock = RealDisk(), str(tmp_path / "store"), FakeClock()
+    geometry = replace(SMALL, queue=replace(SMALL.queue, engine=engine))
+    settings = StoreSettings(fill_ahead_bytes=0)
+    store = Store.open(disk, folder, settings, clock, geometry)
+    for number in range(60):
+        store.append(new("gone" if number < 4 else "topic", number % 2, bytes(200)))
+        store.write()
+    store.sync()
+    maintain(store)
+    steps.run(store.delete_topic_steps("gone", lambda: None))
+    kept = RetentionSettings(keep_hours=0, force_percent=85)
+    clock.advance(1000 * 3600 * 24 * 365 * 100)
+    steps.run(store.clean_steps(kept, at_once=True))
+    assert store.first > 0
+    reader = Store.open_read_only(disk, folder)
+    assert list(reader.queues()) == list(store.queues())
+    assert {topic for topic, _, _ in reader.queues()} == {"topic"}
+    reader.close()
+    assert list(check(disk, folder)) == []
+    store.close()

@@ -158,6 +158,9 @@ class Queues(Protocol):
     def remove(self, topic: str, queue_id: int) -> None:
         """Delete a queue, or do nothing if it is not there."""
 
+    def hide_topic(self, topic: str) -> None:
+        """Forget the queues of a topic, for those who only read; the disk is left as it is."""
+
     def delete_topic(self, topic: str) -> Callable[[], None] | None:
         """Delete all queues of a topic: they are gone at once, and can be made again.
 

@@ -324,6 +324,11 @@ class FileQueues:
             for files in queue.all_files:
                 self._disk.remove_tree(files.folder)
 
+    def hide_topic(self, topic: str) -> None:
+        """Forget the queues of a topic; see `engine.Queues.hide_topic`."""
+        for key in [key for key in self.by_key if key[0] == topic]:
+            del self.by_key[key]
+
     def delete_topic(self, topic: str) -> Callable[[], None] | None:
         """Delete all queues of a topic; see `engine.Queues.delete_topic`.
 

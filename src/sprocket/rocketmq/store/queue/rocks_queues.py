@@ -330,6 +330,11 @@ class RocksQueues:
                 batch.delete(keys.record_key(queue.prefix, which), offsets)
             self._database.write(batch)
 
+    def hide_topic(self, topic: str) -> None:
+        """Forget the queues of a topic; see `engine.Queues.hide_topic`."""
+        for key in [key for key in self.by_key if key[0] == topic]:
+            del self.by_key[key]
+
     def delete_topic(self, topic: str) -> None:
         """Delete all queues of a topic; see `engine.Queues.delete_topic`."""
         for key in [key for key in self.by_key if key[0] == topic]:

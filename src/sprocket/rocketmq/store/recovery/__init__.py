@@ -14,6 +14,7 @@ from sprocket.rocketmq.store.recovery.recovery import (
     RecoveryReport,
     StoreParts,
     keep_report,
+    load_to_read,
 )
 
 __all__ = [
@@ -27,5 +28,6 @@ __all__ = [
     "StoreParts",
     "checkpoint",
     "keep_report",
+    "load_to_read",
     "recovery",
 ]

@@ -114,15 +114,24 @@ class Deletions:
             first: Where the log begins.
         """
         steps.run(self.prune_steps(first))
+        for topic in self._left_in(queues):
+            remove_files = queues.delete_topic(topic)
+            if remove_files is not None:
+                remove_files()
+
+    def hide_queues(self, queues: Queues) -> None:
+        """Do as `finish_queues` in memory, for those who only read: the disk is left as it is."""
+        for topic in self._left_in(queues):
+            queues.hide_topic(topic)
+
+    def _left_in(self, queues: Queues) -> list[str]:
+        """Return deleted topics that have queues, all of them from before."""
         old, new = set[str](), set[str]()
         for queue in queues.by_key.values() if self.ends else ():
             if queue.topic in self.ends:
                 is_old = _is_before(queue, self.ends[queue.topic])
                 (old if is_old else new).add(queue.topic)
-        for topic in sorted(old - new):
-            remove_files = queues.delete_topic(topic)
-            if remove_files is not None:
-                remove_files()
+        return sorted(old - new)
 
     def _others(self, topic: str) -> list[str]:
         return [one for one in self._pending if one != topic]

@@ -476,7 +476,7 @@ def find_end(parts: StoreParts) -> LogScanner:
     """Find the end of a log without changing anything, for those who only read."""
     life = _last_life(parts.disk, parts.layout)
     parts.files.load()
-    parts.queues.load(clean=True, step=parts.step)
+    load_to_read(parts.queues, parts.deletions, parts.files.first, parts.step)
     if parts.index is not None:
         parts.index.load()
     by_time = _start_by_time(parts.files, life, parts.step) if not life.clean else None
@@ -486,6 +486,22 @@ def find_end(parts: StoreParts) -> LogScanner:
     for _found in walk.batches():
         _tell(parts, walk)
     return walk
+
+
+def load_to_read(
+    queues: Queues, deletions: Deletions, log_first: int, step: Step = unwatched
+) -> None:
+    """Take up queues with the bounds that a broker would give them, and change nothing.
+
+    Args:
+        queues: Not loaded yet.
+        deletions: Says which topics were deleted.
+        log_first: Where the log begins.
+        step: Told how far it is.
+    """
+    queues.load(clean=True, step=step)
+    deletions.hide_queues(queues)
+    queues.correct_min(PhysicalOffset(log_first), step)
 
 
 # Passes 2 and 3: start and load.

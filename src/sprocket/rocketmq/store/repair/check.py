@@ -41,7 +41,7 @@ from sprocket.rocketmq.store.queue import (
     UnitAssigner,
     engines,
 )
-from sprocket.rocketmq.store.recovery import CHECKPOINT_BYTES, CleanNote, Deletions
+from sprocket.rocketmq.store.recovery import CHECKPOINT_BYTES, CleanNote, Deletions, load_to_read
 
 _CHECKPOINT_FIELDS = 5
 
@@ -138,7 +138,9 @@ class StoredQueues:
         """Return the queues of an engine that has no files of its own for each."""
         if self._engine is None:
             self._engine = engines.make(self._disk, self._layout, self._geometry, write=False)
-            self._engine.load(clean=True)
+            names = [name for name in self._disk.list(self._layout.commitlog) if name.isdigit()]
+            first = int(names[0]) if names else 0
+            load_to_read(self._engine, Deletions(self._disk, self._layout, write=False), first)
         return self._engine
 
     def _folder(self, key: QueueKey) -> str:
