@@ -136,7 +136,7 @@ class Broker:
             flush_mode(settings),
             pressure,
         )
-        self.durable = DurableAppender(store, self.commits, pressure)
+        self.durable = DurableAppender(store, self.commits, pressure, self._rounds.refused)
         self.upkeep = Upkeep(store, self.thread, settings.retention, self.topics.reserve_hours)
         levels = DelayLevels(settings.store.delay_levels, clock)
         topics, groups = self.topics, self.groups

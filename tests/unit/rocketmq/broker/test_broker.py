@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from tests.stores import new
+from tests.stores import batch_of, new
 from tests.waits import LONG_SECONDS
 
-from sprocket.base.disk import NonblockingDisk, read_file, replace_file
+from sprocket.base.disk import NonblockingDisk, read_file, replace_file, steps
 from sprocket.base.errors import DiskFull
 from sprocket.base.place import Place
 from sprocket.base.units import MIB
@@ -19,7 +19,7 @@ from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.topic import TopicConfig
-from sprocket.rocketmq.settings import OffsetSettings, Settings, StoreSettings
+from sprocket.rocketmq.settings import OffsetSettings, RetentionSettings, Settings, StoreSettings
 from sprocket.rocketmq.store.read import OffsetRange
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime import driver
@@ -254,3 +254,20 @@ def test_a_lost_end_of_the_log_takes_committed_offsets_along() -> None:
         assert broker.topics.knows("T")
 
     run(scenario, found=disk)
+
+
+def test_what_a_full_disk_refuses_is_counted() -> None:
+    """One by one, and by the messages of a batch; what is too large is not the disk's fault."""
+
+    async def scenario(broker: Broker, disk: SimulatedDisk) -> None:
+        disk.used = 0.95
+        steps.run(broker.store.clean_steps(RetentionSettings()))
+        broker.durable.append([new(), new()], lambda *_: None, [None, None])
+        broker.durable.append_batch(batch_of([new(), new(), new()]), lambda *_: None, [None])
+        assert broker.stats.refused == 5
+        disk.used = 0.1
+        steps.run(broker.store.clean_steps(RetentionSettings()))
+        broker.durable.append([new(body=bytes(5 << 20))], lambda *_: None, [None])
+        assert broker.stats.refused == 5
+
+    run(scenario)

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from sprocket.base import log
 from sprocket.base.disk import Buffer
-from sprocket.base.errors import StoreError
+from sprocket.base.errors import DiskFailed, DiskFull, StoreError, StoreFailed
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.rocketmq.store.store import Store
@@ -132,6 +132,9 @@ def refuse(group: Iterable[Waiting], error: StoreError) -> None:
     send(ready(group, error, is_stored=False))
 
 
+_OF_THE_DISK = DiskFull, DiskFailed, StoreFailed
+"""Why a store takes nothing, whatever it is; counted like what a write could not store."""
+
 Commits: TypeAlias = GroupCommit[Waiting, Ready]
 
 
@@ -142,12 +145,20 @@ class DurableAppender:
         store: Where they go.
         commits: Writes and syncs them.
         pressure: How much waits for a sync; for those who may refuse to add to it.
+        refused: Told how many records a store has refused that takes none now.
 
     Threads: event loop only.
     """
 
-    def __init__(self, store: Store, commits: Commits, pressure: Pressure) -> None:
+    def __init__(
+        self,
+        store: Store,
+        commits: Commits,
+        pressure: Pressure,
+        refused: Callable[[int], None] = lambda _: None,
+    ) -> None:
         self._store = store
+        self._refused = refused
         self._wait = commits.wait
         self.gather = commits.gather
         self.take_up_now = commits.take_up_now
@@ -168,6 +179,8 @@ class DurableAppender:
             stored = self._store.append_all(records)
         except StoreError as error:
             if len(records) == 1:
+                if isinstance(error, _OF_THE_DISK):
+                    self._refused(1)
                 refuse([PendingAcks(answers, asked, None, 1)], error)
                 return
             for number in range(len(records)):
@@ -184,6 +197,8 @@ class DurableAppender:
         try:
             stored = self._store.append_batch(batch)
         except StoreError as error:
+            if isinstance(error, _OF_THE_DISK):
+                self._refused(len(batch.bodies))
             refuse([PendingAcks(answers, asked, None, 1)], error)
             return
         self._wait(PendingAcks(answers, asked, stored, len(stored)))
