@@ -273,7 +273,7 @@ class _Scanned:
 
     def _cut(self, sequence: int) -> None:
         """Leave out what recovery has not counted: it has gone on in a new file from there."""
-        while self.next_sequence is not None and self.next_sequence > sequence:
+        while self.items and self.next_sequence is not None and self.next_sequence > sequence:
             last = self.items.pop()
             if isinstance(last, _Batch):
                 self.next_sequence = last.batch.sequence

@@ -407,3 +407,22 @@ def test_who_commits_waits_for_a_file_that_is_being_made() -> None:
     job.finish(None)
     steps.run(work)
     assert records(disk.crash(lambda _: 0)) == {"A": FILE_BYTES * b"1" + b"2"}
+
+
+def test_a_start_that_counted_nothing_of_a_log_goes_on_before_all_of_it() -> None:
+    """The first batch was lost, the second one not: the next start finds the file of the first."""
+    disk = SimulatedDisk()
+    log = new(disk)
+    log.append(Origin("A"), b"1")
+    log.write()
+    size = log.pending_bytes + log.waiting_bytes
+    log.append(Origin("A"), b"2")
+    log.write()
+    log.close()
+    file = disk.open(f"{ROOT}/sprocket.wal.0", write=True)
+    file.write([bytes(size)], 0)
+    file.close()
+    assert records(disk) == {}
+    again = WriteAheadLog(disk, ROOT, FILE_BYTES, number=1)
+    fill(again, Origin("A"), [b"3"])
+    assert records(disk) == {"A": b"3"}
