@@ -4,39 +4,16 @@ from collections.abc import Callable, Sequence
 
 from tests.rabbit_queues import Yard
 
-from sprocket.base.errors import RequestRefused, StoreError
+from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.channels import (
     BrokerChannel,
     Confirmation,
     DirectReplies,
     Publication,
 )
-from sprocket.rabbitmq.broker.commits import Committed
 from sprocket.rabbitmq.broker.queues import QueueEntry, WindowLimits
 from sprocket.rabbitmq.codec.amqp import ReplyCode, reply_text
 from sprocket.rabbitmq.model.message import BasicMessage
-
-
-class HeldCommits:
-    """Has those wait who wait for the disk, until it is told that all is durable."""
-
-    def __init__(self) -> None:
-        self.is_holding = False
-        self.waiting: list[Committed] = []
-        self.watch: Callable[[], None] = lambda: None
-
-    def wait(self, asker: Committed, /) -> None:
-        """See `Commits`."""
-        self.watch()
-        self.waiting.append(asker)
-        if not self.is_holding:
-            self.commit()
-
-    def commit(self, error: StoreError | None = None) -> None:
-        """Tell everybody."""
-        waiting, self.waiting = self.waiting, []
-        for asker in waiting:
-            asker.committed(error)
 
 
 class Told:
@@ -124,7 +101,6 @@ class Pier(Yard):
 
     def __init__(self, limits: WindowLimits | None = None) -> None:
         super().__init__(limits)
-        self.commits = HeldCommits()
         self.replies = DirectReplies()
 
     def channel(self) -> tuple[BrokerChannel, Told]:

@@ -6,6 +6,7 @@ from tests.timers import FakeTimers
 
 from sprocket.base.disk import Call, Steps, StepsTo, steps
 from sprocket.base.errors import DiskFull, StoreError
+from sprocket.rabbitmq.broker.commits import Committed
 from sprocket.rabbitmq.broker.queues import (
     BrokerQueue,
     DeadLetters,
@@ -153,6 +154,30 @@ class Collector:
         return found
 
 
+class HeldCommits:
+    """Has those wait who wait for the disk, until it is told that all is durable."""
+
+    def __init__(self) -> None:
+        self.is_holding = False
+        self.failed_write: StoreError | None = None
+        self.waiting_bytes = 0
+        self.waiting: list[Committed] = []
+        self.watch: Callable[[], None] = lambda: None
+
+    def wait(self, asker: Committed, /) -> None:
+        """See `Commits`."""
+        self.watch()
+        self.waiting.append(asker)
+        if not self.is_holding:
+            self.commit()
+
+    def commit(self, error: StoreError | None = None) -> None:
+        """Tell everybody."""
+        waiting, self.waiting = self.waiting, []
+        for asker in waiting:
+            asker.committed(error)
+
+
 class WatchedTurns(Turns):
     """Writes down who was marked, and what went wrong in a turn."""
 
@@ -198,6 +223,7 @@ class Yard:
         """Queues of an exchange; those of the default one are found by the keys."""
         self.windows = Windows(limits) if limits is not None else Windows()
         self._ids = 0
+        self.commits = HeldCommits()
         self.services = QueueServices(
             owner=self,
             turns=self.turns,
@@ -205,7 +231,14 @@ class Yard:
             clock=self.clock,
             windows=self.windows,
             reads=self.reads,
-            dead_letters=DeadLetters(self.route, self.clock.now_ms, self._next_id, self.turns),
+            dead_letters=DeadLetters(
+                self.route,
+                self.clock.now_ms,
+                self._next_id,
+                self.turns,
+                self.commits,
+                self.timers,
+            ),
         )
 
     def _next_id(self) -> bytes:

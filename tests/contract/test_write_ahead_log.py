@@ -82,7 +82,7 @@ class Publisher:
         """Take refused messages out of their queues."""
         assert isinstance(error, DiskFull)
         for one in group:
-            self.indexes[one.queue].ack([one.seq_id])
+            self.indexes[one.queue].withdraw([one.seq_id])
         self.refused_count += len(group)
 
     def submit(self, job: Callable[[], Any], done: Callable[[Any, Any], None]) -> None:
@@ -186,6 +186,7 @@ def test_a_message_that_is_refused_is_not_there() -> None:
     mine.publish(0, 1, is_large=False)
     mine.timers.drain()
     assert (mine.confirmed, mine.refused_count) == ([(0, 0), (1, 0)], 1)
+    assert mine.log.pending_bytes == 8  # the acknowledgement
     mine.disk.is_full = False
     mine.publish(0, 2, is_large=False)
     mine.timers.drain()

@@ -299,6 +299,8 @@ class GroupCommit(Generic[W, R]):
         self._is_slow, self._job_is_out = mode.wait_seconds_max == 0, False
         self._mean_seconds = self._mean_records = 0.0
         self._is_closed = False
+        self.failed_write: StoreError | None = None
+        """Why the last write failed; None if it did not."""
 
     def start(self) -> None:
         """Begin to fill ahead."""
@@ -331,6 +333,11 @@ class GroupCommit(Generic[W, R]):
         """How many answers are due."""
         waiting: list[Source | W] = [*self._sources, *self.unanswered]
         return sum([one.waiting_count for one in waiting])
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much was appended and is not durable."""
+        return self._log.waiting_bytes
 
     @property
     def unanswered(self) -> list[W]:
@@ -413,9 +420,11 @@ class GroupCommit(Generic[W, R]):
             _limited_log.error(
                 "a write failed; its records are refused", records=count, why=str(error)
             )
+            self.failed_write = error
             self._follower.refused(count)
             self._desk.refuse(group, error)
             return
+        self.failed_write = None
         self._follower.wrote(count)
         if not self._is_sync:
             self._answer(group, None)
@@ -552,9 +561,8 @@ class GroupCommit(Generic[W, R]):
             left, self._new = self._new, []
             self._is_held_up = False
             self._log.give_up_unwritten()
-            self._desk.refuse(
-                left, DiskFailed(f"not written within {seconds:g} s: the disk stalls")
-            )
+            self.failed_write = DiskFailed(f"not written within {seconds:g} s: the disk stalls")
+            self._desk.refuse(left, self.failed_write)
             self._weigh()
         if self._written or self._is_held_up:
             self._late_timer = self._timers.call_later(seconds, self._late)
@@ -571,6 +579,7 @@ class GroupCommit(Generic[W, R]):
             "a log file could not be made; its records are refused", records=count, why=str(error)
         )
         self._log.give_up_unwritten()
+        self.failed_write = error
         self._follower.refused(count)
         self._desk.refuse(group, error)
         self._weigh()

@@ -29,6 +29,8 @@ GIVE_BACK_SECONDS = 5.0
 """Between two looks whether memory can be given back: three of them at most after a backlog."""
 UPKEEP_SECONDS = 1.0
 """How often queues are looked for that are to be flushed; disk and memory are looked at, too."""
+RESERVE_SECONDS = 60.0
+"""How often it is looked whether there is room again for what is kept back for a start."""
 SNAPSHOT_SECONDS = 60.0
 """How often the journal of what was declared is made short."""
 ARRIVALS_PART = 8
@@ -123,6 +125,7 @@ class AmqpBroker:
             (UPKEEP_SECONDS, look, "resources"),
             (SNAPSHOT_SECONDS, self._declarations.begin, "snapshots"),
             (GIVE_BACK_SECONDS, self._give_back, "memory"),
+            (RESERVE_SECONDS, self._keep_reserve, "reserve"),
         ):
             self._tasks.spawn(_every(seconds, work, name), name)
 
@@ -138,6 +141,15 @@ class AmqpBroker:
                 raise error
 
         self._thread.submit(work, done)
+
+    def _keep_reserve(self) -> None:
+        """Keep room back for the next start, if what was there has been used."""
+
+        def done(_: object, error: BaseException | None) -> None:
+            if error is not None:
+                raise error
+
+        self._thread.submit(self._found.keep_reserve, done)
 
     def upkeep(self) -> None:
         """Flush queues that are due; every second."""

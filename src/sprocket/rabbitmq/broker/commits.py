@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from sprocket.base import log
-from sprocket.base.errors import StoreError
+from sprocket.base.errors import StoreError, StoreFailed, SyncLate
 
 _log = log.get_limited_logger(__name__)
 
@@ -27,8 +27,24 @@ class Committed(Protocol):
 class Commits(Protocol):
     """Makes durable what storages were given; `runtime.group_commit` does, with a `CommitDesk`."""
 
+    @property
+    def failed_write(self) -> StoreError | None:
+        """Why the last write failed; None if it did not."""
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much storages were given that is not durable."""
+
     def wait(self, asker: Committed, /) -> None:
         """Tell somebody, perhaps before this returns, when all that came before is durable."""
+
+
+def is_unwritten(error: StoreError) -> bool:
+    """Say whether what was refused with an error was not written, and never is.
+
+    Else nobody knows what reached the disk, or it is late.
+    """
+    return not isinstance(error, (StoreFailed, SyncLate))
 
 
 class CommitDesk:

@@ -14,7 +14,7 @@ Invariants
 Source: RabbitMQ's plugin `rabbitmq_delayed_message_exchange`; see docs/formats/rabbitmq-delayed.md.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -66,6 +66,8 @@ class DelayedCopy:
         self.label = exchange
         self._delays = delays
         self._delay_ms = delay_ms
+        self._kept: dict[bytes, int] = {}
+        """The numbers of the copies, by the ids of the messages."""
 
     def publish(
         self,
@@ -75,13 +77,18 @@ class DelayedCopy:
         expiration_ms: int | None = None,  # noqa: ARG002
     ) -> bool:
         """Keep a message. Raises StoreError: then it is not kept."""
-        self._delays.keep(self.label, message, self._delay_ms)
+        self.publish_all([message])
         return True
 
     def publish_all(self, messages: Sequence[BasicMessage]) -> None:
         """Keep messages. Raises StoreError: then they are not kept."""
         for message in messages:
-            self._delays.keep(self.label, message, self._delay_ms)
+            self._kept[message.id] = self._delays.keep(self.label, message, self._delay_ms)
+
+    def withdraw(self, messages: Sequence[BasicMessage]) -> set[bytes]:
+        """Keep messages no more that were refused; see `channels.confirms.Taker`."""
+        numbers = {self._kept[one.id]: one.id for one in messages if one.id in self._kept}
+        return {numbers[one] for one in self._delays.withdraw(numbers)}
 
 
 class DelayedMessages:
@@ -136,16 +143,25 @@ class DelayedMessages:
         """Return where a message goes that some exchanges keep."""
         return [DelayedCopy(self, name, delay_ms) for name in exchanges]
 
-    def keep(self, exchange: str, message: BasicMessage, delay_ms: int) -> None:
-        """Keep a copy of a message for that long, from now on. Raises StoreError."""
+    def keep(self, exchange: str, message: BasicMessage, delay_ms: int) -> int:
+        """Keep a copy of a message for that long, from now on; return its number.
+
+        Raises:
+            StoreError: It is not kept.
+        """
         copy = msgspec.structs.replace(
             message, id=self._new_id(), properties=_kept_properties(message, delay_ms)
         )
         now_us = self._clock.now_us()
         due_us = now_us + 1000 * delay_ms
-        self._store.add(exchange, copy, due_us, now_us)
+        number = self._store.add(exchange, copy, due_us, now_us)
         if not self._is_out and (self._timer is None or due_us < self._timer_us):
             self._look()
+        return number
+
+    def withdraw(self, numbers: Collection[int]) -> set[int]:
+        """Forget copies that were refused; return the numbers of those that were there."""
+        return self._store.withdraw(numbers)
 
     def drop(self, exchange: str) -> None:
         """Forget what an exchange keeps: it is no more."""
@@ -194,6 +210,9 @@ class DelayedMessages:
             self._wait((due_us - now_us) / 1e6)
             return
         self._is_out = True
+        if self._commits.failed_write is not None:  # what was routed last must be written first
+            self._commits.wait(_Routed(0, self._committed))
+            return
         found: list[DelayedMessage] = []
         self._reads.drive(self._take(found), partial(self._taken, found))
 

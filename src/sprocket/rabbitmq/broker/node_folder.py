@@ -2,6 +2,7 @@
 
 <folder>/sprocket.lock           locked while somebody has it open
 <folder>/metadata.json, …        declarations, see `store.metadata_table`
+<folder>/sprocket.reserve        room for a start on a full disk, see `store.reserve`
 <folder>/msg_stores/vhosts/…     a folder for each virtual host, as in RabbitMQ's own
 """
 
@@ -12,7 +13,14 @@ import msgspec
 
 from sprocket.base import log
 from sprocket.base.disk import Disk, Lock, read_file, steps
-from sprocket.base.errors import ForeignStore, RequestRefused, SettingsError, StoreError, WireError
+from sprocket.base.errors import (
+    DiskFull,
+    ForeignStore,
+    RequestRefused,
+    SettingsError,
+    StoreError,
+    WireError,
+)
 from sprocket.base.progress import Step, unwatched
 from sprocket.rabbitmq.broker import first_start
 from sprocket.rabbitmq.broker.access import Users, passwords
@@ -23,12 +31,15 @@ from sprocket.rabbitmq.broker.topology import Vhosts
 from sprocket.rabbitmq.codec import definitions as definitions_codec
 from sprocket.rabbitmq.model.user import SHA256, User
 from sprocket.rabbitmq.settings import AmqpNodeSettings
+from sprocket.rabbitmq.store import reserve
 from sprocket.rabbitmq.store.layout import vhost_folder
 from sprocket.rabbitmq.store.metadata_table import JOURNAL, SNAPSHOT, MetadataTable
 from sprocket.rabbitmq.store.vhost import VhostPlace, VhostStore
 
 LOCK: Final = "sprocket.lock"
 VHOSTS: Final = "msg_stores/vhosts"
+RESERVE_FILES: Final = 2
+"""How many files of a write-ahead log are kept back: recovery begins one, and fills segments."""
 LIKE_VERSION: Final = "3.10.8"
 """The RabbitMQ whose definitions these are."""
 
@@ -83,6 +94,18 @@ class NodeFolder:
             SettingsError: The definitions that settings name cannot be taken.
             DiskFull, DiskFailed, StoreFailed: Nothing is lost; it may be tried again.
         """
+        try:
+            found = cls._open(disk, folder, settings, step)
+        except DiskFull as error:
+            if not reserve.give_up(disk, folder):
+                raise
+            _log.warning("the disk is full: what was kept back for a start is used", why=str(error))
+            found = cls._open(disk, folder, settings, step)
+        found.keep_reserve()
+        return found
+
+    @classmethod
+    def _open(cls, disk: Disk, folder: str, settings: AmqpNodeSettings, step: Step) -> "NodeFolder":
         disk.make_folder(folder)
         with ExitStack() as undo:
             lock = disk.lock(f"{folder}/{LOCK}")
@@ -102,6 +125,11 @@ class NodeFolder:
             undo.pop_all()
             return found
         raise AssertionError("unreachable")
+
+    def keep_reserve(self) -> None:
+        """Keep room back for a start on a full disk. Threads: any."""
+        size = RESERVE_FILES * self._settings.vhost_store.log_file_bytes
+        reserve.keep(self._disk, self.folder, size)
 
     def close(self) -> None:
         """Give everything up; stores that are still open are left as after a crash."""

@@ -139,7 +139,12 @@ class VhostBroker:
             windows=Windows(floor.windows),
             reads=reads,
             dead_letters=DeadLetters(
-                self._route_letter, floor.clock.now_ms, floor.ids.next, floor.turns
+                self._route_letter,
+                floor.clock.now_ms,
+                floor.ids.next,
+                floor.turns,
+                self.commits,
+                floor.timers,
             ),
         )
         self.delays = DelayedMessages(

@@ -248,6 +248,19 @@ def clock_set(number: int, at_us: int, ahead_us: int) -> bytes:
     return _RECORD.pack(DelayedRecordKind.CLOCK, number, at_us) + _OFFSET.pack(ahead_us)
 
 
+def encode_record(one: DelayedRecord) -> bytes:
+    """Return the bytes of a record."""
+    match one:
+        case Added(_, at_us, entry):
+            return added(at_us, entry)
+        case Done():
+            return done(*one)
+        case Dropped():
+            return dropped(*one)
+        case ClockSet(number, at_us, ahead_us):
+            return clock_set(number, at_us, ahead_us)
+
+
 def decode_records(data: Buffer) -> Iterator[DelayedRecord]:
     """Give the records that the log has.
 

@@ -23,9 +23,9 @@ Invariants
    happens to the queue. What waits for that is small, and nothing can refuse it any more.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -56,6 +56,18 @@ class StoredEntry(Struct, frozen=True, gc=False):
     message: BasicMessage
     expires_at_us: int | None
     is_delivered: bool
+
+
+class WithdrawnMessage(NamedTuple):
+    """A message that is in the queue no more, as it was refused.
+
+    Attributes:
+        id: Its id.
+        body_bytes: The size of its body.
+    """
+
+    id: bytes
+    body_bytes: int
 
 
 ARRIVED_MAX: Final = 1000
@@ -267,6 +279,9 @@ class StoredQueue:
         self, first_seq_id: int, sizes: Sequence[int], *, is_delivered: bool
     ) -> None:
         self.next_seq_id = first_seq_id + len(sizes)
+        origin = self.index.origin
+        if origin.unwritten_from < 0:
+            origin.unwritten_from = first_seq_id
         if is_delivered:
             self._delivered_end = self.next_seq_id
         self._count += len(sizes)
@@ -336,6 +351,46 @@ class StoredQueue:
         around.touched[self] = None
         if self.index.is_flush_due:
             around.full[self] = None
+
+    @property
+    def unwritten_from(self) -> int:
+        """The first number of what no write of the log has taken along; -1 if there is nothing."""
+        return self.index.origin.unwritten_from
+
+    def withdraw(self, message_ids: Container[bytes]) -> "dict[int, WithdrawnMessage]":
+        """Have messages no more that were refused, as the write after them has failed.
+
+        What is not written yet is as if it had never come.
+
+        Args:
+            message_ids: Of messages that were published since the write before the last one.
+
+        Returns:
+            Those that were there, by number.
+        """
+        self.take_up()
+        origin = self.index.origin
+        unwritten = self.next_seq_id if origin.unwritten_from < 0 else origin.unwritten_from
+        start = unwritten if origin.written_from < 0 else origin.written_from
+        found: dict[int, WithdrawnMessage] = {}
+        for seq_id, data in self.index.unflushed(start, self.next_seq_id):
+            record = index.decode_publish(data, 0, is_segment=False)
+            if record.message_id in message_ids:
+                found[seq_id] = WithdrawnMessage(record.message_id, record.body_size)
+        written = [seq_id for seq_id in found if seq_id < unwritten]
+        if written:
+            self.ack(written)
+        fresh = [seq_id for seq_id in found if seq_id >= unwritten]
+        self.index.withdraw(fresh)
+        self._count -= len(fresh)
+        self._body_bytes -= sum([found[seq_id].body_bytes for seq_id in fresh])
+        stored = [one for seq_id in fresh if (one := self._stored.pop(seq_id, None)) is not None]
+        if stored:
+            self._around.store.withdraw(stored)
+        for reading in self._reads:
+            reading.update(fresh)
+        self._around.touched[self] = None
+        return found
 
     def read(self, start: int, end: int) -> StepsTo[list[StoredEntry]]:
         """Return the messages with a number from `start` up to before `end`, in order.

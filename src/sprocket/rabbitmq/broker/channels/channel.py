@@ -27,10 +27,15 @@ from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import RequestRefused, StoreError
 from sprocket.base.units import MIB
-from sprocket.rabbitmq.broker.channels.confirms import Confirmation, PublishConfirms
+from sprocket.rabbitmq.broker.channels.confirms import (
+    Confirmation,
+    PublishConfirms,
+    PublishedMessages,
+    withdraw,
+)
 from sprocket.rabbitmq.broker.channels.direct_replies import DirectReplies
 from sprocket.rabbitmq.broker.channels.unacked import ConsumedQueue, Held, UnackedDeliveries
-from sprocket.rabbitmq.broker.commits import Commits
+from sprocket.rabbitmq.broker.commits import Commits, is_unwritten
 from sprocket.rabbitmq.broker.queues import (
     SHARE_WORK,
     BrokerQueue,
@@ -53,6 +58,8 @@ REMOVAL_WORK: Final = 30
 """What it counts at most to take a consumer away."""
 RETURNS_PER_WORK: Final = 2
 """How many messages may come back for what it takes to deliver one."""
+UNCONFIRMED_BYTES_MAX: Final = 16 * MIB
+"""Of what may wait in memory for room on the disk without anybody who waits for it."""
 _TAG_BYTES = 16
 
 _is_requeue = attrgetter("is_requeue")
@@ -119,6 +126,9 @@ class MessageTaker(Protocol):
 
     def publish_all(self, messages: Sequence[BasicMessage]) -> None:
         """Take messages, in order; it `takes_all`. Raises StoreError: then it has none of them."""
+
+    def withdraw(self, messages: Sequence[BasicMessage]) -> set[bytes]:
+        """Have messages no more that were refused; see `confirms.Taker`."""
 
 
 class Publication(NamedTuple):
@@ -292,6 +302,8 @@ class BrokerChannel:
         confirms = self._confirms
         if not queues:
             self._pass_by(publication)
+        elif confirms is None:
+            self._check_room(publication)
         refused: set[int] = set()
         is_stored = keeps_transient = False
         for queue in queues:
@@ -318,6 +330,7 @@ class BrokerChannel:
                 messages,
                 numbers,
                 refused,
+                queues,
                 confirms,
                 is_stored=is_stored,
                 keeps_transient=keeps_transient,
@@ -325,6 +338,19 @@ class BrokerChannel:
             if not self._is_due:
                 self._mark()
         return not refused
+
+    def _check_room(self, publication: Publication) -> None:
+        """Take only so much of what nobody waits for while the disk has no room for it.
+
+        Raises:
+            RequestRefused: More would wait for room.
+        """
+        if self._commits.failed_write is None or self._transaction is not None:
+            return
+        if self._commits.waiting_bytes < UNCONFIRMED_BYTES_MAX:
+            return
+        if any(one.is_durable for one in publication.queues):
+            raise RequestRefused(ReplyCode.INTERNAL_ERROR, "") from self._commits.failed_write
 
     def _pass_by(self, publication: Publication) -> None:
         """Do with messages what is done with those that no queue gets."""
@@ -343,6 +369,7 @@ class BrokerChannel:
         messages: Sequence[BasicMessage],
         numbers: Sequence[int],
         refused: Container[int],
+        queues: Sequence[MessageTaker],
         confirms: PublishConfirms,
         *,
         is_stored: bool,
@@ -360,21 +387,14 @@ class BrokerChannel:
         if not is_stored:
             confirms.take(numbers)
             return
-        if keeps_transient:
-            confirms.take_when_durable(numbers)
+        if keeps_transient or all(one.is_persistent for one in messages):
+            confirms.take_when_durable(PublishedMessages(numbers, messages, queues))
             return
-        storing = [
-            one for one, message in zip(numbers, messages, strict=True) if message.is_persistent
-        ]
-        confirms.take_when_durable(storing)
-        if len(storing) < len(numbers):
-            confirms.take(
-                [
-                    one
-                    for one, message in zip(numbers, messages, strict=True)
-                    if not message.is_persistent
-                ]
-            )
+        pairs = list(zip(numbers, messages, strict=True))
+        storing = [number for number, message in pairs if message.is_persistent]
+        persistent = [message for _, message in pairs if message.is_persistent]
+        confirms.take_when_durable(PublishedMessages(storing, persistent, queues))
+        confirms.take([number for number, message in pairs if not message.is_persistent])
 
     def confirm_select(self) -> None:
         """Answer what is published from now on. Raises RequestRefused."""
@@ -431,7 +451,10 @@ class BrokerChannel:
         transaction = self._open_transaction()
         self._transaction = _Transaction()
         self.is_busy = True
-        work = self._commit_steps(transaction, done)
+        self._drive(self._commit_steps(transaction, done))
+
+    def _drive(self, work: Iterator[None]) -> None:
+        """Do what a commit does, with turns for others in between."""
 
         def go_on() -> None:
             try:
@@ -447,12 +470,54 @@ class BrokerChannel:
         go_on()
 
     def _commit_steps(self, transaction: _Transaction, done: Callable[[], None]) -> Iterator[None]:
-        """Do what was kept, all of it even if the client is gone meanwhile."""
+        """Put what was kept, even if the client is gone meanwhile; the rest comes behind it."""
         is_taken, share = True, self._turns.share()
         for publication in transaction.published:
             for part in _parts(publication):
                 yield from share.wait(len(part.messages) * len(part.queues))
                 is_taken = self._put(part, ()) and is_taken
+        if not transaction.published:
+            yield from self._settle_steps(transaction, is_taken, done)
+            return
+        told = partial(self._published, transaction, is_taken, done)
+        self._commit = _Commit(transaction.held_count, told)
+        self._mark()
+
+    def _published(
+        self,
+        transaction: _Transaction,
+        is_taken: bool,
+        done: Callable[[], None],
+        error: StoreError | None,
+    ) -> None:
+        """Settle what was settled, now that what was published is durable.
+
+        If that was refused nothing of the transaction is done: what the client had comes back.
+        """
+        if error is None and transaction.settled:
+            self._drive(self._settle_steps(transaction, is_taken, done))
+            return
+        if error is not None and is_unwritten(error):
+            withdraw(
+                [PublishedMessages((), one.messages, one.queues) for one in transaction.published]
+            )
+        if error is not None and transaction.settled:
+            taken = [held for one in transaction.settled for held in one.taken]
+            self._drive(self._undo_steps(taken, error))
+            return
+        self._end(is_taken, done, error)
+
+    def _undo_steps(self, taken: list[Held], error: StoreError) -> Iterator[None]:
+        if self.is_closed:
+            yield from self._return([taken])
+        else:
+            self._unacked.put_back(taken)
+        self._end(False, _nothing, error)
+
+    def _settle_steps(
+        self, transaction: _Transaction, is_taken: bool, done: Callable[[], None]
+    ) -> Iterator[None]:
+        share = self._turns.share()
         for is_requeue, some in groupby(transaction.settled, _is_requeue):
             if is_requeue:
                 yield from self._return([one.taken for one in some])
@@ -461,7 +526,7 @@ class BrokerChannel:
                 yield from share.wait(len(settlement.taken))
                 self._settle(settlement)
         # Queues give to their storages what was settled when they have their turn.
-        self._commit = _Commit(transaction.held_count, partial(self._end, is_taken, done))
+        self._commit = _Commit(len(transaction.settled), partial(self._end, is_taken, done))
         self._mark()
 
     def _end(self, is_taken: bool, done: Callable[[], None], error: StoreError | None) -> None:
@@ -896,6 +961,10 @@ class _Commit:
     def committed(self, error: StoreError | None) -> None:
         """Tell how it went."""
         self._told(error)
+
+
+def _nothing() -> None:
+    """Tell nobody."""
 
 
 def _refused(text: str) -> RequestRefused:

@@ -10,11 +10,12 @@ answer that is given in between stands for nothing that was not put anywhere.
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from sprocket.base.errors import StoreError
-from sprocket.rabbitmq.broker.commits import Commits
+from sprocket.rabbitmq.broker.commits import Commits, is_unwritten
 from sprocket.rabbitmq.model.counts import PublishCounts
+from sprocket.rabbitmq.model.message import BasicMessage
 
 
 class Confirmation(NamedTuple):
@@ -24,6 +25,34 @@ class Confirmation(NamedTuple):
     is_multiple: bool
     """Whether it is about all up to that number which were not answered."""
     is_taken: bool
+
+
+class Taker(Protocol):
+    """What got messages: a queue, or an exchange that keeps them until they are due."""
+
+    def withdraw(self, messages: Sequence[BasicMessage]) -> set[bytes]:
+        """Have messages no more that were refused, as the write after them has failed.
+
+        Returns:
+            The ids of those that were there.
+        """
+
+
+class PublishedMessages(NamedTuple):
+    """Messages that wait to be durable, each in all of some queues."""
+
+    numbers: Sequence[int]
+    messages: Sequence[BasicMessage]
+    queues: Sequence[Taker]
+
+
+def withdraw(stored: Iterable[PublishedMessages]) -> set[bytes]:
+    """Take messages out of their queues that were refused; return the ids of those found there."""
+    found: set[bytes] = set()
+    for one in stored:
+        for queue in one.queues:
+            found |= queue.withdraw(one.messages)
+    return found
 
 
 class PublishConfirms:
@@ -48,7 +77,7 @@ class PublishConfirms:
         """The lowest number of what is in no queue yet; see `number`."""
         self._taken: list[int] = []
         self._refused: list[int] = []
-        self._storing: list[int] = []
+        self._storing: list[PublishedMessages] = []
         """Those that wait for what this turn writes."""
         self._groups: dict[int, list[int]] = {}
         """Those that wait for earlier turns, by the first number of each."""
@@ -58,7 +87,8 @@ class PublishConfirms:
     def open_count(self) -> int:
         """How many are not answered."""
         waiting = sum([len(numbers) for numbers in self._groups.values()])
-        return waiting + len(self._storing) + len(self._taken) + len(self._refused)
+        waiting += sum([len(one.numbers) for one in self._storing])
+        return waiting + len(self._taken) + len(self._refused)
 
     def number(self) -> "Numbering":
         """Begin to count messages that were published together."""
@@ -72,30 +102,50 @@ class PublishConfirms:
         """Answer at the end of this turn that messages were refused."""
         self._refused += numbers
 
-    def take_when_durable(self, numbers: Iterable[int]) -> None:
-        """Answer that messages were taken when what this turn writes is durable."""
-        self._storing += numbers
+    def take_when_durable(self, stored: PublishedMessages) -> None:
+        """Answer that messages were taken when what this turn writes is durable.
+
+        If it cannot be written they are taken out of their queues and refused.
+        """
+        if stored.numbers:
+            self._storing.append(stored)
 
     def turn(self) -> None:
         """Wait for what this turn has stored, and answer what waits for nothing."""
         if self._storing:
-            numbers, self._storing = sorted(self._storing), []
+            stored, self._storing = self._storing, []
+            numbers = sorted(chain.from_iterable([one.numbers for one in stored]))
             self._groups[numbers[0]] = numbers
-            self._commits.wait(_Group(self, numbers))
+            self._commits.wait(_Group(self, numbers, stored))
         self._answer()
 
     def end(self) -> None:
         """Answer nothing any more."""
         self._is_over = True
 
-    def _committed(self, numbers: list[int], error: StoreError | None) -> None:
+    def _committed(
+        self, numbers: list[int], stored: Sequence[PublishedMessages], error: StoreError | None
+    ) -> None:
+        refused: list[int] = []
+        if error is not None and is_unwritten(error):
+            found = withdraw(stored)
+            for one in stored:
+                # What is nowhere any more was consumed by all who were to get it.
+                refused += [
+                    number
+                    for number, message in zip(one.numbers, one.messages, strict=True)
+                    if message.id in found
+                ]
+        elif error is not None:
+            refused = numbers
         if self._is_over:
             return
         del self._groups[numbers[0]]
-        if error is None:
-            self._taken += numbers
-        else:
-            self._refused += numbers
+        if refused:
+            self._refused += refused
+            gone = set(refused)
+            numbers = [number for number in numbers if number not in gone]
+        self._taken += numbers
         self._answer()
 
     def _answer(self) -> None:
@@ -109,8 +159,7 @@ class PublishConfirms:
         if taken:
             taken.sort()
             open_numbers = [self.next_number, *self._groups]
-            if self._storing:
-                open_numbers.append(min(self._storing))
+            open_numbers += [min(one.numbers) for one in self._storing]
             first_open = min(open_numbers)
             up_to = [number for number in taken if number < first_open]
             if up_to:
@@ -162,10 +211,13 @@ class Numbering:
 class _Group:
     """What one turn has stored."""
 
-    def __init__(self, confirms: PublishConfirms, numbers: list[int]) -> None:
+    def __init__(
+        self, confirms: PublishConfirms, numbers: list[int], stored: Sequence[PublishedMessages]
+    ) -> None:
         self._confirms = confirms
         self._numbers = numbers
+        self._stored = stored
         self.records = self.waiting_count = len(numbers)
 
     def committed(self, error: StoreError | None) -> None:
-        self._confirms._committed(self._numbers, error)
+        self._confirms._committed(self._numbers, self._stored, error)

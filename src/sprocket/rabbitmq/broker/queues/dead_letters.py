@@ -16,6 +16,8 @@ import msgspec
 
 from sprocket.base import log
 from sprocket.base.errors import StoreError, WireError
+from sprocket.base.units import MIB
+from sprocket.rabbitmq.broker.commits import Commits
 from sprocket.rabbitmq.broker.queues import headers as queue_headers
 from sprocket.rabbitmq.broker.queues.levels import QueueEntry
 from sprocket.rabbitmq.broker.queues.turns import Turns
@@ -24,6 +26,7 @@ from sprocket.rabbitmq.model.fields import NO_FIELDS, Field, FieldKind, FieldTab
 from sprocket.rabbitmq.model.message import BasicMessage
 from sprocket.rabbitmq.model.names import name_bytes
 from sprocket.rabbitmq.model.properties import BasicProperties
+from sprocket.runtime.timers import Timers
 
 DEATHS: Final = "x-death"
 _COPIES = "CC"
@@ -31,6 +34,9 @@ _FIRST_REASON, _FIRST_QUEUE = "x-first-death-reason", "x-first-death-queue"
 _FIRST_EXCHANGE = "x-first-death-exchange"
 LETTERS_MAX: Final = 1000
 """Dead letters that are passed on in one go, before others have their turn."""
+HELD_BYTES_MAX: Final = 16 * MIB
+"""Of bodies that may wait for room on the disk, before queues give nothing more."""
+RETRY_SECONDS: Final = 1.0
 
 _Who: TypeAlias = tuple[Field | None, Field | None]
 """Reason and queue of a death."""
@@ -62,6 +68,12 @@ class DyingQueue(Protocol):
     @property
     def dead_letter_routing_key(self) -> str | None:
         """What it is published with instead of its own keys."""
+
+    def is_unwritten(self, entries: Sequence[QueueEntry]) -> bool:
+        """Say whether one of them waits for a write that may still refuse it."""
+
+    def living(self, entries: Sequence[QueueEntry]) -> Sequence[QueueEntry]:
+        """Return those that were not refused meanwhile."""
 
     def forget(self, entries: Sequence[QueueEntry]) -> None:
         """Settle what was passed on."""
@@ -144,11 +156,16 @@ class DeadLetters:
 
     Not where they die: the queues that they get into may be full, and so on in a long chain.
 
+    While nothing can be written they stay where they are; so do those that wait for a write, which
+    may refuse them.
+
     Args:
         route: Finds the queues for them.
         now_ms: The wall clock.
         make_id: Gives a message an id that no other has, of 16 bytes.
         turns: Has it pass on what died, and says how much of it in one turn.
+        commits: Says when something can be written again.
+        timers: The event loop's.
 
     Threads: event loop only.
     """
@@ -159,12 +176,19 @@ class DeadLetters:
         now_ms: Callable[[], int],
         make_id: Callable[[], bytes],
         turns: Turns,
+        commits: Commits,
+        timers: Timers,
     ) -> None:
         self._route = route
         self._now_ms = now_ms
         self._make_id = make_id
         self._turns = turns
+        self._commits = commits
+        self._timers = timers
         self._waiting: deque[_Letters] = deque()
+        self._waiting_bytes = 0
+        self._is_held = False
+        """Whether all of it waits for a write."""
         self._is_due = self._is_stopped = False
         self._known_cycles: set[tuple[str, str]] = set()
 
@@ -172,19 +196,34 @@ class DeadLetters:
         """Pass on messages that were taken from a queue, then have it forget them."""
         if not self._is_stopped:
             self._waiting.append(_Letters(origin, reason, entries))
+            self._waiting_bytes += _bytes_of(entries)
             self._mark()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits for room on the disk that nothing more should die."""
+        return self._is_held and self._waiting_bytes > HELD_BYTES_MAX
 
     def stop(self) -> None:
         """Pass nothing on any more: what waits stays in its queue, and dies again if that lives."""
         self._is_stopped = True
         self._waiting.clear()
+        self._waiting_bytes = 0
 
     def turn(self) -> None:
         """Pass on what waits, some of it if that is much."""
         self._is_due = False
         left, turns = LETTERS_MAX, self._turns
-        while self._waiting and left > 0 and not turns.is_over:
-            letters = self._waiting.popleft()
+        while self._waiting and left > 0 and not turns.is_over and not self._is_held:
+            letters = self._waiting[0]
+            if self._commits.failed_write or letters.origin.is_unwritten(letters.entries):
+                self._hold()
+                break
+            self._waiting.popleft()
+            died = letters.entries
+            letters.entries = letters.origin.living(died)
+            if len(letters.entries) < len(died):
+                self._waiting_bytes -= _bytes_of(died) - _bytes_of(letters.entries)
             count = 0
             for entry in letters.entries[:left]:
                 self._pass_on(entry.message, letters.origin, letters.reason)
@@ -193,14 +232,28 @@ class DeadLetters:
                     break
             left -= count
             now, entries = letters.entries[:count], letters.entries[count:]
+            self._waiting_bytes -= _bytes_of(now)
             if entries:
                 self._waiting.appendleft(_Letters(letters.origin, letters.reason, entries))
             letters.origin.forget(now)
         if self._waiting:
             self._mark()
 
+    def _hold(self) -> None:
+        """Pass on nothing before something was written."""
+        self._is_held = True
+        if not self._is_stopped:
+            self._commits.wait(_Room(self._written))
+
+    def _written(self, error: StoreError | None) -> None:
+        if error is None:
+            self._is_held = False
+            self._mark()
+        else:
+            self._timers.call_later(RETRY_SECONDS, self._hold)
+
     def _mark(self) -> None:
-        if not self._is_due:
+        if not self._is_due and not self._is_held:
             self._is_due = True
             self._turns.mark(self)
 
@@ -227,6 +280,24 @@ class DeadLetters:
             _log.warning(
                 "dead letters go in a circle and are dropped", queue=source, back_to=target
             )
+
+
+class _Room:
+    """Dead letters that wait for a write."""
+
+    records = 0
+    waiting_count = 1
+
+    def __init__(self, told: Callable[[StoreError | None], None]) -> None:
+        self._told = told
+
+    def committed(self, error: StoreError | None) -> None:
+        """Go on."""
+        self._told(error)
+
+
+def _bytes_of(entries: Sequence[QueueEntry]) -> int:
+    return sum([one.body_bytes for one in entries])
 
 
 def _routing_keys(message: BasicMessage, headers: FieldTable) -> Field:

@@ -18,8 +18,8 @@ Invariants
 
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
-from heapq import heappop, heappush
+from collections.abc import Collection, Iterable, Sequence
+from heapq import heapify, heappop, heappush
 from itertools import count as count_from
 from itertools import groupby
 from operator import attrgetter
@@ -109,11 +109,13 @@ class ReadyLevel:
         "_next_seq_id",
         "_returned",
         "_transient",
+        "_void",
         "_window",
         "_window_bytes",
         "_window_bytes_max",
         "_window_messages_max",
         "_windows",
+        "_withdrawal_count",
         "backlog_count",
         "is_reading",
         "may_expire",
@@ -155,6 +157,9 @@ class ReadyLevel:
         self._large_bytes = 0
         """The largest of the latest bodies: how many may be read at once depends on it."""
         self._returned: list[tuple[int, QueueEntry]] = []
+        self._void: set[int] = set()
+        """Numbers of messages that somebody was given, or that die, and that were refused then."""
+        self._withdrawal_count = 0
 
     @property
     def ready_count(self) -> int:
@@ -302,12 +307,10 @@ class ReadyLevel:
     def put_back(self, entries: Iterable[QueueEntry]) -> None:
         """Make messages ready again that were taken, each at its place."""
         self._has_returns = True
+        entries = list(entries)
         for one in entries:
             one.is_delivered = True
-            if one.expires_at_us is not None:
-                self.may_expire = True
-            self.ready_bytes += one.body_bytes
-            heappush(self._returned, (one.seq_id, one))
+        self.restore(entries)
 
     def deliver(self, entries: Sequence[QueueEntry]) -> None:
         """Note that somebody is given what was taken."""
@@ -318,6 +321,7 @@ class ReadyLevel:
 
     def settle(self, entries: Sequence[QueueEntry]) -> None:
         """Forget what was taken."""
+        entries = self.living(entries)
         if self._durable is None:
             self._transient.ack([one.seq_id for one in entries])
             return
@@ -326,6 +330,78 @@ class ReadyLevel:
             self._durable.ack(found)
         if len(found) < len(entries):
             self._transient.ack([one.seq_id for one in entries if not one.message.is_persistent])
+
+    def is_unwritten(self, entry: QueueEntry) -> bool:
+        """Say whether a message waits for a write that may still refuse it."""
+        if self._durable is None or not entry.message.is_persistent:
+            return False
+        return 0 <= self._durable.unwritten_from <= entry.seq_id
+
+    @property
+    def next_seq_id(self) -> int:
+        """The number of what comes next."""
+        return self._next_seq_id
+
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether something waits for a write that may still refuse it."""
+        return self._durable is not None and self._durable.unwritten_from >= 0
+
+    def is_written(self, end: int) -> bool:
+        """Say whether what has smaller numbers waits for no write."""
+        return self._durable is None or not 0 <= self._durable.unwritten_from < end
+
+    def withdraw(self, message_ids: Collection[bytes]) -> set[bytes]:
+        """Have messages no more that were refused; return which were there.
+
+        Whoever was given one still has it, but it is void.
+        """
+        storage = self._transient if self._durable is None else self._durable
+        found = storage.withdraw(message_ids)
+        if not found:
+            return set()
+        self._withdrawal_count += 1
+        left = set(found)
+        returned = [one for one in self._returned if one[0] not in left]
+        left.difference_update([one[0] for one in self._returned])
+        heapify(returned)
+        self._returned = returned
+        behind: list[QueueEntry] = []
+        window, first = self._window, min(found)
+        while window and window[-1].seq_id >= first:
+            behind.append(window.pop())
+        for one in reversed(behind):
+            if one.seq_id not in left:
+                window.append(one)
+                continue
+            left.remove(one.seq_id)
+            self._window_bytes -= one.body_bytes
+            self._windows.held_bytes -= one.body_bytes
+        if self.backlog_count:
+            unread = [one for one in left if one >= self._backlog_start]
+            self.backlog_count -= len(unread)
+            left.difference_update(unread)
+        self._void |= left
+        self.ready_bytes -= sum([one.body_bytes for at, one in found.items() if at not in left])
+        return {one.id for one in found.values()}
+
+    def restore(self, entries: Iterable[QueueEntry]) -> None:
+        """Make messages ready again that were taken, and that nobody was given."""
+        for one in self.living(list(entries)):
+            if one.expires_at_us is not None:
+                self.may_expire = True
+            self.ready_bytes += one.body_bytes
+            heappush(self._returned, (one.seq_id, one))
+
+    def living(self, entries: Sequence[QueueEntry]) -> Sequence[QueueEntry]:
+        """Return those of some messages that were taken which are not void, and forget the void."""
+        void = self._void
+        if not void:
+            return entries
+        living = [one for one in entries if one.seq_id not in void]
+        if len(living) < len(entries):
+            void.difference_update([one.seq_id for one in entries])
+        return living
 
     def trim(self) -> int:
         """Leave all but the first message of the window to the storages; return its bytes."""
@@ -413,6 +489,7 @@ class ReadyLevel:
 
     def _read(self, numbers: int) -> Steps:
         try:
+            withdrawal_count = self._withdrawal_count
             while self.backlog_count:
                 numbers = min(numbers, self._numbers_max)
                 start, end = self._backlog_start, self._next_seq_id
@@ -421,8 +498,9 @@ class ReadyLevel:
                 stored: Sequence[ReadEntry] = ()
                 if self._durable is not None:
                     stored = yield from self._durable.read(start, end)
-                if self._backlog_start != start or not self.backlog_count:
-                    return  # trimmed or cleared meanwhile
+                is_changed = self._withdrawal_count != withdrawal_count
+                if self._backlog_start != start or not self.backlog_count or is_changed:
+                    return  # trimmed, cleared or withdrawn meanwhile
                 self._add(stored, start, end)
                 if self._window:
                     return
@@ -465,7 +543,10 @@ class ReadyLevel:
         self._transient.ack([one.seq_id for one in steps.run(self._transient.read(start, end))])
         while self._durable is not None and start < end:
             stop = min(start + min(self._limits.read_numbers, self._numbers_max), end)
+            withdrawal_count = self._withdrawal_count
             stored = yield from self._durable.read(start, stop)
+            if self._withdrawal_count != withdrawal_count:
+                continue
             self._durable.ack([one.seq_id for one in stored])
             start = stop
 

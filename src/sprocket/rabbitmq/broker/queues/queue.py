@@ -21,6 +21,7 @@ Source: `rabbit_amqqueue_process`, `rabbit_variable_queue`, `rabbit_priority_que
 docs/formats/amqp.md.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
@@ -49,6 +50,8 @@ TURN_MESSAGES_MAX: Final = 1000
 """Messages that one queue delivers, or drops, before others have their turn."""
 RETRY_SECONDS: Final = 1.0
 """How long a queue waits that could not read its messages."""
+LOOK_SECONDS: Final = 0.1
+"""How often a queue looks whether something was written that it waits for."""
 
 _UNQUEUED: Final = -1
 """The number of a message that was refused."""
@@ -126,8 +129,10 @@ class BrokerQueue:
         "_is_plain",
         "_is_pumping",
         "_levels",
+        "_look_timer",
         "_lowest",
         "_options",
+        "_overflow",
         "_retry_timer",
         "_services",
         "_settled",
@@ -178,6 +183,8 @@ class BrokerQueue:
         self._settled: list[QueueEntry] = []
         self._dying_count = 0
         """Dead letters that are not passed on yet."""
+        self._overflow: deque[_Overflow] = deque()
+        self._look_timer: Timer | None = None
         self._hold_count = 0
         """How many clients give back messages in several steps at the moment."""
         self._is_due = False
@@ -411,6 +418,46 @@ class BrokerQueue:
             self.wake(consumer)
         self._mark()
 
+    def withdraw(self, messages: Sequence[BasicMessage]) -> set[bytes]:
+        """Have messages no more that were refused, as the write after them has failed.
+
+        What was dropped to make room for them is ready again. Whoever was given one of them still
+        has it, but nothing becomes of it.
+
+        Returns:
+            The ids of those that were there.
+        """
+        if self.is_deleted:
+            return set()
+        self._settle()
+        message_ids = {one.id for one in messages}
+        found: set[bytes] = set()
+        for level in self._levels:
+            found |= level.withdraw(message_ids)
+        for overflow in self._overflow:
+            for level in self._levels:
+                level.restore(_of_level(overflow.entries, level))
+        self._overflow.clear()
+        self._trim()
+        self._mark()
+        return found
+
+    def is_unwritten(self, entries: Sequence[QueueEntry]) -> bool:
+        """Say whether one of its dead letters waits for a write that may still refuse it."""
+        return self.is_durable and any(
+            self._levels[one.level].is_unwritten(one) for one in entries if one.seq_id != _UNQUEUED
+        )
+
+    def living(self, entries: Sequence[QueueEntry]) -> Sequence[QueueEntry]:
+        """Return those of its dead letters that were not refused meanwhile."""
+        if self.is_deleted:
+            return entries
+        living = entries
+        for level in self._levels:
+            living = level.living(living)
+        self._dying_count -= len(entries) - len(living)
+        return living
+
     def forget(self, entries: Sequence[QueueEntry]) -> None:
         """Settle what was a dead letter, and is passed on."""
         if self.is_deleted:
@@ -425,6 +472,8 @@ class BrokerQueue:
     def purge(self, done: Callable[[int], None], failed: Callable[[StoreError], None]) -> None:
         """Drop what is ready, and say how much that was, once storages have forgotten it."""
         self._pump()
+        while self._overflow:
+            self._drop(self._overflow.popleft().entries, DeathReason.MAX_LENGTH)
         self._settle()
         count = self.ready_count
         is_all = not self.unacked_count and not self._dying_count
@@ -463,12 +512,18 @@ class BrokerQueue:
         self._pump()
         count = self.ready_count
         self.is_deleted = True
-        for timer in (self._expiry_timer, self._unused_timer, self._retry_timer):
+        for timer in (
+            self._expiry_timer,
+            self._unused_timer,
+            self._retry_timer,
+            self._look_timer,
+        ):
             if timer is not None:
                 timer.cancel()
         for level in self._levels:
             level.end()
         self._settled.clear()
+        self._overflow.clear()
         for consumer in self._consumers.all:
             self._consumers.remove(consumer)
             consumer.receiver.cancelled(consumer)
@@ -494,6 +549,8 @@ class BrokerQueue:
         if not self._pump():
             self._mark()
         self._trim()
+        if self._overflow:
+            self._drop_overflow()
         self._settle()
         self._watch_head()
         self._read_ahead()
@@ -524,8 +581,12 @@ class BrokerQueue:
         self._is_pumping = True
         try:
             left = TURN_MESSAGES_MAX
+            dies = self._options.dead_letter_exchange is not None
             while left > 0:
                 level = self._first_level()
+                if dies and self._services.dead_letters.is_full:
+                    self._look_later()
+                    level = None
                 if level is None:
                     while self._getters:
                         self._give(self._getters.pop(0), None)
@@ -694,14 +755,40 @@ class BrokerQueue:
                     self._mark()
                 break
             dropped += level.take(1, -1)
-        if dropped:
-            self._turns.work_left -= len(dropped)
+        if not dropped:
+            return
+        self._turns.work_left -= len(dropped)
+        if any(level.has_unwritten for level in self._levels):
+            ends = [level.next_seq_id for level in self._levels]
+            self._overflow.append(_Overflow(dropped, ends))
+        else:
             self._drop(dropped, DeathReason.MAX_LENGTH)
+
+    def _drop_overflow(self) -> None:
+        """Drop what was too much, if what came instead is written and cannot be refused."""
+        while self._overflow:
+            ends = zip(self._levels, self._overflow[0].ends, strict=True)
+            if not all(level.is_written(end) for level, end in ends):
+                self._look_later()
+                return
+            self._drop(self._overflow.popleft().entries, DeathReason.MAX_LENGTH)
+
+    def _look_later(self) -> None:
+        """Have a turn when something may have been written."""
+
+        def due() -> None:
+            self._look_timer = None
+            self._mark()
+
+        if self._look_timer is None:
+            self._look_timer = self._services.timers.call_later(LOOK_SECONDS, due)
 
     def _drop(self, entries: Sequence[QueueEntry], reason: DeathReason) -> None:
         """Make dead letters of messages, if the queue has an exchange for them; they are over."""
         if self.is_deleted:
             return
+        for level in self._levels:
+            entries = level.living(entries)
         if self._options.dead_letter_exchange is None:
             self._settled += entries
             self._mark()
@@ -797,6 +884,14 @@ class BrokerQueue:
     @property
     def _resource(self) -> str:
         return f"queue '{self.name.name}' in vhost '{self.name.vhost}'"
+
+
+class _Overflow(NamedTuple):
+    """What is too much since something came that is not written yet."""
+
+    entries: list[QueueEntry]
+    ends: list[int]
+    """Of each level: what came instead has smaller numbers."""
 
 
 def _of_level(entries: Sequence[QueueEntry], level: ReadyLevel) -> list[QueueEntry]:

@@ -1,9 +1,9 @@
 """What a queue keeps its messages in."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -29,6 +29,18 @@ class ReadEntry(Protocol):
     @property
     def is_delivered(self) -> bool:
         """Whether somebody may have had it already."""
+
+
+class WithdrawnEntry(Protocol):
+    """A message that is in a queue no more."""
+
+    @property
+    def id(self) -> bytes:
+        """Its id."""
+
+    @property
+    def body_bytes(self) -> int:
+        """The size of its body."""
 
 
 class QueueStorage(Protocol):
@@ -65,6 +77,17 @@ class QueueStorage(Protocol):
     def ack(self, seq_ids: Sequence[int]) -> None:
         """Forget messages; each is named once."""
 
+    @property
+    def unwritten_from(self) -> int:
+        """The first number of what no write has taken along; -1 if there is nothing."""
+
+    def withdraw(self, message_ids: Collection[bytes]) -> Mapping[int, WithdrawnEntry]:
+        """Forget messages that were refused as the write after them has failed.
+
+        Returns:
+            Those that were there, by number.
+        """
+
     def read(self, start: int, end: int) -> StepsTo[Sequence[ReadEntry]]:
         """Return what has a number from `start` up to, not including, `end`, in order.
 
@@ -80,6 +103,11 @@ class QueueStorage(Protocol):
 
     def remove(self) -> StepsTo[None]:
         """Take away whatever there is of the queue. Raises StoreError."""
+
+
+class _Gone(NamedTuple):
+    id: bytes
+    body_bytes: int
 
 
 class _Kept(Struct, frozen=True, gc=False):
@@ -135,6 +163,22 @@ class MemoryStorage:
         for seq_id in seq_ids:
             forget(seq_id)
         self._delivered.difference_update(seq_ids)
+
+    @property
+    def unwritten_from(self) -> int:
+        """Nothing waits for a write."""
+        return -1
+
+    def withdraw(self, message_ids: Collection[bytes]) -> dict[int, WithdrawnEntry]:
+        """Forget messages; those that came last are found soonest."""
+        found: dict[int, WithdrawnEntry] = {}
+        for one in reversed(self._kept.values()):
+            if one.message.id in message_ids:
+                found[one.seq_id] = _Gone(one.message.id, one.message.body_size)
+                if len(found) == len(message_ids):
+                    break
+        self.ack(list(found))
+        return found
 
     def read(self, start: int, end: int) -> StepsTo[Sequence[ReadEntry]]:
         """Return what has a number of a range, in order; costs no more than the range is long."""

@@ -28,7 +28,7 @@ Source: ours. What it is to do: RabbitMQ's plugin `rabbitmq_delayed_message_exch
 """
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Final
 
@@ -38,7 +38,13 @@ from sprocket.base import log as logging
 from sprocket.base.disk import Disk, Steps, StepsTo, remove_if_there, replace_file
 from sprocket.base.errors import DiskFailed, StoreError
 from sprocket.rabbitmq.codec import delayed, message_term
-from sprocket.rabbitmq.codec.delayed import DelayedEntry, DelayedKey, DelayedManifest, RunFile
+from sprocket.rabbitmq.codec.delayed import (
+    Added,
+    DelayedEntry,
+    DelayedKey,
+    DelayedManifest,
+    RunFile,
+)
 from sprocket.rabbitmq.model.message import BasicMessage
 from sprocket.rabbitmq.store.delayed.opening import DelayedContents, subtract
 from sprocket.rabbitmq.store.delayed.runs import (
@@ -149,8 +155,8 @@ class DelayedStore:
 
     # -- messages
 
-    def add(self, exchange: str, message: BasicMessage, due_us: int, at_us: int) -> None:
-        """Keep a message.
+    def add(self, exchange: str, message: BasicMessage, due_us: int, at_us: int) -> int:
+        """Keep a message; return its number.
 
         Args:
             exchange: Which one keeps it.
@@ -171,9 +177,47 @@ class DelayedStore:
         self._memory_bytes += len(term)
         heapq.heappush(self._keys, one.key)
         self.counts[exchange] = self.counts.get(exchange, 0) + 1
+        return one.number
+
+    def withdraw(self, numbers: Collection[int]) -> set[int]:
+        """Have messages no more that were refused, as the write after them has failed.
+
+        Returns:
+            The numbers of those that were there.
+        """
+        found = {one for one in numbers if one in self._memory}
+        first = self._origin.unwritten_from
+        unwritten = {one for one in found if 0 <= first <= one}
+        gone: dict[str, int] = {}
+        for number in unwritten:
+            exchange = self._memory[number].exchange
+            gone[exchange] = gone.get(exchange, 0) + 1
+            self._forget(number)
+        subtract(self.counts, gone)
+        flush = self._flush
+        if flush is not None:  # it has failed, and is tried again
+            flush.entries = [one for one in flush.entries if one.number not in unwritten]
+            left = dict(flush.basis.counts)
+            subtract(left, gone)
+            flush.basis = structs.replace(flush.basis, counts=left)
+
+        def keep(records: bytes) -> bytes:
+            some = delayed.decode_records(records)
+            return b"".join(
+                [
+                    delayed.encode_record(one)
+                    for one in some
+                    if not (isinstance(one, Added) and one.number in unwritten)
+                ]
+            )
+
+        self._log.withdraw(self._origin, keep)
+        return found
 
     def _append(self, record: bytes, at_us: int) -> None:
         self._log.append(self._origin, record)
+        if self._origin.unwritten_from < 0:
+            self._origin.unwritten_from = self._next_number
         self._next_number += 1
         self.at_us = max(self.at_us, at_us)
         self._is_noted = False
@@ -195,7 +239,8 @@ class DelayedStore:
     def take_steps(self, now_us: int, count_max: int) -> StepsTo[list[DelayedMessage]]:
         """Return the first messages of those that are due, in order.
 
-        `done` is to be called before this is again. What is void or cannot be read is left out.
+        `done` is to be called before this is again. What is void or cannot be read is left out;
+        what waits for a write ends it.
 
         Raises:
             DiskFailed: What comes first cannot be read; the next call passes over it if it still
@@ -218,7 +263,7 @@ class DelayedStore:
                         raise DiskFailed(fault, run.file.path)
                     continue
                 one = run.entries.popleft()
-            elif key is not None and key.due_us <= now_us:
+            elif key is not None and key.due_us <= now_us and not self._is_unwritten(key):
                 heapq.heappop(self._keys)
                 one = self._memory[key.number]
                 self._in_hand.append(key.number)
@@ -238,6 +283,10 @@ class DelayedStore:
             taken.append(DelayedMessage(one.exchange, message, one.due_us))
             size += len(one.term)
         return taken
+
+    def _is_unwritten(self, key: DelayedKey) -> bool:
+        """Say whether a message waits for a write that may still refuse it."""
+        return 0 <= self._origin.unwritten_from <= key.number
 
     def done(self, at_us: int) -> None:
         """Have no more what the last `take_steps` has returned: it is in its queues."""

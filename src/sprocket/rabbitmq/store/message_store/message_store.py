@@ -25,16 +25,17 @@ Invariants
 Source: RabbitMQ 3.10.8 `rabbit_msg_store`; docs/formats/rabbitmq-message-store.md.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from sprocket.base.checksum import crc32
-from sprocket.base.disk import Buffer, Disk, File, Steps, StepsTo, steps
+from sprocket.base.disk import Buffer, Disk, File, Steps, StepsTo, remove_if_there, steps
 from sprocket.base.errors import CorruptRecord, StoreError
 from sprocket.rabbitmq.codec import checksums
 from sprocket.rabbitmq.codec.checksums import TermSum
 from sprocket.rabbitmq.codec.store import entries
+from sprocket.rabbitmq.model.message import ID_BYTES
 from sprocket.rabbitmq.store.layout import MessageStoreLayout
 from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog
 
@@ -153,6 +154,9 @@ class MessageStore:
         self._handles: dict[int, File] = {}
         self._waiting: list[_Waiting] = []
         self._terms: dict[bytes, bytes] = {}
+        self._expected_bytes = 0
+        self._shortened: set[int] = set()
+        """Files of which messages were withdrawn; there may be something behind their ends."""
         self._writes = 0
         self._unsynced: dict[File, int] = {}
         self._sums: dict[int, list[bytes]] = {}
@@ -178,6 +182,7 @@ class MessageStore:
         self.messages[message_id] = found
         buffers = entries.entry(message_id, term)
         self._waiting.append(_Waiting(number, file.file_bytes, buffers))
+        self._expect(len(term))
         self._terms[message_id] = term
         record = checksums.encode(message_id, TermSum(len(term), crc))
         self._sums.setdefault(number, []).append(record)
@@ -196,6 +201,40 @@ class MessageStore:
             if not known.references:
                 del self.messages[message_id]
                 self.files[known.file].valid_bytes -= known.entry_bytes
+
+    def withdraw(self, message_ids: Sequence[bytes]) -> None:
+        """Note of each message that one queue less has it, as nothing says otherwise yet.
+
+        What none has any more and is not written is gone, and so are its checksums; what is behind
+        it moves up.
+        """
+        self.remove(message_ids)
+        gone = {one for one in message_ids if one not in self.messages}
+        kept: list[_Waiting] = []
+        ends: dict[int, int] = {}
+        for one in self._waiting:
+            end = ends.setdefault(one.file, one.position)
+            _, message_id = entries.HEAD.unpack(one.buffers[0])
+            known = self.messages.get(message_id)
+            if known is None:
+                gone.add(message_id)
+            if known is None or (known.file, known.position) != (one.file, one.position):
+                self._expect(-len(one.buffers[1]))
+                continue
+            known.position = end
+            kept.append(replace(one, position=end))
+            ends[one.file] = end + known.entry_bytes
+        self._waiting = kept
+        for number, end in ends.items():
+            self._shortened.add(number)
+            self.files[number].file_bytes = end
+            if not end and number != self._number:
+                del self.files[number]
+        for message_id in gone:
+            self._terms.pop(message_id, None)
+        for number, records in self._sums.items():
+            self._sums[number] = [one for one in records if one[:ID_BYTES] not in gone]
+        self.log.withdraw(self._origin, partial(_without, gone))
 
     def __contains__(self, message_id: bytes) -> bool:
         return message_id in self.messages
@@ -248,8 +287,9 @@ class MessageStore:
         Raises:
             DiskFull, DiskFailed: It is kept, and written by the next call.
         """
-        if not self._waiting:
+        if not self._waiting and not self._shortened:
             return
+        self._cut()
         at = 0
         while at < len(self._waiting):
             first = self._waiting[at]
@@ -266,6 +306,25 @@ class MessageStore:
             file.write(buffers, first.position)
             at = end
         self._waiting, self._terms = [], {}
+        self._expect(-self._expected_bytes)
+
+    def _expect(self, size: int) -> None:
+        """Have the log count what is written with it."""
+        self._expected_bytes += size
+        self.log.expect(size)
+
+    def _cut(self) -> None:
+        """Remove what failed writes may have left of messages that were withdrawn."""
+        for number in [*self._shortened]:
+            if number in self.files:
+                waiting = [one.position for one in self._waiting if one.file == number]
+                file, end = self.handle(number), min([self.files[number].file_bytes, *waiting])
+                if file.size() > end:
+                    file.resize(end)
+            else:
+                self.drop_handle(number)
+                remove_if_there(self.disk, self.layout.file(number))
+            self._shortened.remove(number)
 
     def begin_sync(self) -> StoreSync | None:
         """Return what makes durable all that is written; None if it is."""
@@ -352,6 +411,18 @@ class MessageStore:
         for file in self._handles.values():
             file.close()
         self._handles = {}
+
+
+def _without(gone: Container[bytes], records: bytes) -> bytes:
+    """Return the checksums of messages that are not gone."""
+    some = range(0, len(records), checksums.RECORD_BYTES)
+    return b"".join(
+        [
+            records[at : at + checksums.RECORD_BYTES]
+            for at in some
+            if records[at : at + ID_BYTES] not in gone
+        ]
+    )
 
 
 @dataclass(frozen=True, slots=True)

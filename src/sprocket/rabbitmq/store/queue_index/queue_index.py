@@ -32,7 +32,7 @@ Source: RabbitMQ 3.10.8 `rabbit_queue_index`; docs/formats/rabbitmq-queue-index.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -310,6 +310,55 @@ class QueueIndex:
         finally:
             self.dirty_count += done
             self._log.append_all(self.origin, index.acks(seq_ids[:done]))
+
+    def unflushed(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """Give the messages from one sequence id up to another that no flush has in segments.
+
+        Each with its publish record; those that were acknowledged are left out.
+        """
+        flush = self._flush
+        taken = {} if flush is None or flush.is_void else flush.taken
+        for seq_id in range(start, end):
+            number, relative_id = divmod(seq_id, self._entry_count)
+            segment = self._segments.get(number)
+            if segment is None:
+                continue
+            journal = segment.journal
+            slot = journal.slots.get(relative_id, _ABSENT)
+            if slot == _ABSENT and number in taken:
+                journal = taken[number]
+                slot = journal.slots.get(relative_id, _ABSENT)
+            if slot == _DELIVERED:
+                yield seq_id, journal.records[relative_id]
+
+    def withdraw(self, seq_ids: Sequence[int]) -> None:
+        """Have messages be gone whose records are not written: as if they had never come.
+
+        A flush that has begun keeps what it has taken; there they are acknowledged.
+        """
+        begun: list[int] = []
+        taken: set[int] = set()
+        for seq_id in seq_ids:
+            number, relative_id = divmod(seq_id, self._entry_count)
+            segment = self._segments[number]
+            if relative_id not in segment.journal.slots:
+                begun.append(seq_id)
+                continue
+            del segment.journal.slots[relative_id]
+            self.journal_bytes -= len(segment.journal.records.pop(relative_id))
+            self.dirty_count -= 2
+            segment.unacked -= 1
+            taken.add(seq_id)
+
+        def keep(records: bytes) -> bytes:
+            rows, stop = index.journal_rows(records)
+            assert stop is IndexStop.END, "records of the index are whole"
+            return b"".join([record for _, seq_id, record in rows if seq_id not in taken])
+
+        if taken:
+            self._log.withdraw(self.origin, keep)
+        if begun:
+            self.ack(begun)
 
     def replay_journal(self, data: bytes) -> list[tuple[int, bytes]]:
         """Take up the journal.jif of a clean stop, or what recovery has left in the log.

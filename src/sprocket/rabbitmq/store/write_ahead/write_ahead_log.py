@@ -16,8 +16,8 @@ Invariants
 1. The files are numbered without a gap; only the newest is written. They are given up from the
    oldest on, each durably before the next.
 2. A batch lies in one file. Its number is one more than that of the batch before.
-3. What was appended is never dropped. After a failed `write` it goes down with the next one: who
-   refuses a message for that acknowledges it, and the two cancel out.
+3. What was appended goes down with the next `write` that does not fail. Who refuses a message
+   after one that has failed withdraws its records.
 4. After a failed sync nothing more is written.
 5. A batch says which ones were durable by then. Where nothing was written for a while `say_synced`
    makes one that says nothing else, so that a start can tell what was damaged later from what a
@@ -25,12 +25,12 @@ Invariants
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
 from sprocket.base.disk import Disk, File, PendingSync, Steps, StepsTo, remove_if_there, steps
-from sprocket.base.errors import DiskRefused, StoreError, StoreFailed
+from sprocket.base.errors import DiskFull, DiskRefused, StoreError, StoreFailed
 from sprocket.base.units import KIB
 from sprocket.rabbitmq.codec import write_ahead
 from sprocket.rabbitmq.codec.write_ahead import EntryKind, NamedOrigin, SegmentAppend
@@ -51,6 +51,9 @@ class Origin:
         folder: What the queue's folder is called.
         journal_bytes: How long its journal.jif is, whose records come before those in the log.
         queue_name: What its .queue_name holds, or will hold; empty if that is not known.
+        unwritten_from: The first sequence id of what was published and is not written; -1 if all
+            is. Its owner sets it.
+        written_from: The same of what the last write has taken along.
     """
 
     __slots__ = (
@@ -65,12 +68,15 @@ class Origin:
         "folder",
         "journal_bytes",
         "queue_name",
+        "unwritten_from",
+        "written_from",
     )
 
     def __init__(self, folder: str, journal_bytes: int = 0, queue_name: bytes = b"") -> None:
         self.folder = folder
         self.journal_bytes = journal_bytes
         self.queue_name = queue_name
+        self.unwritten_from = self.written_from = -1
         self._parts: list[bytes] = []
         self._sealed: list[tuple[EntryKind, bytes]] = []
         self._named_in = self._number = -1
@@ -179,15 +185,23 @@ class NextWriteAheadFile:
         else:
             file = log.disk.open(path, write=True, create=True)
             try:
-                for position in range(0, log.file_bytes, len(_ZERO_CHUNK)):
-                    size = min(len(_ZERO_CHUNK), log.file_bytes - position)
-                    file.write([_ZERO_CHUNK[:size]], position)
+                self._fill(file)
                 file.sync()
             except BaseException:
                 file.close()
                 raise
         log.disk.sync_folder(log.folder)
         self._made = file
+
+    def _fill(self, file: File) -> None:
+        """Fill a file with zeros; where there is no room for that it grows with what is written."""
+        end = self._log.file_bytes
+        try:
+            for position in range(0, end, len(_ZERO_CHUNK)):
+                size = min(len(_ZERO_CHUNK), end - position)
+                file.write([_ZERO_CHUNK[:size]], position)
+        except DiskFull:
+            file.resize(0)
 
     def finish(self, error: StoreError | None) -> None:
         """Note how it ended."""
@@ -270,6 +284,31 @@ class WriteAheadLog:
             self._dirty.append(origin)
         parts += records
         self.pending_bytes += sum(map(len, records))
+
+    def withdraw(self, origin: Origin, keep: Callable[[bytes], bytes]) -> None:
+        """Have some of the records be gone that an origin has appended and that are not written.
+
+        Args:
+            origin: Whose.
+            keep: Returns what stays of records that were appended one behind the other.
+        """
+        origin._parts = [left] if (left := self._kept(origin._parts, keep)) else []
+        sealed: list[tuple[EntryKind, bytes]] = []
+        for kind, content in origin._sealed:
+            if kind == EntryKind.RECORDS:
+                if left := self._kept([content], keep):
+                    sealed.append((kind, left))
+            else:
+                sealed.append((kind, content))
+        origin._sealed = sealed
+        if not origin._parts and not origin._sealed:
+            self._dirty = [one for one in self._dirty if one is not origin]
+
+    def _kept(self, parts: Sequence[bytes], keep: Callable[[bytes], bytes]) -> bytes:
+        records = b"".join(parts)
+        left = keep(records) if records else b""
+        self.pending_bytes -= len(records) - len(left)
+        return left
 
     def begin_flush(self, origin: Origin, appends: Sequence[SegmentAppend]) -> None:
         """Say what a flush will append; `end_flush` says that all up to here is in the segments.
@@ -391,6 +430,7 @@ class WriteAheadLog:
                     origin._flush_file = number
                     self._holders[number] += 1
             origin._sealed = []
+            origin.written_from, origin.unwritten_from = origin.unwritten_from, -1
             if origin._parts:
                 origin._parts = []
                 self._hold(origin)
@@ -434,7 +474,7 @@ class WriteAheadLog:
             self._says_synced = False
 
     def give_up_unwritten(self) -> None:
-        """Keep what was appended and not written: see invariant 3."""
+        """Keep what was appended and not written; those who are refused take it back."""
 
     def begin_sync(self) -> WriteAheadSync | None:
         """Return what makes durable all that is written; None if it is.

@@ -1,10 +1,15 @@
 """Which numbers a client is told, when, and how few answers say so."""
 
+from collections.abc import Sequence
+
+from tests.rabbit_queues import message
+
 from sprocket.base.errors import DiskFull, StoreError
 from sprocket.rabbitmq.broker.channels import Confirmation
-from sprocket.rabbitmq.broker.channels.confirms import PublishConfirms
+from sprocket.rabbitmq.broker.channels.confirms import PublishConfirms, PublishedMessages
 from sprocket.rabbitmq.broker.commits import Committed
 from sprocket.rabbitmq.model.counts import PublishCounts
+from sprocket.rabbitmq.model.message import BasicMessage
 
 
 class Publisher:
@@ -12,14 +17,14 @@ class Publisher:
 
     Attributes:
         told: What the client was told since it was looked at.
-        refusal: Why nothing more can be kept now.
     """
 
     def __init__(self) -> None:
         self.told: list[Confirmation] = []
         self.counts = PublishCounts()
         self.confirms = PublishConfirms(self, self.told.extend, self.counts)
-        self.refusal: StoreError | None = None
+        self.failed_write: StoreError | None = None
+        self.waiting_bytes = 0
         self._waiting: list[Committed] = []
 
     def wait(self, asker: Committed, /) -> None:
@@ -40,6 +45,19 @@ class Publisher:
         return found
 
 
+class Keeper:
+    """A queue that has all that was put into it."""
+
+    def withdraw(self, messages: Sequence[BasicMessage]) -> set[bytes]:
+        """Find all."""
+        return {one.id for one in messages}
+
+
+def stored(numbers: Sequence[int]) -> PublishedMessages:
+    """Return what messages with some numbers wait as."""
+    return PublishedMessages(numbers, [message(one) for one in numbers], [Keeper()])
+
+
 def one(number: int) -> Confirmation:
     """Return the answer about a message that was taken."""
     return Confirmation(number, False, True)
@@ -57,10 +75,10 @@ def test_what_is_not_answered_is_counted() -> None:
     numbers = publisher.put(6)
     confirms.take(numbers[:1])
     confirms.refuse(numbers[1:2])
-    confirms.take_when_durable(numbers[2:4])
+    confirms.take_when_durable(stored(numbers[2:4]))
     assert confirms.open_count == 4
     confirms.turn()
-    confirms.take_when_durable(numbers[4:])
+    confirms.take_when_durable(stored(numbers[4:]))
     assert confirms.open_count == 4
     confirms.turn()
     publisher.commit()
@@ -95,7 +113,7 @@ def test_a_turn_that_is_not_durable_holds_back_what_is_above_it() -> None:
     """What is below goes out together, the rest one by one; a turn that fails is refused."""
     publisher = Publisher()
     numbers = publisher.put(6)
-    publisher.confirms.take_when_durable([numbers[3], numbers[2]])
+    publisher.confirms.take_when_durable(stored([numbers[3], numbers[2]]))
     publisher.confirms.take([*numbers[:2], *numbers[4:]])
     publisher.confirms.turn()
     assert publisher.said() == [up_to(2), one(5), one(6)]
@@ -107,9 +125,9 @@ def test_what_this_turn_stores_holds_back_what_an_earlier_one_has_stored() -> No
     """An earlier turn may be durable before this one is over."""
     publisher = Publisher()
     numbers = publisher.put(4)
-    publisher.confirms.take_when_durable([numbers[0], numbers[3]])
+    publisher.confirms.take_when_durable(stored([numbers[0], numbers[3]]))
     publisher.confirms.turn()
-    publisher.confirms.take_when_durable(numbers[1:3])
+    publisher.confirms.take_when_durable(stored(numbers[1:3]))
     publisher.commit()
     assert publisher.said() == [one(1), one(4)]
     publisher.confirms.turn()
@@ -152,7 +170,7 @@ def test_what_comes_after_a_pause_is_numbered_behind_all_that_was_put() -> None:
 def test_nothing_is_told_when_it_is_over() -> None:
     """Nor when a turn is durable then."""
     publisher = Publisher()
-    publisher.confirms.take_when_durable(publisher.put(1))
+    publisher.confirms.take_when_durable(stored(publisher.put(1)))
     publisher.confirms.turn()
     publisher.confirms.end()
     publisher.commit()
@@ -165,6 +183,6 @@ def test_a_turn_without_an_answer_says_nothing() -> None:
     publisher = Publisher()
     confirms = PublishConfirms(publisher, told.append, PublishCounts())
     confirms.turn()
-    confirms.take_when_durable([1])
+    confirms.take_when_durable(stored([1]))
     confirms.turn()
     assert told == []

@@ -21,9 +21,10 @@ FAR = 1 << 50
 
 
 def add(store: VhostStore, *numbers: int, exchange: str = "x", size: int = 20) -> None:
-    """Keep messages that are due at a thousand times their numbers."""
+    """Keep messages that are due at a thousand times their numbers, and write them."""
     for number in numbers:
         store.delayed.add(exchange, message(number, size), 1000 * number, 1)
+    store.log.write()
 
 
 def take(delayed: DelayedStore, now_us: int = FAR, count: int = 1000) -> list[int]:
