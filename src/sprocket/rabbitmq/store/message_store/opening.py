@@ -52,15 +52,17 @@ class RecoveredStore:
 
     Attributes:
         contents: What it has.
-        damage: What should not have been in its files; the end of the newest one may be anything
-            after a crash.
+        damage: What should not have been in its files; what is behind the last message that some
+            queue needs may be anything after a crash.
         lost: Ids of messages that queues need and no file has.
-        cut_bytes: Behind the last message of the newest file that some queue needs.
+        last: The file that has that message; none behind it has any.
+        cut_bytes: Behind that message in its file.
     """
 
     contents: StoreContents
     damage: list[FileDamage] = field(default_factory=list)
     lost: frozenset[bytes] = frozenset()
+    last: int = 0
     cut_bytes: int = 0
 
 
@@ -246,12 +248,12 @@ def recover(
     contents = found.contents
     order = sorted(contents.files)
     if found.cut_bytes:
-        end = contents.files[order[-1]].file_bytes - found.cut_bytes
-        _cut(disk, layout.file(order[-1]), end)
-        contents.files[order[-1]].file_bytes = end
+        end = contents.files[found.last].file_bytes - found.cut_bytes
+        _cut(disk, layout.file(found.last), end)
+        contents.files[found.last].file_bytes = end
     _keep_sums(disk, layout, contents, recent)
-    for number in order[:-1]:
-        if not contents.files[number].valid_bytes:
+    for number in order:
+        if number != found.last and not contents.files[number].valid_bytes:
             del contents.files[number]
             remove_if_there(disk, layout.file(number))
             remove_if_there(disk, layout.sums(number))
@@ -267,22 +269,28 @@ def _look(
     contents = found.contents
     order = numbers(disk.list(layout.root), STORE_FILE)
     sums = _sums(disk, layout, dict.fromkeys(order, StoreFile())) | recent
-    end = 0
+    ends: dict[int, int] = {}
     for number in order:
         file = disk.open(layout.file(number))
         try:
             contents.files[number] = StoreFile(file.size())
-            end = _recover_file(file, number, wanted, recent, sums, found)
+            ends[number] = _recover_file(file, number, wanted, recent, sums, found)
         finally:
             file.close()
     for one in contents.messages.values():
         contents.files[one.file].valid_bytes += one.entry_bytes
     if not order:
         return found
-    newest = layout.file(order[-1])
-    damage = [one for one in found.damage if one.path != newest or one.position < end]
-    cut_bytes = contents.files[order[-1]].file_bytes - end
-    return RecoveredStore(contents, damage, cut_bytes=cut_bytes)
+    # What is behind the last message that is kept may never have been durable: it is no damage.
+    last = max((number for number in order if ends[number]), default=order[0])
+    behind = {layout.file(number) for number in order if number > last}
+    damage = [
+        one
+        for one in found.damage
+        if one.path not in behind and (one.path != layout.file(last) or one.position < ends[last])
+    ]
+    cut_bytes = contents.files[last].file_bytes - ends[last]
+    return RecoveredStore(contents, damage, last=last, cut_bytes=cut_bytes)
 
 
 def _recover_file(

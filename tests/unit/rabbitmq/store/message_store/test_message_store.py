@@ -1,5 +1,6 @@
 """The message store: kept once, read as stored, collected, opened again whatever happened."""
 
+import errno
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -10,6 +11,7 @@ from tests.recorded_rabbitmq import RecordedVhosts
 
 from sprocket.base.disk import read_file, steps
 from sprocket.base.errors import CorruptRecord, DiskFull
+from sprocket.rabbitmq.codec import checksums
 from sprocket.rabbitmq.codec.store import entries, recovery_terms
 from sprocket.rabbitmq.store.layout import VhostLayout, vhost_folder
 from sprocket.rabbitmq.store.message_store import (
@@ -305,6 +307,46 @@ def test_an_entry_that_a_crash_has_torn_does_not_count() -> None:
     assert [one.what for one in found.damage] == [
         f"message {message(1).hex()} has another checksum"
     ]
+
+
+def test_what_power_has_cut_off_over_the_end_of_a_file_is_no_damage() -> None:
+    """The next file is there, and nothing of what was written last to both: it is cut off."""
+    disk = SimulatedDisk()
+    store = new(disk)
+    fill(store, *range(1, 9))
+    last = max(one for one in range(1, 9) if store.messages[message(one)].file == 0)
+    file = disk.open(PATHS.file(0), write=True)
+    file.write([bytes(30)], store.messages[message(last)].position)
+    found = recover(disk, PATHS, Counter(map(message, range(1, last))))
+    assert (found.damage, found.lost) == ([], frozenset())
+    assert [*found.contents.files] == [0]
+    again = new(disk, found.contents)
+    fill(again, 20, 21)
+    check(again, *range(1, last), 20, 21)
+    assert recover(disk, PATHS, Counter(map(message, [1, 20, 21]))).damage == []
+
+
+def test_what_was_withdrawn_leaves_nothing_behind() -> None:
+    """What was added behind it moves up, and nothing of a failed write is left."""
+    disk = SimulatedDisk()
+    store = new(disk)
+    fill(store, 1, 2)
+    size = disk.size(PATHS.file(0))
+    for number in range(3, 12):
+        store.add(message(number), term(number))
+    disk.fail("write", 2, error=errno.ENOSPC)  # the first file is written, the second one not
+    with pytest.raises(DiskFull):
+        store.log.write()
+    store.withdraw([message(one) for one in range(3, 12) if one != 5])
+    check(store, 1, 2, 5)
+    store.log.commit()
+    assert store.log.pending_bytes == 0
+    assert disk.size(PATHS.file(0)) == size
+    assert disk.size(PATHS.file(1)) == entries.entry_size(len(term(5)))
+    assert store.messages[message(5)].position == 0
+    check(opened(disk, 1, 2, 5), 1, 2, 5)
+    tail = read_log(disk, ROOT).tails[STORE]
+    assert sorted(checksums.decode(b"".join(tail.records))) == [message(n) for n in (1, 2, 5)]
 
 
 @pytest.mark.slow
