@@ -1,8 +1,9 @@
 """Copies that the broker itself makes, and a power cut at any call to the disk.
 
-Dead letters (rejected, too many), delayed messages, those of an alternate exchange and of one that
-is bound to another, transactions. Whatever part of what was not synced the disk has kept: what was
-confirmed is there once, and what was acknowledged in a transaction that was answered is not.
+Dead letters (rejected, expired, too many), delayed messages, what is given back, those of an
+alternate exchange and of one that is bound to another, transactions. Whatever part of what was not
+synced the disk has kept: what was confirmed is there once, and what was acknowledged in a
+transaction that was answered is not.
 """
 
 import asyncio
@@ -28,7 +29,8 @@ FOLDER = "/node"
 LARGE_BYTES = 5000
 """More than is kept in a queue's index."""
 SOURCE_MAX = 5
-QUEUES = "source", "dead", "due", "alternate", "bound"
+TTL_MS = 1
+QUEUES = "source", "dead", "due", "alternate", "bound", "short"
 
 
 @dataclass
@@ -95,7 +97,8 @@ async def crashed(seed: int, messages: int, tries: int) -> tuple[AmqpNodeSetting
             ("later", "k"),
             ("front", "unknown"),
             ("one", "k"),
-        ][number % 5]
+            ("", "short"),
+        ][number % 6]
         headers: dict[str, aio_pika.abc.FieldValue] = {"x-delay": 1} if exchange == "later" else {}
         message = aio_pika.Message(body(number), delivery_mode=2, headers=headers)
         target = await channel.get_exchange(exchange, ensure=False)
@@ -114,10 +117,12 @@ async def crashed(seed: int, messages: int, tries: int) -> tuple[AmqpNodeSetting
 async def declared(channel: AbstractChannel) -> None:
     """Declare everything."""
     letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
-    source = {**letters, "x-max-length": SOURCE_MAX}
+    dying = {
+        "source": {**letters, "x-max-length": SOURCE_MAX},
+        "short": {**letters, "x-message-ttl": TTL_MS},
+    }
     for name in QUEUES:
-        arguments = source if name == "source" else {}
-        await channel.declare_queue(name, durable=True, arguments=arguments)
+        await channel.declare_queue(name, durable=True, arguments=dying.get(name))
     later = await channel.declare_exchange(
         "later", "x-delayed-message", durable=True, arguments={"x-delayed-type": "fanout"}
     )
@@ -133,12 +138,15 @@ async def declared(channel: AbstractChannel) -> None:
 
 
 async def settled(opened: aio_pika.abc.AbstractConnection, cuts: Cuts, number: int) -> None:
-    """Reject one message, acknowledge one in a transaction, and publish in the same."""
+    """Reject one message, give one back, and acknowledge and publish in one transaction."""
     channel = await opened.channel(publisher_confirms=False)
     source = await channel.get_queue("source")
     rejected = await source.get(fail=False)
     assert rejected is not None
     await rejected.reject(requeue=False)
+    returned = await source.get(fail=False)
+    assert returned is not None
+    await returned.reject(requeue=True)
     taken = await source.get(fail=False)
     assert taken is not None
     done = int(taken.body.split()[0])
