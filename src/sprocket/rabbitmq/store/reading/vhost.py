@@ -4,6 +4,7 @@ What is asked for is read; what cannot be read is kept in `faults`, and the rest
 a single message is told with it.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -22,7 +23,7 @@ from sprocket.rabbitmq.model.names import QueueName, name_text
 from sprocket.rabbitmq.store import layout
 from sprocket.rabbitmq.store.damage import FileDamage
 from sprocket.rabbitmq.store.delayed import WaitingMessages
-from sprocket.rabbitmq.store.layout import VhostLayout, write_ahead_file
+from sprocket.rabbitmq.store.layout import VhostLayout, vhost_folder, write_ahead_file
 from sprocket.rabbitmq.store.queue_index import stored_term, sums
 from sprocket.rabbitmq.store.reading.faults import FaultyReads
 from sprocket.rabbitmq.store.reading.index_rows import (
@@ -36,6 +37,9 @@ from sprocket.rabbitmq.store.reading.index_rows import (
 )
 from sprocket.rabbitmq.store.reading.shared_messages import MessageMissing, SharedMessages
 from sprocket.rabbitmq.store.write_ahead import NO_LOG, WriteAheadContents, read_log
+
+_HASHED = re.compile("[0-9A-Z]{20,25}")
+"""How a folder is called that a server has made."""
 
 
 class MessageState(Enum):
@@ -175,13 +179,27 @@ class VhostReader:
 
     @cached_property
     def name(self) -> str:
-        """The virtual host's name; that of its folder if it cannot be known."""
+        """The virtual host's name; that of its folder if it cannot be known.
+
+        The folder's name says which one it is, unless somebody has called it something else. So do
+        the queues, of which each has the name.
+        """
         data = self._reads.read(self.layout.name)
         folder = self.layout.root.rpartition("/")[2]
-        if data is None:
-            names = {part.queue.vhost for part in self._parts if part.queue.vhost}
+        names = {part.queue.vhost for part in self._parts if part.queue.vhost}
+        if not data:  # a crash may have left an empty file
             return names.pop() if len(names) == 1 else folder
-        return name_text(data)
+        found = name_text(data)
+        if vhost_folder(found) == folder:
+            return found
+        known = next((one for one in names if vhost_folder(one) == folder), None)
+        if known is not None or _HASHED.fullmatch(folder):
+            expected = "the name that the folder is called by" if known is None else repr(known)
+            self._reads.tell(self.layout.name, 0, f"expected {expected}, found {found!r}")
+        elif names and found not in names:
+            expected = " or ".join(map(repr, sorted(names)))
+            self._reads.tell(self.layout.name, 0, f"expected {expected}, found {found!r}")
+        return found if known is None else known
 
     @cached_property
     def segment_entry_count(self) -> int:

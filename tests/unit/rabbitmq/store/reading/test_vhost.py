@@ -279,6 +279,31 @@ def test_files_that_name_nothing_are_told() -> None:
     ]
 
 
+@pytest.mark.parametrize("has_queues", [True, False])
+def test_a_wrong_bit_in_the_name_of_a_virtual_host_is_told(has_queues: bool) -> None:
+    """The folder is called by its name, and its queues have it: what they say counts."""
+    made = with_segment(segment([0]))
+    if not has_queues:
+        made.disk.remove(made.queue().name)
+    made.put(made.layout.name, b"o")
+    reader = VhostReader(made.disk, made.folder)
+    assert reader.name == ("/" if has_queues else "o")
+    (fault,) = reader.faults
+    assert (fault.path, "found 'o'" in fault.what) == (made.layout.name, True)
+
+
+def test_a_folder_that_somebody_has_called_something_else_is_read() -> None:
+    """Its files say what it is; if its queues have another name that is told."""
+    made = with_segment(segment([0]))
+    made.disk.rename(made.folder, "/copy")
+    reader = VhostReader(made.disk, "/copy")
+    assert (reader.name, reader.faults) == ("/", [])
+    made.put("/copy/.vhost", b"o")
+    reader = VhostReader(made.disk, "/copy")
+    assert reader.name == "o"
+    assert [fault.path for fault in reader.faults] == ["/copy/.vhost"]
+
+
 def test_a_folder_without_names_is_read() -> None:
     """Its number of entries is the one that older servers had."""
     made = with_segment(segment([0, 1]))
