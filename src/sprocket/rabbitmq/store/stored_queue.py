@@ -29,6 +29,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
+from sprocket.base import log
 from sprocket.base.disk import StepsTo
 from sprocket.base.errors import CorruptRecord, StoreError
 from sprocket.rabbitmq.codec import index, message_term
@@ -40,6 +41,8 @@ from sprocket.rabbitmq.store.message_store import MessageStore
 from sprocket.rabbitmq.store.queue_index import IndexEntry, QueueIndex, SegmentState
 from sprocket.rabbitmq.store.recovery import RecoveredQueue
 from sprocket.rabbitmq.store.write_ahead import WriteAheadLog
+
+_log = log.get_logger(__name__)
 
 
 class StoredEntry(Struct, frozen=True, gc=False):
@@ -438,7 +441,7 @@ class StoredQueue:
                     )
             except StoreError as error:
                 if one.seq_id not in gone and purges == self._purges:
-                    self.unreadable[one.seq_id] = str(error)
+                    self._note_unreadable(one.seq_id, str(error))
                 continue
             if self.unreadable:  # the disk may have thought better of it
                 self.unreadable.pop(one.seq_id, None)
@@ -451,6 +454,21 @@ class StoredQueue:
                 )
             )
         return read
+
+    def _note_unreadable(self, seq_id: int, why: str) -> None:
+        """Note that a message cannot be given out, and tell it once."""
+        if seq_id not in self.unreadable:
+            _log.error(
+                "a message cannot be given out; it stays in the files, and is not counted",
+                queue=None if self.name is None else self.name.name,
+                number=seq_id,
+                why=why,
+            )
+        self.unreadable[seq_id] = why
+
+    def size_of(self, seq_id: int) -> int:
+        """Return the size of the body of a message that was published or read; 0 of others."""
+        return self._sizes.get(seq_id) or 0
 
     def _note(self, seq_id: int, record: index.PublishRecord) -> None:
         """Note what is to be known of a message when it is acknowledged."""

@@ -106,6 +106,7 @@ class ReadyLevel:
         "_keeps_transient",
         "_large_bytes",
         "_limits",
+        "_lost",
         "_next_seq_id",
         "_returned",
         "_transient",
@@ -160,6 +161,8 @@ class ReadyLevel:
         self._void: set[int] = set()
         """Numbers of messages that somebody was given, or that die, and that were refused then."""
         self._withdrawal_count = 0
+        self._lost: set[int] = set()
+        """Numbers of messages that cannot be given out, and are not ready."""
 
     @property
     def ready_count(self) -> int:
@@ -420,6 +423,7 @@ class ReadyLevel:
         self._windows.held_bytes -= self._window_bytes
         self._window.clear()
         self._returned.clear()
+        self._lost.clear()
         self._window_bytes = self.ready_bytes = self.backlog_count = 0
         self._backlog_start = self._next_seq_id
         self.may_expire = False
@@ -512,11 +516,23 @@ class ReadyLevel:
         finally:
             self.is_reading = False
 
+    def _count_lost(self, stored: Sequence[ReadEntry], start: int, end: int) -> None:
+        """Have those be ready no more that cannot be given out, unless they can be after all."""
+        durable = self._durable
+        if durable is None or not (durable.unreadable or self._lost):
+            return
+        back = self._lost & {one.seq_id for one in stored}
+        fresh = {one for one in durable.unreadable if start <= one < end} - self._lost
+        self._lost = (self._lost | fresh) - back
+        self.backlog_count += len(back) - len(fresh)
+        self.ready_bytes += sum(map(durable.size_of, back)) - sum(map(durable.size_of, fresh))
+
     def _add(self, stored: Sequence[ReadEntry], start: int, end: int) -> None:
         """Put what was read behind the window."""
         found = [*stored, *steps.run(self._transient.read(start, end))]
         if len(found) > len(stored):
             found.sort(key=lambda one: one.seq_id)
+        self._count_lost(stored, start, end)
         added = 0
         self._large_bytes -= self._large_bytes // 8
         for one in found:

@@ -54,6 +54,13 @@ class QueueStorage(Protocol):
     """The first number that was never used when this was opened."""
 
     @property
+    def unreadable(self) -> Mapping[int, str]:
+        """Why messages cannot be given out that were to be read, by their numbers."""
+
+    def size_of(self, seq_id: int) -> int:
+        """Return the size of a message's body, if it was read, or was to be."""
+
+    @property
     def body_bytes(self) -> int:
         """The size of all bodies together."""
 
@@ -127,10 +134,12 @@ class MemoryStorage:
         "_delivered",
         "_kept",
         "next_seq_id",
+        "unreadable",
     )
 
     def __init__(self, next_seq_id: int = 0) -> None:
         self.next_seq_id = next_seq_id
+        self.unreadable: dict[int, str] = {}
         self._kept: dict[int, _Kept] = {}
         self._delivered: set[int] = set()
 
@@ -152,6 +161,10 @@ class MemoryStorage:
         for seq_id, message in enumerate(messages, first_seq_id):
             kept[seq_id] = _Kept(seq_id, message, expires_at_us, is_delivered)
         self.next_seq_id = first_seq_id + len(messages)
+
+    def size_of(self, seq_id: int) -> int:
+        """Return the size of a message's body."""
+        return self._kept[seq_id].message.body_size
 
     def deliver(self, seq_ids: Sequence[int]) -> None:
         """Note that messages may have been seen."""
