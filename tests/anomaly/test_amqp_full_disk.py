@@ -26,8 +26,10 @@ from tests.waits import LONG_SECONDS
 from sprocket.base.errors import DiskFull
 from sprocket.node.rabbitmq import AmqpNode
 from sprocket.rabbitmq.codec.amqp import methods, properties
+from sprocket.rabbitmq.model.binding import Destination
 from sprocket.rabbitmq.model.fields import NO_FIELDS
 from sprocket.rabbitmq.model.properties import BasicProperties
+from sprocket.rabbitmq.model.resource import ResourceKind
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 from sprocket.testing.local_amqp import small_settings
@@ -481,6 +483,40 @@ def test_a_delayed_message_that_is_refused_never_comes() -> None:
         while scene.depth("q") != (1, 0):
             await asyncio.sleep(0.01)
         assert await drained(queue) == [7]
+
+    play(act)
+
+
+def test_a_delayed_exchange_is_not_made_anew_before_the_old_one_is_gone() -> None:
+    """That is, before what the old one has kept cannot come back: there is no room to say so."""
+
+    async def act(scene: Scene) -> None:
+        opened = await scene.connect()
+        channel = await opened.channel()
+        arguments = {"x-delayed-type": "fanout"}
+        await channel.declare_exchange(
+            "later", "x-delayed-message", durable=True, arguments=arguments
+        )
+        delay = {"x-delay": 3_600_000}
+        assert nack_count(await publish(channel, "later", range(5), **delay)) == 0
+        vhost = scene.node.broker.vhosts["/"]
+        going = Destination(ResourceKind.EXCHANGE, "later")
+        wal = f"{vhost.store.log.folder}/sprocket.wal."
+
+        def look(call: str, path: str) -> None:
+            scene.disk.is_full = call == "write" and path.startswith(wal)
+
+        scene.disk.before = look
+        await channel.exchange_delete("later")
+        await scene.node.broker.settle()
+        assert vhost.is_going(going)
+        scene.disk.before, scene.disk.is_full = None, False
+        again = await channel.declare_exchange(
+            "later", "x-delayed-message", durable=True, arguments=arguments
+        )
+        assert again is not None
+        await scene.again()
+        assert scene.node.broker.vhosts["/"].delays.counts() == {}
 
     play(act)
 

@@ -26,7 +26,7 @@ from sprocket.rabbitmq.broker.channels import (
     DirectReplies,
     MessageTaker,
 )
-from sprocket.rabbitmq.broker.commits import CommitDesk, Committed
+from sprocket.rabbitmq.broker.commits import CommitDesk, Committed, is_unwritten
 from sprocket.rabbitmq.broker.delayed_messages import DelayedMessages
 from sprocket.rabbitmq.broker.even_clock import EvenClock
 from sprocket.rabbitmq.broker.message_ids import MessageIds
@@ -67,6 +67,8 @@ from sprocket.runtime.timers import Timer, Timers
 
 WRITE_SECONDS = 0.1
 """How soon what nobody waits for is made durable: acknowledgements, messages without confirms."""
+RETRY_SECONDS = 1.0
+"""How soon what a full disk had no room for is tried again."""
 
 _log = log.get_logger(__name__)
 
@@ -462,7 +464,19 @@ class VhostBroker:
         going = Destination(ResourceKind.EXCHANGE, exchange.name)
         if going not in self._going:
             self._going[going] = []
-            self.commits.wait(_Dropped(partial(self._has_gone, going)))
+            self._wait_for_drop(going)
+
+    def _wait_for_drop(self, going: Destination) -> None:
+        """Let nobody declare an exchange of a name before what it has kept cannot come back."""
+
+        def durable(error: StoreError | None) -> None:
+            if error is None or not is_unwritten(error):
+                self._has_gone(going)
+            elif not self._is_stopped:
+                again = partial(self._wait_for_drop, going)
+                self._timers.call_later(RETRY_SECONDS, again)
+
+        self.commits.wait(_Dropped(durable))
 
     def _has_gone(self, what: Destination) -> None:
         for then in self._going.pop(what):
@@ -508,14 +522,14 @@ class _Dropped:
     records = 0
     waiting_count = 1
 
-    def __init__(self, then: Callable[[], None]) -> None:
+    def __init__(self, then: Callable[[StoreError | None], None]) -> None:
         self._then = then
 
     def committed(self, error: StoreError | None) -> None:
-        """Let those who wait go on."""
+        """Let those who wait go on, or have it tried again."""
         if error is not None:
             _log.error("what a deleted exchange has kept may come back", why=str(error))
-        self._then()
+        self._then(error)
 
 
 class _Nobody:
