@@ -58,6 +58,10 @@ class Alarms:
         """Have a connection go on when nothing is low any more."""
         self._blocked[connection] = None
 
+    def has(self, connection: Blocked) -> bool:
+        """Say whether a connection waits for that."""
+        return connection in self._blocked
+
     def forget(self, connection: Blocked) -> None:
         """Let go of one that does not wait any more."""
         self._blocked.pop(connection, None)

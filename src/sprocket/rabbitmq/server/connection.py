@@ -323,6 +323,8 @@ class AmqpConnection:
         self.broken: WireError | None = None
         """Always None: what cannot be is an event, since the client has to be told."""
         self.state = ConnectionState.NEW
+        self.closed_count = 0
+        """How many channels the client has closed, in all that was read."""
         self.channel_max = limits.channel_max
         self.frame_bytes_max = frames.FRAME_BYTES_MIN
         """The largest frame, in both directions; what both sides agreed on, once they have."""
@@ -608,6 +610,7 @@ class AmqpConnection:
         layout = methods.layout_of(method)
         if isinstance(method, methods.ChannelClose):
             self._forget(channel)
+            self.closed_count += 1
             events.append(ChannelClosed(channel, method))
         elif isinstance(method, methods.ChannelCloseOk) and channel.number in self._unanswered:
             self._unanswered.discard(channel.number)

@@ -248,6 +248,8 @@ class Session:
         """What gives back what channels held that are over."""
         self._is_blocked = False
         """Whether it waits until nothing is low."""
+        self._closed_count = 0
+        """How many channels it has closed, in what was handled."""
         self._is_leaving = False
         """Whether it has closed the connection: what it sent before is all that it will send."""
         self._held_count = 0
@@ -301,7 +303,10 @@ class Session:
             case ChannelOpened():
                 self._open_channel(event.channel)
             case ChannelClosed():
+                self._closed_count += 1
                 self._close_channel(event.channel)
+                if self._alarms.has(self) and not self._closes_channel:
+                    self._stop_reading()  # until its next channel is closed, or nothing is low
             case ChannelFailed():
                 self.fail_channel(event.channel, event.error)
             case ProtocolChosen():
@@ -469,7 +474,8 @@ class Session:
             match event:
                 case Published():
                     service.published(event.messages)
-                    if self._alarms.low and not (self._is_over or self._is_leaving):
+                    goes = self._is_over or self._is_leaving or self._closes_channel
+                    if self._alarms.low and not goes:
                         self._block()
                 case Acknowledged():
                     service.acknowledged(event.tags, is_multiple=event.is_multiple)
@@ -483,23 +489,40 @@ class Session:
 
     def _block(self) -> None:
         """Handle nothing more of a client that publishes while something is low."""
-        self._is_blocked = True
-        self.peer.on_kept = self._look_for_end
-        self.peer.stop_reading(ahead_bytes=BLOCKED_BYTES_MAX)
-        self._look_for_end()
-        if not self._is_blocked:
+        self._stop_reading()
+        if not self._is_blocked or self._alarms.has(self):
             return
         self._alarms.block(self)
         if BLOCKED in self.capabilities:
             told = methods.ConnectionBlocked(self._alarms.reason)
             self.send([frames.encode_method(0, told)])
 
+    def _stop_reading(self) -> None:
+        self._is_blocked = True
+        self.peer.on_kept = self._look_for_end
+        self.peer.stop_reading(ahead_bytes=BLOCKED_BYTES_MAX)
+        self._look_for_end()
+
     def _look_for_end(self) -> None:
-        """Let a client go that is blocked: what it has sent is taken, as it is little."""
-        if self._is_blocked and self._connection.state is ConnectionState.ENDED:
+        """Let a client go that is blocked, or close a channel: what it has sent before is taken.
+
+        It is little, as no more is read. Many clients close their channels, and wait for that,
+        before they close the connection.
+        """
+        if not self._is_blocked:
+            return
+        if self._connection.state is ConnectionState.ENDED:
             self._is_leaving, self._is_blocked = True, False
             self._alarms.forget(self)
             self._read_on()
+        elif self._closes_channel:
+            self._is_blocked = False
+            self._read_on()
+
+    @property
+    def _closes_channel(self) -> bool:
+        """Whether what was read and is not handled yet closes a channel."""
+        return self._connection.closed_count > self._closed_count
 
     def _open_channel(self, channel: WireChannel) -> None:
         assert self._tenancy is not None, "a channel before the vhost"

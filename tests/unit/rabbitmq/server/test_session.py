@@ -648,6 +648,41 @@ def test_who_is_blocked_can_leave(is_together: bool) -> None:
     play(scene)
 
 
+@pytest.mark.parametrize("is_together", [False, True])
+def test_who_is_blocked_can_close_channels(is_together: bool) -> None:
+    """One by one, as many clients do before they leave; it stays blocked, and is told so once."""
+
+    async def scene() -> None:
+        at = Scene()
+        caller = await enter(at, UNDERSTANDS)
+        await at.ask(caller, method(2, methods.ChannelOpen()))
+        at.server.alarms.set(["disk"])
+        first, then = message(1, b"1", "q"), message(1, b"2", "q")
+        closing = [method(number, methods.ChannelClose(200, "bye", 0, 0)) for number in (1, 2)]
+        blocked = (0, methods.ConnectionBlocked("low on disk"))
+        closed = [(number, methods.ChannelCloseOk()) for number in (1, 2)]
+        if is_together:
+            assert await at.ask(caller, first, then, *closing) == closed
+        else:
+            assert await at.ask(caller, first) == [blocked]
+            assert await at.ask(caller, then) == []
+            assert await at.ask(caller, closing[0]) == closed[:1]
+            assert len(at.door.queues["q"]) == 2
+            assert (caller.peer.is_open, at.server.alarms.blocked_count) == (True, 1)
+            assert await at.ask(caller, message(2, b"3", "q")) == []
+            assert len(at.door.queues["q"]) == 2
+            assert await at.ask(caller, closing[1]) == closed[1:]
+            at.server.alarms.set([])
+            await at.settle()
+            assert caller.said() == [(0, methods.ConnectionUnblocked())]
+        answer = (0, methods.ConnectionCloseOk())
+        assert await at.ask(caller, method(0, methods.ConnectionClose(200, "", 0, 0))) == [answer]
+        assert at.server.alarms.blocked_count == 0
+        at.server.alarms.set([])
+
+    play(scene)
+
+
 def test_little_is_read_of_who_is_blocked() -> None:
     """Whoever goes on publishing fills their own buffers, not the server's."""
 
