@@ -20,7 +20,12 @@ class RawClient:
     @classmethod
     async def connect(cls, node: AmqpNode, *, understands: Sequence[str] = ()) -> "RawClient":
         """Open a connection and a channel, as a client with some capabilities."""
-        host, _, port = node.address.rpartition(":")
+        return await cls.open(node.address, understands=understands)
+
+    @classmethod
+    async def open(cls, address: str, *, understands: Sequence[str] = ()) -> "RawClient":
+        """Do so with whoever is at an address."""
+        host, _, port = address.rpartition(":")
         self = cls(*await asyncio.open_connection(host, int(port)))
         able = FieldTable(tuple((name, Field(FieldKind.BOOL, True)) for name in understands))
         told = FieldTable((("capabilities", Field(FieldKind.TABLE, able)),))
