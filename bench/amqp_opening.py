@@ -19,6 +19,7 @@ from bench.amqp_goals import (
     BACKLOG_MIB_MAX,
     CLEAN_MESSAGES_SECONDS_MAX,
     CONNECTION_KIB_MAX,
+    DRAINED_MIB_MAX,
     IDLE_MIB_MAX,
     KILLED_MESSAGES_SECONDS_MAX,
     KILLED_QUEUES_SECONDS_MAX,
@@ -27,7 +28,9 @@ from bench.amqp_load import (
     Corpus,
     LoadError,
     Shape,
+    acknowledgements,
     connect,
+    consume,
     declare,
     publish,
     ready_count,
@@ -41,6 +44,10 @@ from bench import processes
 QUEUES = 10_000
 CONNECTIONS = 10_000
 SETTLE_SECONDS = 3.0
+DRAINED_MESSAGES = 100_000
+DRAINED_BYTES = 4000
+DRAINED_SECONDS = 30.0
+"""After the last message has left."""
 
 
 def main() -> int:
@@ -58,6 +65,8 @@ def main() -> int:
             *_idle(folder / "idle", options.connections),
             *_messages(folder / "messages", options.messages),
             *_queues(folder / "queues", options.queues),
+            *_drained(folder / "transient", is_persistent=False),
+            *_drained(folder / "persistent", is_persistent=True),
         ]
     except (LoadError, RuntimeError, TimeoutError, OSError) as error:
         print(f"bench-rabbitmq could not run: {error}", file=sys.stderr)
@@ -126,6 +135,38 @@ def _queues(folder: Path, queues: int) -> list[Goal]:
         assert ready_count(node.port, queues) == queues, "messages are missing"
         what = f"ready with {queues:,} queues after a kill, s"
         return [_said(at_most(what, seconds, KILLED_QUEUES_SECONDS_MAX))]
+    finally:
+        runs.kill()
+
+
+def _drained(folder: Path, *, is_persistent: bool) -> list[Goal]:
+    """Consume a backlog of 400 MB; see what is still resident."""
+    runs = SprocketAmqp(folder)
+    shape = Shape(
+        connections=4,
+        unconfirmed=500,
+        queues=1,
+        is_persistent=is_persistent,
+        body_bytes=DRAINED_BYTES,
+    )
+    try:
+        node = runs.start()
+        declare(node.port, 1)
+        time.sleep(SETTLE_SECONDS)
+        before = processes.memory(node.pid)["rss_mib"]
+        publish(node.port, shape, Corpus(shape), messages=DRAINED_MESSAGES)
+        consume(
+            node.port,
+            connections=4,
+            queues=1,
+            messages=DRAINED_MESSAGES,
+            acks=acknowledgements(DRAINED_MESSAGES),
+        )
+        time.sleep(DRAINED_SECONDS)
+        grown = processes.memory(node.pid)["rss_mib"] - before
+        kind = "persistent" if is_persistent else "transient"
+        what = f"{DRAINED_SECONDS:g} s after 400 MB of {kind} messages were consumed, MiB more"
+        return [_said(at_most(what, grown, DRAINED_MIB_MAX))]
     finally:
         runs.kill()
 

@@ -45,10 +45,11 @@ def family_cpu_seconds(pid: int) -> float:
 
 
 def memory(pid: int) -> Mapping[str, float]:
-    """Return MiB: the peak of what was resident, and of what is now the part not of files."""
+    """Return MiB: what is resident, the peak of that, and the part of it that is not of files."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     said = {line.partition(":")[0]: line.split()[1] for line in lines if "kB" in line}
     return {
+        "rss_mib": int(said["VmRSS"]) / 1024,
         "peak_rss_mib": int(said["VmHWM"]) / 1024,
         "anonymous_mib": int(said["RssAnon"]) / 1024,
     }

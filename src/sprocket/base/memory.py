@@ -17,7 +17,7 @@ _GROUPS = "/proc/self/cgroup"
 _MOUNTS = "/proc/self/mountinfo"
 _LIMIT_FILES = {"cgroup2": "memory.max", "cgroup": "memory.limit_in_bytes"}
 """What says in a group's folder how much it may take, by the kind of file system."""
-FREED_BYTES_MIN = 16 << 20
+FREED_BYTES_MIN = 4 << 20
 """So much more must be free than was kept before it is worth giving back."""
 CALM_BYTES = 8 << 20
 """If less is freed or taken between two looks, nobody is in the middle of something large."""
