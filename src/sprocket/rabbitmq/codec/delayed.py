@@ -1,8 +1,9 @@
 """What the store of delayed messages consists of: entries, in runs on the disk and in the log.
 
     run      = *block                       ; sorted by due time and number
-    block    = head *entry
-    head     = "SpD1" head-crc:4 crc:4 size:4 count:4 first last
+    block    = head *sum *entry             ; earlier versions wrote no sums
+    head     = "SpD2" head-crc:4 crc:4 size:4 count:4 first last      ; "SpD1" without sums
+    sum      = size:4 crc:4                 ; of the entry in the same place
     first, last = due:8 number:8            ; of its first and its last entry
     entry    = due:8 number:8 length:1 size:4 exchange term
 
@@ -17,6 +18,7 @@ Source: ours; see docs/formats/rabbitmq-delayed.md.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from enum import IntEnum
 from struct import Struct, error
 from typing import Final, NamedTuple
@@ -28,7 +30,10 @@ from sprocket.base.disk import Buffer
 from sprocket.base.errors import CorruptRecord
 from sprocket.rabbitmq.model.names import name_bytes, name_text
 
-MAGIC: Final = b"SpD1"
+MAGIC: Final = b"SpD2"
+_MAGIC_WITHOUT_SUMS: Final = b"SpD1"
+MAGIC_START: Final = b"SpD"
+"""How a block of any version begins."""
 MANIFEST_MAGIC: Final = b"SpM1"
 
 _HEAD = Struct(">4sIIIIQQQQ")
@@ -42,6 +47,7 @@ _OFFSET = Struct(">q")
 _COUNT = Struct(">I")
 _LENGTH = Struct(">B")
 _CRC_BYTES = 4
+_SUM = Struct(">II")
 
 
 class DelayedRecordKind(IntEnum):
@@ -125,13 +131,15 @@ class BlockHead(NamedTuple):
     """What stands before the entries of a block.
 
     Attributes:
-        crc: CRC-32 of the entries.
+        has_sums: Whether each entry has a checksum, too.
+        crc: CRC-32 of sums and entries.
         size: Their bytes.
         entry_count: How many.
         first: The key of the first.
         last: The key of the last.
     """
 
+    has_sums: bool
     crc: int
     size: int
     entry_count: int
@@ -201,7 +209,8 @@ def decode_entries(data: Buffer) -> Iterator[DelayedEntry]:
 
 def block(entries: Sequence[DelayedEntry]) -> list[bytes]:
     """Return a block of some entries, in their order, as buffers."""
-    payload = b"".join([encode_entry(one) for one in entries])
+    parts = [encode_entry(one) for one in entries]
+    payload = b"".join([*(_SUM.pack(len(one), crc32(one)) for one in parts), *parts])
     checked = _HEAD_CHECKED.pack(
         crc32(payload), len(payload), len(entries), *entries[0].key, *entries[-1].key
     )
@@ -217,9 +226,64 @@ def decode_head(data: Buffer) -> BlockHead:
     if len(data) < HEAD_BYTES:
         raise CorruptRecord("delayed messages: a block is cut")
     magic, head_crc, crc, size, count, *keys = _HEAD.unpack_from(data)
-    if magic != MAGIC or head_crc != crc32(memoryview(data)[_HEAD_CHECKED_FROM:HEAD_BYTES]):
+    if magic not in (MAGIC, _MAGIC_WITHOUT_SUMS) or head_crc != crc32(
+        memoryview(data)[_HEAD_CHECKED_FROM:HEAD_BYTES]
+    ):
         raise CorruptRecord("delayed messages: the head of a block is damaged")
-    return BlockHead(crc, size, count, DelayedKey(*keys[:2]), DelayedKey(*keys[2:]))
+    first, last = DelayedKey(*keys[:2]), DelayedKey(*keys[2:])
+    return BlockHead(magic == MAGIC, crc, size, count, first, last)
+
+
+class DecodedBlock(NamedTuple):
+    """The entries of a block that are whole, and why others are not; empty if all are."""
+
+    entries: list[DelayedEntry]
+    fault: str
+
+
+def decode_block(head: BlockHead, data: Buffer) -> DecodedBlock:
+    """Return the entries behind a head; of a damaged block those that have sums and are whole."""
+    why = "a block has another checksum"
+    body = memoryview(data)[head.entry_count * _SUM.size if head.has_sums else 0 :]
+    if len(data) == head.size and crc32(data) == head.crc:
+        try:
+            return DecodedBlock(list(decode_entries(body)), "")
+        except CorruptRecord as error:
+            why = str(error)
+    entries = _whole_entries(head, data, body) if head.has_sums else []
+    return DecodedBlock(
+        entries, f"{head.entry_count - len(entries)} messages cannot be read: {why}"
+    )
+
+
+def _whole_entries(head: BlockHead, data: Buffer, body: memoryview) -> list[DelayedEntry]:
+    """Return the entries whose sums are right.
+
+    An entry says how long it is, and its sum does so once more: one of the two is right.
+    """
+    table = memoryview(data)[: head.entry_count * _SUM.size]
+    sums = list(_SUM.iter_unpack(table[: len(table) - len(table) % _SUM.size]))
+    is_table_whole = sum([size for size, _ in sums]) == len(body)
+    found: list[DelayedEntry] = []
+    at = 0
+    for size, crc in sums:
+        ends = [at + size, at + _own_size(body, at)]
+        if not is_table_whole:
+            ends.reverse()
+        end = next((one for one in ends if crc32(body[at:one]) == crc), None)
+        if end is not None:
+            with suppress(CorruptRecord):
+                found += decode_entries(body[at:end])
+        at = ends[0] if end is None else end
+    return found
+
+
+def _own_size(body: Buffer, at: int) -> int:
+    """Return how long an entry says that it is; 0 if it cannot."""
+    if at + _ENTRY.size > len(body):
+        return 0
+    _, _, length, size = _ENTRY.unpack_from(body, at)
+    return int(_ENTRY.size + length + size)
 
 
 def added(at_us: int, one: DelayedEntry) -> bytes:

@@ -1,7 +1,7 @@
 """Runs: files of delayed messages in the order in which they are due, written once, read once.
 
-A reader holds one block of a run at most. What is damaged is passed over, up to the next block
-whose head is whole.
+A reader holds one block of a run at most. Of one that is damaged the entries that are whole are
+kept; the rest is passed over, up to the next block whose head is whole.
 """
 
 import heapq
@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from sprocket.base.checksum import crc32
 from sprocket.base.disk import Disk, File, remove_if_there
 from sprocket.base.errors import CorruptRecord, DiskFailed
 from sprocket.base.units import KIB, MIB
@@ -77,12 +76,12 @@ def _search(file: File, position: int, end: int) -> int:
         except DiskFailed:
             position += size
             continue
-        at = data.find(delayed.MAGIC)
+        at = data.find(delayed.MAGIC_START)
         while at >= 0:
             if isinstance(_head(file, position + at, end), BlockHead):
                 return position + at
-            at = data.find(delayed.MAGIC, at + 1)
-        step = size - len(delayed.MAGIC) + 1  # it may begin at the end of what was read
+            at = data.find(delayed.MAGIC_START, at + 1)
+        step = size - len(delayed.MAGIC_START) + 1  # it may begin at the end of what was read
         position += step if step > 0 and position + size < end else size
     return end
 
@@ -91,18 +90,14 @@ def load_block(file: File, position: int, head: BlockHead, end: int) -> LoadedBl
     """Return the entries of a block, and what follows it; on any thread."""
     start = position + delayed.HEAD_BYTES
     stop = start + head.size
-    entries: list[DelayedEntry] = []
-    fault = ""
     try:
-        data = file.read(start, head.size)
-        if len(data) < head.size or crc32(data) != head.crc:
-            raise CorruptRecord("a block has another checksum")
-        entries = list(delayed.decode_entries(data))
-    except (CorruptRecord, DiskFailed) as error:
-        fault = f"{file.path}: at {position}: {head.entry_count} messages cannot be read: {error}"
+        entries, fault = delayed.decode_block(head, file.read(start, head.size))
+    except DiskFailed as error:
+        entries, fault = [], f"{head.entry_count} messages cannot be read: {error}"
     following = next_block(file, stop, end)
     if fault:
-        following = following._replace(faults=(fault, *following.faults))
+        told = f"{file.path}: at {position}: {fault}"
+        following = following._replace(faults=(told, *following.faults))
     return LoadedBlock(entries, following)
 
 

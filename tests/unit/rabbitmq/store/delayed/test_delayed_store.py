@@ -203,7 +203,7 @@ def test_a_damaged_head_is_passed_over(number: int) -> None:
     close(store)
     path = LAYOUT.run(0)
     position = disk.contents()[path].index(b"body %d " % number)
-    position = disk.contents()[path].rindex(b"SpD1", 0, position)
+    position = disk.contents()[path].rindex(b"SpD2", 0, position)
     file = disk.open(path, write=True)
     file.write([b"\xff"], position + 20)
     assert take(opened(disk).delayed) == [one for one in (1, 2, 3) if one != number]
