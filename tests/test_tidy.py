@@ -487,8 +487,8 @@ def test_no_two_public_classes_share_a_name() -> None:
     assert {found: where for found, where in places.items() if len(where) > 1} == {}
 
 
-NOT_OURS = {"_asdict", "_exit", "_fields", "_getframe", "_make", "_replace"}
-"""Public names of the standard library that begin with an underscore."""
+NOT_OURS = {"_asdict", "_exit", "_fields", "_getframe", "_jvm", "_make", "_replace"}
+"""Public names of libraries that begin with an underscore."""
 
 
 def test_tests_reach_into_nothing_private() -> None:

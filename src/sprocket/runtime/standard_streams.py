@@ -66,7 +66,8 @@ class LineWriter:
         # A signal handler may come while its own thread has it.
         self._lock = threading.RLock()
         self._waiting_bytes = 0
-        self._dropped_count = 0
+        self.dropped_count = 0
+        """How many lines were dropped that nobody was told of yet."""
         self._is_torn = False
         """Whether the last line was written in part."""
         self._thread = threading.Thread(target=self._run, name="sprocket-lines", daemon=True)
@@ -77,16 +78,11 @@ class LineWriter:
         """Whether another line would be taken."""
         return self._waiting_bytes < self._bytes_max
 
-    @property
-    def dropped_count(self) -> int:
-        """How many lines were dropped that nobody was told of yet."""
-        return self._dropped_count
-
     def put(self, lines: bytes) -> None:
         """Have whole lines written, or dropped if there is no room."""
         with self._lock:
             if not self.has_room:
-                self._dropped_count += lines.count(b"\n")
+                self.dropped_count += lines.count(b"\n")
                 return
             self._waiting_bytes += len(lines) + LINE_COST_BYTES
             self._lines.put(lines)
@@ -94,7 +90,7 @@ class LineWriter:
     def drop(self) -> None:
         """Count a line that was not even made, since there is no room."""
         with self._lock:
-            self._dropped_count += 1
+            self.dropped_count += 1
 
     def close(self) -> None:
         """Take no more; the thread ends after what is in the queue, see `join`."""
@@ -118,7 +114,7 @@ class LineWriter:
                 continue
             batch, is_open = self._batch(first)
             self._write_all(batch)
-            if self._dropped_count and not self._is_torn:
+            if self.dropped_count and not self._is_torn:
                 self._tell()
 
     def _tick(self) -> None:
@@ -150,19 +146,19 @@ class LineWriter:
         with self._lock:
             self._waiting_bytes -= len(text) + LINE_COST_BYTES * len(batch)
             if written < len(text):
-                self._dropped_count += text.count(b"\n", max(written, 0))
+                self.dropped_count += text.count(b"\n", max(written, 0))
         if written >= 0:
             self._is_torn = written > 0 and text[written - 1 : written] != b"\n"
 
     def _tell(self) -> None:
         """Say how many lines are missing, if the system takes that."""
-        count = self._dropped_count
+        count = self.dropped_count
         text = f"{self.tell_dropped(count)}\n".encode(errors="backslashreplace")
         written = self._write(text)
         self._is_torn = 0 < written < len(text)
         if written == len(text):
             with self._lock:
-                self._dropped_count -= count
+                self.dropped_count -= count
 
     def _write(self, text: bytes) -> int:
         """Write text; return how many bytes of it the system took."""
