@@ -7,7 +7,7 @@ memory. Storages are in memory or do nothing; no bytes of AMQP are read or writt
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from sprocket.base.clock import SystemClock
 from sprocket.base.disk import Steps, StepsTo, steps
@@ -30,6 +30,7 @@ from sprocket.rabbitmq.broker.queues import (
     ReadEntry,
     Turns,
     Windows,
+    WithdrawnEntry,
 )
 from sprocket.rabbitmq.model.message import BasicMessage
 from sprocket.rabbitmq.model.names import QueueName
@@ -52,7 +53,8 @@ class Timer:
 class Loop:
     """Stands in for all that belongs to a loop and a disk; everything is done at once."""
 
-    refusal: StoreError | None = None
+    failed_write: StoreError | None = None
+    waiting_bytes = 0
 
     def call_soon(self, _: Callable[[], None], /) -> Timer:
         """See `Timers`."""
@@ -111,9 +113,19 @@ class Numbers:
     """A storage that remembers no messages: what it is asked for, it makes up."""
 
     next_seq_id = body_bytes = 0
+    unwritten_from = -1
+    unreadable: Mapping[int, str] = {}
 
     def __init__(self) -> None:
         self._count = 0
+
+    def size_of(self, seq_id: int) -> int:  # noqa: ARG002
+        """See `QueueStorage`."""
+        return KIB
+
+    def withdraw(self, message_ids: Collection[bytes]) -> Mapping[int, WithdrawnEntry]:  # noqa: ARG002
+        """See `QueueStorage`."""
+        return {}
 
     def publish(  # noqa: D102 (see `QueueStorage`)
         self,
@@ -167,7 +179,9 @@ class Broker:
     def __init__(self) -> None:
         self.loop, self.clock = Loop(), SystemClock()
         self.turns = Turns(self.loop)
-        letters = DeadLetters(lambda _, __: (), self.clock.now_ms, bytes, self.turns)
+        letters = DeadLetters(
+            lambda _, __: (), self.clock.now_ms, bytes, self.turns, self.loop, self.loop
+        )
         self.services = QueueServices(
             owner=self.loop,
             turns=self.turns,

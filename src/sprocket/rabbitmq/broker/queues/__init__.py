@@ -27,7 +27,12 @@ from sprocket.rabbitmq.broker.queues.queue import (
     QueueServices,
 )
 from sprocket.rabbitmq.broker.queues.reads import FewReads, QueueReads
-from sprocket.rabbitmq.broker.queues.storage import MemoryStorage, QueueStorage, ReadEntry
+from sprocket.rabbitmq.broker.queues.storage import (
+    MemoryStorage,
+    QueueStorage,
+    ReadEntry,
+    WithdrawnEntry,
+)
 from sprocket.rabbitmq.broker.queues.turns import (
     CALL_WORK,
     QUEUE_WORK,
@@ -73,6 +78,7 @@ __all__ = [
     "Turns",
     "WindowLimits",
     "Windows",
+    "WithdrawnEntry",
     "died",
     "is_cycle",
     "message_of",
