@@ -366,6 +366,12 @@ class VhostBroker:
         self.commits.wait(_Nobody())
         await self.commits.settle()
 
+    @property
+    def refusal(self) -> str | None:
+        """Why nothing is stored now: after a failed sync until a restart, else until it can be."""
+        error = self.store.log.failure or self.commits.failed_write
+        return None if error is None else str(error)
+
     def stop(self) -> None:
         """Do nothing more; what still waits is refused."""
         self._is_stopped = True

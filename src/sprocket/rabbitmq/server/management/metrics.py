@@ -132,7 +132,7 @@ class Metrics:
 
     def _of_node(self) -> Iterator[Metric]:
         served, facts = self._served, self._served.facts
-        place, low = served.place, served.alarms.low
+        place, low = served.place, served.low
         used, limit = descriptors()
         yield Metric(
             "rabbitmq_identity_info",

@@ -1,6 +1,6 @@
 """What the API tells and changes: the services of the node, and facts about it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -94,6 +94,20 @@ class Served:
         if found is None:
             raise not_found()
         return found
+
+    @property
+    def refusals(self) -> dict[str, str]:
+        """Why virtual hosts store nothing now, by their names; empty if all do."""
+        return {
+            name: why
+            for name, one in sorted(self.vhosts.items())
+            if (why := one.refusal) is not None
+        }
+
+    @property
+    def low(self) -> Collection[str]:
+        """Alarms that are in force: `memory`, `disk`. A disk that stores nothing is one, too."""
+        return {*self.alarms.low, "disk"} if self.refusals else self.alarms.low
 
     def entered(self, caller: Caller) -> list[VhostBroker]:
         """Return the virtual hosts that somebody may enter, by name."""

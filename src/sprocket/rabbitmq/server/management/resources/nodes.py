@@ -65,7 +65,7 @@ class NodeRoutes:
             route("GET", "healthchecks/node/{node}", user, self.health),
             route("GET", f"{check}/alarms", user, self.check_alarms),
             route("GET", f"{check}/local-alarms", user, self.check_alarms),
-            route("GET", f"{check}/virtual-hosts", user, self.fine),
+            route("GET", f"{check}/virtual-hosts", user, self.check_vhosts),
             route("GET", f"{check}/node-is-mirror-sync-critical", user, self.alone),
             route("GET", f"{check}/node-is-quorum-critical", user, self.alone),
             route("GET", f"{check}/port-listener/{{port}}", user, self.check_port),
@@ -171,14 +171,26 @@ class NodeRoutes:
         """Say whether the node is well: nothing is low."""
         if "node" in call.names:
             self._check_node(call)
-        low = self._served.alarms.low
-        if low:
-            return answers.json_response({"status": "failed", "reason": f"low on {low}"})
+        low, refusals = self._served.alarms.low, self._served.refusals
+        reasons = [f"low on {', '.join(sorted(low))}"] if low else []
+        reasons += [
+            f"virtual host '{name}' stores nothing: {why}" for name, why in refusals.items()
+        ]
+        if reasons:
+            return answers.json_response({"status": "failed", "reason": "; ".join(reasons)})
         return answers.json_response({"status": "ok"})
 
-    async def fine(self, _: Call) -> HttpResponse:
-        """Say that all is well: virtual hosts that are there run."""
-        return answers.json_response({"status": "ok"})
+    async def check_vhosts(self, _: Call) -> HttpResponse:
+        """Say which virtual hosts store nothing."""
+        refusals = self._served.refusals
+        if not refusals:
+            return answers.json_response({"status": "ok"})
+        failed = {
+            "status": "failed",
+            "reason": "Some virtual hosts are down",
+            "virtual-hosts": [*refusals],
+        }
+        return answers.json_response(failed, 503)
 
     async def alone(self, _: Call) -> HttpResponse:
         """Say that nobody depends on this node."""
@@ -186,7 +198,7 @@ class NodeRoutes:
 
     async def check_alarms(self, _: Call) -> HttpResponse:
         """Say whether anything is low."""
-        low = self._served.alarms.low
+        low = sorted(self._served.low)
         if not low:
             return answers.json_response({"status": "ok"})
         alarms = [{"node": self._facts.name, "resource": one} for one in low]
@@ -241,7 +253,7 @@ class NodeRoutes:
     def _node(self) -> Json:
         served, facts, place = self._served, self._facts, self._served.place
         used, limit = descriptors()
-        low: Mapping[str, bool] = {one: one in served.alarms.low for one in ("memory", "disk")}
+        low: Mapping[str, bool] = {one: one in served.low for one in ("memory", "disk")}
         mechanisms = [
             {"name": one, "description": f"SASL {one} authentication mechanism", "enabled": True}
             for one in facts.mechanisms

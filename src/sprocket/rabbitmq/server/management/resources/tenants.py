@@ -280,7 +280,7 @@ class TenantRoutes:
             "default_queue_type": vhost.default_queue_type or "undefined",
             "metadata": {"description": description, "tags": tags},
             "tracing": False,
-            "cluster_state": {served.facts.name: "running"},
+            "cluster_state": {served.facts.name: "stopped" if one.refusal else "running"},
         }
         if tally.queues:
             totals = views.totals(tally.ready, tally.unacked)
