@@ -46,7 +46,7 @@ NEEDED = {  # and a seed that has noticed it, which is tried first
 }
 BY_DAY = ("sync flusher.LogSync.run", "sync geometry.save", "sync_folder segments.create_segment")
 RARE = [  # it takes two mishaps to need them
-    "sync commit_log.CommitLog._take_back",
+    "sync commit_log.CommitLog.undo",
     "sync index_file.IndexFile.truncate",
     "sync recovery.mark_open",
     "sync_folder key_index.Indexes.flush_steps",
@@ -86,8 +86,8 @@ HARMLESS = {
     # A missing checkpoint makes recovery begin with the oldest record.
     "sync_folder checkpoint.save",
     # The report is for people.
-    "sync recovery.recover",
-    "sync_folder recovery.recover",
+    "sync recovery.keep_report",
+    "sync_folder recovery.keep_report",
     # Where queues end is only noted to make the next opening quick; a note that does not fit its
     # checksum, or is older than a queue, is passed over.
     "sync file_queues.FileQueues.seal",

@@ -82,7 +82,7 @@ DISPATCHER = Dispatcher(row(code, KINDS.get(code, NoFields), handle) for code in
 class Caught:
     """A peer that keeps what it is sent."""
 
-    address = "fuzz"
+    address = told_address = "fuzz"
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []

@@ -97,6 +97,8 @@ def cell(name: str, value: Any) -> str:
         return f"{value:,}"
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {one}" for key, one in value.items())
     return str(value)
 
 
