@@ -11,7 +11,7 @@ from itertools import count
 from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode, SentMessage, methods, tables
 from sprocket.rabbitmq.codec.amqp.frames import delivery_payload
 from sprocket.rabbitmq.codec.amqp.methods import AmqpMethod
-from sprocket.rabbitmq.server.login import Credentials
+from sprocket.rabbitmq.server.login import Credentials, distinguished_name
 from sprocket.rabbitmq.server.session import ChannelService, LoginRefused, Replies, Session
 
 Stored = tuple[str, str, bytes, tuple[bytes, ...]]
@@ -46,6 +46,8 @@ class Door:
         """Of each channel that was opened."""
         self.desk: type[Desk] = Desk
         """What serves each channel."""
+
+    certified_user = staticmethod(distinguished_name)
 
     def log_in(self, given: Credentials, session: Session) -> None:  # noqa: ARG002
         """See `Entrance`."""

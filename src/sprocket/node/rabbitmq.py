@@ -75,7 +75,7 @@ async def _open(site: Site) -> Serve:
         from sprocket.rabbitmq.server.amqp_server import AmqpServer
         from sprocket.rabbitmq.server.connection import WireLimits
         from sprocket.rabbitmq.server.greeting import Greeting
-        from sprocket.rabbitmq.server.login import AMQPLAIN, EXTERNAL, PLAIN
+        from sprocket.rabbitmq.server.login import AMQPLAIN, CERTIFIED, EXTERNAL, PLAIN
         from sprocket.rabbitmq.server.tenancy import UserEntrance
         from sprocket.runtime.driver import address
         from sprocket.runtime.pressure import Pressure
@@ -89,7 +89,7 @@ async def _open(site: Site) -> Serve:
         mechanisms: tuple[str, ...] = (PLAIN, AMQPLAIN)
         if own.external_login and settings.tls.client_auth != "none":
             mechanisms += (EXTERNAL,)
-        entrance = UserEntrance(broker, place.clock)
+        entrance = UserEntrance(broker, place.clock, CERTIFIED[own.external_login_from])
         server = AmqpServer(
             entrance,
             Greeting(found.cluster, mechanisms),

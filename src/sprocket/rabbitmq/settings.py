@@ -84,6 +84,9 @@ class AmqpSettings:
     """Let who shows a certificate that `tls.trust_path` has signed log in as the user that it
     names, without a password (EXTERNAL); RabbitMQ's plugin rabbitmq_auth_mechanism_ssl. Some
     clients choose it as soon as it is offered."""
+    external_login_from: Literal["distinguished_name", "common_name"] = "distinguished_name"
+    """What of a certificate is the user's name: all of its subject, such as `CN=bob,O=shop`, or
+    the common name in it, `bob`; ssl_cert_login_from."""
     channel_count_max: Annotated[int, Meta(ge=1, le=65535)] = 2047
     """Channels of one connection; channel_max."""
     client_frame_bytes_max: Annotated[int, Meta(ge=4096, le=16 * MIB)] = 128 * KIB

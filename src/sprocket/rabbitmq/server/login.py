@@ -68,17 +68,27 @@ def credentials(login: methods.ConnectionStartOk, certified: str | None) -> Cred
             )
 
 
-def certified_user(subject: Subject) -> str | None:
-    """Return the user that a certificate is for, None if there is none.
+def distinguished_name(subject: Subject) -> str | None:
+    """Return the whole name in a certificate, None if there is none.
 
     Args:
         subject: Whom it names, in the order of the certificate.
 
     Returns:
-        The distinguished name as RFC 4514 has it, such as `O=client,CN=name`: the last part first.
+        The name as RFC 4514 has it, such as `O=client,CN=name`: the last part first.
     """
     parts = (f"{_SHORT.get(name, name)}={_escaped(value)}" for name, value in reversed(subject))
     return ",".join(parts) or None
+
+
+def common_name(subject: Subject) -> str | None:
+    """Return the common name in a certificate, several joined by commas, None if there is none."""
+    return ",".join(value for name, value in subject if name == "commonName") or None
+
+
+CERTIFIED = {"distinguished_name": distinguished_name, "common_name": common_name}
+"""What gives the user that a certificate is for, by the setting; RabbitMQ's
+ssl_cert_login_from."""
 
 
 def _escaped(value: str) -> str:

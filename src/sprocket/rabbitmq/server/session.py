@@ -52,8 +52,8 @@ from sprocket.rabbitmq.server.greeting import Greeting
 from sprocket.rabbitmq.server.heartbeats import Heartbeats, HeartbeatWatch
 from sprocket.rabbitmq.server.login import (
     Credentials,
+    Subject,
     capabilities,
-    certified_user,
     credentials,
     given_name,
 )
@@ -119,6 +119,9 @@ class Tenancy(Protocol):
 
 class Entrance(Protocol):
     """Who may come in."""
+
+    def certified_user(self, subject: Subject) -> str | None:
+        """Return the user that a certificate is for, None if there is none."""
 
     def log_in(self, given: Credentials, session: "Session") -> None:
         """Let a user in, or raise LoginRefused."""
@@ -566,7 +569,7 @@ class Session:
         self.client = login.client_properties
         self.capabilities = capabilities(self.client)
         try:
-            given = credentials(login, certified_user(self.peer.certificate_subject))
+            given = credentials(login, self._entrance.certified_user(self.peer.certificate_subject))
         except AmqpError as error:
             self._refuse(error)
             return

@@ -19,7 +19,7 @@ from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode
 from sprocket.rabbitmq.model.counts import ClientChurn
 from sprocket.rabbitmq.model.user import User
 from sprocket.rabbitmq.server.handlers import ChannelMethods
-from sprocket.rabbitmq.server.login import Credentials
+from sprocket.rabbitmq.server.login import Credentials, Subject, distinguished_name
 from sprocket.rabbitmq.server.session import ChannelService, LoginRefused, Replies, Session, Tenancy
 
 
@@ -29,11 +29,18 @@ class UserEntrance:
     Args:
         broker: Knows them.
         clock: Of the machine.
+        certified_user: Gives the user that a certificate is for.
 
     Threads: event loop only.
     """
 
-    def __init__(self, broker: AmqpBroker, clock: Clock) -> None:
+    def __init__(
+        self,
+        broker: AmqpBroker,
+        clock: Clock,
+        certified_user: Callable[[Subject], str | None] = distinguished_name,
+    ) -> None:
+        self.certified_user = certified_user
         self._users = broker.users
         self._topologies = broker.topologies
         self._vhosts = broker.vhosts

@@ -7,8 +7,9 @@ from sprocket.rabbitmq.model.fields import NO_FIELDS, Field, FieldKind, FieldTab
 from sprocket.rabbitmq.server.login import (
     Credentials,
     capabilities,
-    certified_user,
+    common_name,
     credentials,
+    distinguished_name,
     given_name,
 )
 
@@ -89,7 +90,7 @@ def test_a_connection_may_have_a_name() -> None:
 
 
 def test_the_user_of_a_certificate() -> None:
-    """Its distinguished name, last part first."""
+    """Its distinguished name, last part first, or its common names."""
     subject = (
         ("organizationName", "Us, Inc."),
         ("commonName", "first"),
@@ -97,6 +98,8 @@ def test_the_user_of_a_certificate() -> None:
         ("serialNumber", "#7"),
     )
     wanted = "serialNumber=\\#7,CN=\\ né\\ ,CN=first,O=Us\\, Inc."
-    assert certified_user(subject) == wanted
-    assert certified_user((("commonName", " "),)) == "CN=\\ "
-    assert certified_user(()) is None
+    assert distinguished_name(subject) == wanted
+    assert distinguished_name((("commonName", " "),)) == "CN=\\ "
+    assert distinguished_name(()) is None
+    assert common_name(subject) == "first, né "
+    assert common_name((("organizationName", "Us"),)) is None
