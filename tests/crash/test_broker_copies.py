@@ -1,7 +1,8 @@
 """Copies that the broker itself makes, and a power cut at any call to the disk.
 
-Dead letters (rejected, expired, too many), delayed messages, what is given back, those of an
-alternate exchange and of one that is bound to another, transactions. Whatever part of what was not
+Dead letters (rejected, expired, too many), delayed messages, what is given back, by a client or by
+the next start of a broker that was killed, those of an alternate exchange and of one that is bound
+to another, transactions. Whatever part of what was not
 synced the disk has kept: what was confirmed is there once, and what was acknowledged in a
 transaction that was answered is not.
 """
@@ -80,10 +81,19 @@ def body(number: int) -> bytes:
 
 
 async def crashed(seed: int, messages: int, tries: int) -> tuple[AmqpNodeSettings, list[State]]:
-    """Return the states of a broker that makes copies."""
+    """Return the states of a broker that makes copies, is killed, and goes on with what it has."""
     cuts = Cuts(SimulatedDisk(), Random(seed), tries)
     settings = small_settings()
     settings = replace(settings, amqp=replace(settings.amqp, port=0))
+    for first in (0, messages):
+        await life(settings, cuts, range(first, first + messages))
+    return settings, cuts.states
+
+
+async def life(settings: AmqpNodeSettings, cuts: Cuts, numbers: range) -> None:
+    """Work from the start of a node to its kill, which comes while somebody has messages."""
+    if numbers.start:
+        cuts.disk.before = cuts.look
     node = await AmqpNode.start(settings, FOLDER, disk=cuts.disk)
     opened = await aio_pika.connect(f"amqp://guest:guest@{node.address}/")
     channel = await opened.channel()
@@ -105,13 +115,17 @@ async def crashed(seed: int, messages: int, tries: int) -> tuple[AmqpNodeSetting
         await target.publish(message, key, mandatory=False)
         cuts.confirmed.add(number)
 
-    for first in range(0, messages, 10):
+    for first in numbers[::10]:
         await asyncio.gather(*(publish(number) for number in range(first, first + 10)))
         await settled(opened, cuts, 1000 + first)
+    holding = await opened.channel()
+    for name in ("source", "dead"):
+        assert await (await holding.get_queue(name)).get(fail=False) is not None
     cuts.disk.before = None
+    left = cuts.disk.kill()
     await opened.close()
     await node.stop()
-    return settings, cuts.states
+    cuts.disk = left
 
 
 async def declared(channel: AbstractChannel) -> None:
@@ -206,4 +220,4 @@ def test_copies_outlive_many_power_cuts() -> None:
     count = seed = 0
     while count < 2000:
         seed += 1
-        count += run(seed, messages=20, tries=12)
+        count += run(seed, messages=10, tries=12)
