@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol, TypeVar
@@ -14,6 +14,12 @@ from sprocket.runtime.standard_streams import write_at_once
 
 START_END_SECONDS = 0.5
 """How long a start may take to end that is told to stop: half of the second that people wait."""
+
+
+STOPPING = "SIGINT", "SIGTERM", "SIGHUP"
+"""Signals that stop it. The last comes when a terminal is closed; `nohup` has it ignored."""
+PASSED_OVER = "SIGUSR1", "SIGUSR2"
+"""Signals that would end it, by default, as `kill -9` does, and mean nothing here."""
 
 
 class Stoppable(Protocol):
@@ -38,7 +44,7 @@ def text_line(text: str) -> str:
 def serve(
     start: Callable[[], Awaitable[R]], greet: Callable[[R, float], None], line: Line = text_line
 ) -> None:
-    """Start something, say so, and stop it when SIGTERM or SIGINT comes.
+    """Start something, say so, and stop it when SIGTERM, SIGINT or SIGHUP comes.
 
     The caller has said where log lines go.
 
@@ -111,12 +117,27 @@ def _told_by_signals(stop: asyncio.Event, line: Line) -> Iterator[None]:
         write_at_once(sys.stderr, line("stopping … (a second signal ends it at once)"))
         loop.call_soon_threadsafe(stop.set)
 
-    before = {number: signal.signal(number, tell) for number in (signal.SIGINT, signal.SIGTERM)}
+    def pass_over(number: int, _: FrameType | None) -> None:
+        write_at_once(sys.stderr, line(f"{signal.Signals(number).name} means nothing here"))
+
+    before = {
+        number: signal.signal(number, handler)
+        for names, handler in ((STOPPING, tell), (PASSED_OVER, pass_over))
+        for number in _known(names)
+    }
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _known(names: Iterable[str]) -> list[signal.Signals]:
+    """Return the signals that the system has; without SIGHUP where it is ignored already."""
+    found = [signal.Signals[name] for name in names if name in signal.Signals.__members__]
+    return [
+        one for one in found if one.name != "SIGHUP" or signal.getsignal(one) is not signal.SIG_IGN
+    ]
 
 
 def _end_at_once(number: int, line: str) -> None:

@@ -68,7 +68,7 @@ def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "allow_connections", lambda: None)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_stops_it(number: signal.Signals) -> None:
     """After it was greeted."""
     thing = Thing()
@@ -86,9 +86,34 @@ def test_a_signal_stops_it(number: signal.Signals) -> None:
     assert len(seconds) == 1
 
 
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP])
+def test_some_signals_end_nothing(
+    number: signal.Signals, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Those that mean nothing here, with a line; and the one of a terminal under `nohup`."""
+    thing = Thing()
+
+    async def start() -> Thing:
+        return thing
+
+    def greet(_: Thing, __: float) -> None:
+        os.kill(os.getpid(), number)
+        assert not thing.is_stopped
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process.serve(start, greet)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    lines = capfd.readouterr().err.splitlines()
+    said = [] if number == signal.SIGHUP else [f"sprocket: {number.name} means nothing here"]
+    assert lines == [*said, "sprocket: stopping … (a second signal ends it at once)"]
+
+
 def test_the_signals_are_what_they_were() -> None:
     """Before and after; what was served in a test must not change how the next one ends."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
     before = [signal.getsignal(number) for number in numbers]
 
     async def start() -> Thing:
