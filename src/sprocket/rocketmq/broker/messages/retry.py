@@ -16,6 +16,7 @@ import random
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 
+from sprocket.base import log
 from sprocket.base.errors import (
     CorruptRecord,
     OffsetTooLarge,
@@ -37,6 +38,8 @@ from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.model.topic import UNIT_SUBSCRIPTION, WRITE
 from sprocket.rocketmq.store.store import Store
 
+_log = log.get_limited_logger(__name__)
+
 LEVEL_OF_FIRST_RETRY = 3
 """10 s with RocketMQ's levels."""
 
@@ -55,6 +58,11 @@ def retries_max(group: SubscriptionGroup, wanted: int | None, version: int) -> i
     if wanted is None or version < MAX_RECONSUME_VERSION:
         return group.retry_times_max
     return wanted
+
+
+def tell_dead_letter(group: str, topic: str, failures: int) -> None:
+    """Say in the log that a group has given a message up."""
+    _log.warning("a message became a dead letter", group=group, topic=topic, failures=failures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +113,7 @@ class RetryService:
         if failures >= limit or header.delay_level < 0:
             name, queue_id = DEAD_LETTER_PREFIX + group.name, 0
             self._topics.make_internal(name, 1)
+            tell_dead_letter(group.name, found[properties.RETRY_TOPIC], failures)
             found[properties.DELAY] = "0"
         else:
             level = header.delay_level or LEVEL_OF_FIRST_RETRY + failures

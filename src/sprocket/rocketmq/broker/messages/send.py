@@ -21,7 +21,7 @@ from msgspec import structs
 from sprocket.base.errors import RequestRefused, WireError
 from sprocket.rocketmq.broker.groups import Groups, QueueLocks
 from sprocket.rocketmq.broker.messages.delay_levels import TIMER_NAMES, DelayLevels
-from sprocket.rocketmq.broker.messages.retry import retries_max
+from sprocket.rocketmq.broker.messages.retry import retries_max, tell_dead_letter
 from sprocket.rocketmq.broker.topics import (
     FORBIDDEN_TO_SEND,
     Topics,
@@ -232,6 +232,11 @@ class Sender:
         if topic_name[0] == "%" and topic_name.startswith(RETRY_PREFIX):
             dead = self._dead_letter(header, version)
             if dead is not None:
+                tell_dead_letter(
+                    topic_name.removeprefix(RETRY_PREFIX),
+                    found.get(properties.RETRY_TOPIC, ""),
+                    header.reconsume_times,
+                )
                 topic_name, queue_id = dead.name, self._below(max(1, dead.write_queues))
                 found[properties.DELAY] = "-1"
                 is_special = True

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import structlog
 from msgspec.structs import replace
 
 from sprocket.base.errors import RequestRefused
@@ -138,6 +139,16 @@ def test_a_level_that_the_consumer_names_counts() -> None:
     assert (record.topic, record.queue_id, record.reconsume_times) == ("%DLQ%g", 0, 5)
     found = found_in(record)
     assert (found["DELAY"], found["RETRY_TOPIC"], "REAL_TOPIC" in found) == ("0", "T", False)
+
+
+def test_a_dead_letter_is_told_in_the_log() -> None:
+    """With its group and topic, and how often it failed; a retry is not."""
+    desk = Desk()
+    with structlog.testing.capture_logs() as logs:
+        desk.sent_back(desk.stored(15))
+        desk.sent_back(desk.stored(16))
+    (line,) = [one for one in logs if one["event"] == "a message became a dead letter"]
+    assert (line["group"], line["topic"], line["failures"]) == ("g", "T", 16)
 
 
 def test_topics_are_made_as_they_are_needed() -> None:

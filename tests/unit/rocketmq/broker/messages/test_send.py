@@ -5,6 +5,7 @@ from itertools import count
 from typing import Any, cast
 
 import pytest
+import structlog
 from msgspec import structs
 
 from sprocket.base.errors import RequestRefused
@@ -402,8 +403,11 @@ def test_retries_become_dead_letters_beyond_their_limit() -> None:
         (17, 99, 479, False),
     ):
         made = header(retry, reconsume_times=times, max_reconsume_times=own)
-        record = sender.record(made, b"x", THERE, version)
+        with structlog.testing.capture_logs() as logs:
+            record = sender.record(made, b"x", THERE, version)
         assert record.topic == ("%DLQ%g" if dead else retry), (times, own, version)
+        told = [one["failures"] for one in logs if one["event"] == "a message became a dead letter"]
+        assert told == ([times] if dead else [])
         assert (b"DELAY\x01-1" in record.properties) == dead
 
 
