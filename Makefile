@@ -9,7 +9,8 @@ PYTHON ?=
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
-WORKERS ?= 2
+# One more than there are cores where they are timed: tests wait for disks, sockets and each other.
+WORKERS ?= 3
 # `make test COVERAGE=1` also measures how much of src/sprocket runs.
 COVERAGE ?=
 PYTEST := $(if $(COVERAGE),$(BIN)/coverage run -m pytest,$(BIN)/python -m pytest)

@@ -133,6 +133,7 @@ async def _open_broker(site: Site) -> Serve:
         from sprocket.rocketmq.remoting import Channels, Connection, Dispatcher
         from sprocket.rocketmq.server import broker_rows
         from sprocket.rocketmq.server.handlers.groups import notify_ids_changed
+        from sprocket.rocketmq.store.retention import SpaceLimits
         from sprocket.runtime.cold_reads import ColdReads
         from sprocket.runtime.driver import address
         from sprocket.runtime.slices import Slices
@@ -180,6 +181,7 @@ async def _open_broker(site: Site) -> Serve:
         parts.push_async_callback(broker.settle)
         parts.push_async_callback(registration.stop)
         await registration.start()
+        limits = SpaceLimits.of(settings.retention)
         names = ", ".join(own.nameservers) or "none: only clients that know the address find it"
         return RunningBroker(
             ready={"broker": identity.address, "data": place.folder},
@@ -189,6 +191,7 @@ async def _open_broker(site: Site) -> Serve:
                 ("data", place.folder),
                 ("acknowledged means", _MEANING[settings.store.flush]),
                 ("recovery", _recovery_text(store.report)),
+                *(("note", text) for text in limits.told(settings.retention)),
             ],
             name=own.name,
             broker=broker,

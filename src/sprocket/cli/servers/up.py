@@ -60,6 +60,13 @@ def up(
     """Run a NameServer, a broker and AMQP in the foreground. FILE may be RocketMQ's broker.conf."""
     if no_amqp and no_rocketmq:
         raise SettingsError("--no-amqp and --no-rocketmq were given: nothing would be served")
+    left_alone = {"--amqp-port": amqp_port, "--amqp-http-port": amqp_http_port} if no_amqp else {}
+    if no_rocketmq:
+        left_alone = {"--nameserver-port": nameserver_port, "--broker-port": broker_port}
+    for name, given in left_alone.items():
+        if given is not None:
+            off = "--no-amqp" if no_amqp else "--no-rocketmq"
+            raise SettingsError(f"{off} and {name} were given: nothing would be served there")
     from sprocket.node import products
 
     own = {

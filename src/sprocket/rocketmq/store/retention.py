@@ -51,6 +51,30 @@ class SpaceLimits:
             refuse=min(max(settings.refuse_percent, 35), 90),
         )
 
+    def told(self, settings: RetentionSettings) -> list[str]:
+        """Return what people who made some settings may not expect of these limits."""
+        given = {
+            "clean_percent": (settings.clean_percent, self.clean),
+            "force_percent": (settings.force_percent, self.force),
+            "refuse_percent": (settings.refuse_percent, self.refuse),
+        }
+        said = [
+            f"retention.{name} is {used}, which is as near to {wanted} as it may be"
+            for name, (wanted, used) in given.items()
+            if wanted != used
+        ]
+        if settings.force and self.clean > self.force:
+            said.append(
+                f"retention.clean_percent ({self.clean}) is above force_percent ({self.force}): "
+                "files that are not expired are deleted before expired ones are looked for"
+            )
+        if settings.force and self.force >= self.refuse:
+            said.append(
+                f"retention.force_percent ({self.force}) is not below refuse_percent "
+                f"({self.refuse}): messages are refused before room is made for them"
+            )
+        return said
+
 
 def used_percent(disk: Disk, *folders: str) -> int:
     """Return how full the fullest of the folders' file systems is, rounded up."""

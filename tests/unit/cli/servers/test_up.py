@@ -148,6 +148,8 @@ def test_a_kill_leaves_a_store_that_can_be_opened(start: Start, tmp_path: Path) 
         (["--broker-port", "70000"], "server.broker_port"),
         (["--config", "/nowhere/at/all.toml"], "/nowhere/at/all.toml"),
         (["--set", "advertised_host=a:b"], "a host name or an IP address"),
+        (["--no-amqp"], "--no-amqp and --amqp-port were given"),
+        (["--no-rocketmq"], "--no-rocketmq and --nameserver-port were given"),
     ],
 )
 def test_wrong_settings_are_one_line(start: Start, arguments: list[str], text: str) -> None:

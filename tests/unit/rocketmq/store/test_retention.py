@@ -308,6 +308,27 @@ def test_limits_are_moved_into_their_ranges() -> None:
 
 
 @pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (RetentionSettings(), []),
+        (RetentionSettings(refuse_percent=89, force_percent=80), []),
+        (
+            RetentionSettings(clean_percent=20, force_percent=30, refuse_percent=5),
+            ["refuse_percent is 35, which is as near to 5 as it may be"],
+        ),
+        (RetentionSettings(clean_percent=80, force_percent=70), ["clean_percent (80) is above"]),
+        (RetentionSettings(clean_percent=80, force_percent=70, force=False), []),
+        (RetentionSettings(force_percent=80, refuse_percent=80), ["(80) is not below refuse"]),
+    ],
+)
+def test_what_limits_make_of_settings_is_told(settings: RetentionSettings, said: list[str]) -> None:
+    """Those that are moved, and those that contradict each other."""
+    told = SpaceLimits.of(settings).told(settings)
+    assert len(told) == len(said)
+    assert all(part in text for part, text in zip(said, told, strict=True))
+
+
+@pytest.mark.parametrize(
     ("ratio", "percent"), [(0.0, 0), (0.001, 1), (0.29, 29), (0.9, 90), (0.9001, 91), (1.0, 100)]
 )
 def test_percents_are_rounded_up(ratio: float, percent: int) -> None:
