@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.rocketmq.store.queue.given import FOLDER, SMALL, entry
+from tests.unit.rocketmq.store.queue.given import FOLDER, SMALL, entry, oldest
 
 from sprocket.base.errors import CorruptRecord, DiskFailed
 from sprocket.rocketmq.codec.record import Entry
@@ -137,7 +137,7 @@ def test_what_was_put_is_durable_when_it_is_complete() -> None:
     assert stretches.complete(disk, FOLDER, UNITS, KEY, course) == 0
     disk.sync_tree("/store")
     disk.sync_folder("/")
-    assert disk.crash(lambda _count: 0).contents() == recovered(log)[0]
+    assert disk.crash(oldest).contents() == recovered(log)[0]
 
 
 def test_a_file_whose_maker_died_gets_its_length() -> None:
@@ -165,14 +165,16 @@ def test_a_write_that_is_lost_is_found(unit: int, byte: int) -> None:
         stretches.complete(disk, FOLDER, UNITS, KEY, course)
 
 
-def test_two_units_that_changed_places_are_found() -> None:
-    """Their sum takes the offset into account."""
+@pytest.mark.parametrize("first", [0, 1, 7])
+def test_two_units_that_changed_places_are_found(first: int) -> None:
+    """Their sum takes the offset into account, wherever they are."""
     disk = SimulatedDisk()
-    (course,) = put(disk, [log_of([(0, 0), (0, 1)])]).values()
+    (course,) = put(disk, [log_of([(0, offset) for offset in range(10)])]).values()
     file = disk.open(f"{FOLDER}/T/0/{0:020d}", write=True)
-    units = file.read(0, 2 * UNIT_BYTES)
-    file.write([units[UNIT_BYTES:], units[:UNIT_BYTES]], 0)
-    with pytest.raises(DiskFailed):
+    position = first * UNIT_BYTES
+    units = file.read(position, 2 * UNIT_BYTES)
+    file.write([units[UNIT_BYTES:], units[:UNIT_BYTES]], position)
+    with pytest.raises(DiskFailed, match="are not those that were written"):
         stretches.complete(disk, FOLDER, UNITS, KEY, course)
 
 
@@ -218,6 +220,17 @@ def test_fillers_keep_the_places_behind_the_end(
     queues = FileQueues(disk, FOLDER, SMALL)
     queues.load(clean=True)
     assert (queues.by_key[KEY].max_offset, queues.by_key[KEY].last_unit()) == (13, (700, 100, 49))
+
+
+def test_fillers_behind_the_end_are_durable() -> None:
+    """On the machine that wrote them: `sync_tree` is called on another one, before or after."""
+    disk = SimulatedDisk()
+    (course,) = put(disk, [log_of([(0, offset) for offset in range(8)])]).values()
+    stretches.complete(disk, FOLDER, UNITS, KEY, course)
+    disk.sync_tree("/store")
+    disk.sync_folder("/")
+    stretches.fill(disk, FOLDER, UNITS, KEY, 8, 10)
+    assert disk.crash(oldest).contents() == disk.contents()
 
 
 def test_units_of_entries_are_parted_by_queue() -> None:

@@ -216,6 +216,18 @@ def test_a_file_that_goes_meanwhile_is_told_to_who_asked() -> None:
         parts_check.check_part(disk, ROOT, CheckedPart(0, SMALL.log.segment_bytes))
 
 
+@pytest.mark.parametrize("cut", [4, 5])
+def test_a_wrong_place_in_its_queue_is_told_from_damage_by_the_part_before(cut: int) -> None:
+    """A record with one wrong bit in its queue offset, first or second of its part."""
+    disk = closed(20)
+    places = starts(disk)
+    file, position = disk.open(f"{ROOT}/commitlog/{0:020d}", write=True), places[5] + 20
+    file.write([bytes([file.read(position, 1)[0] ^ 0x10])], position)
+    found, _parts = in_parts(disk, ROOT, [places[cut]])
+    assert [one.expected for one in found] == ["its place in its queue, 2"]
+    assert told(check(disk, ROOT)) == told(found)
+
+
 def test_wrong_checksums_are_counted() -> None:
     """A body that was changed is a break, and told as a wrong checksum."""
     disk = closed()
