@@ -56,6 +56,7 @@ def test_damage_is_named_and_walked_past() -> None:
         log.is_damaged(record.size + 5),
         log.is_damaged(record.size - 1),
     )
+    assert (log.is_damaged(2 * record.size - 1), log.is_damaged(2 * record.size)) == (True, False)
     assert log.is_broken(record.size, 2 * record.size)
     assert not log.is_broken(2 * record.size, 3 * record.size)
     assert log.entry_at(record.size) is None

@@ -236,6 +236,19 @@ def test_a_reset_index_is_empty() -> None:
     assert (len(indexes), disk.list(FOLDER), indexes.end) == (0, [], -1)
 
 
+def test_files_that_were_cut_away_do_not_come_back() -> None:
+    """After a loss of power, though nothing is put in their place; they name what is gone."""
+    disk = SimulatedDisk()
+    indexes = opened(disk)
+    indexes.put_round([entry(100 * n, "x") for n in range(100)])
+    indexes.flush()
+    assert len(indexes) > 2
+    indexes.truncate(PhysicalOffset(200))
+    assert len(disk.crash(lambda _count: 0).list(FOLDER)) == 1
+    indexes.reset()
+    assert disk.crash(lambda _count: 0).list(FOLDER) == []
+
+
 def test_a_full_disk_loses_no_key() -> None:
     """A round that failed at any write, or at making a file, can be put again."""
     log = [entry(100 * n, "x", f"k{n}") for n in range(50)]

@@ -262,9 +262,10 @@ def test_no_record_but_at_its_place() -> None:
     for offset in (1, 800):
         with pytest.raises(CorruptRecord, match=f"at {offset}"):
             log.record_at(offset)
-    log.files.segment(0).file.write([b"\0\0\0\x70"], 400)
-    with pytest.raises(CorruptRecord):
-        log.record_at(400)
+    for size in (0x70, 625, 1024, 1 << 30):  # 624 bytes are left of the file
+        log.files.segment(0).file.write([size.to_bytes(4, "big")], 400)
+        with pytest.raises(CorruptRecord, match="at 400"):
+            log.record_at(400)
 
 
 def test_zeros_are_written_only_where_something_is() -> None:

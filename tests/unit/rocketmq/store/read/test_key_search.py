@@ -35,6 +35,21 @@ def test_times_limit_it() -> None:
     assert len(store.find("topic", "N5", end_ms=at_ms + 4999).offsets) == 0
 
 
+def test_times_limit_what_is_in_no_index_too() -> None:
+    """Both ends belong to the range."""
+    disk, store = filled(3, index_messages=False)
+    store.close()
+    reader = Store.open_read_only(disk, ROOT)
+    at_ms = 1_700_000_000_000 + 1000
+    for begin_ms, end_ms, count in (
+        (at_ms, at_ms, 1),
+        (at_ms + 1, at_ms + 1000, 0),
+        (at_ms - 1000, at_ms - 1, 0),
+    ):
+        assert len(reader.find("topic", "N1", begin_ms=begin_ms, end_ms=end_ms).offsets) == count
+    reader.close()
+
+
 def test_what_was_cleaned_away_is_not_given() -> None:
     """The index may outlive the log's oldest file."""
     _, store, opened = filled_parts(40)

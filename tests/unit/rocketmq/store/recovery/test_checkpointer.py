@@ -1,11 +1,12 @@
 """The checkpoint is never ahead of what is durable, and a failed sync keeps it where it is."""
 
 import errno
+import json
 
 import pytest
 from tests.stores import filled, maintain, new, open_store
 
-from sprocket.base.disk import read_file
+from sprocket.base.disk import read_file, steps
 from sprocket.base.errors import DiskFailed, DiskFull, DiskRefused, StoreFailed
 from sprocket.rocketmq.store.recovery import checkpoint
 from sprocket.rocketmq.store.store import Store
@@ -115,6 +116,21 @@ def test_a_failed_sync_of_a_queue_keeps_the_checkpoint(call: str) -> None:
     again = open_store(disk)
     assert not again.report.clean
     assert list(again.queues()) == expected
+
+
+def test_a_queue_that_was_deleted_leaves_the_table_of_queues() -> None:
+    """With the next round, however many are left."""
+    disk, store = filled(1)
+    store.append(new("other"))
+    store.write()
+    store.sync()
+    store.dispatch()
+    maintain(store)
+    table = "/store/config/queues.json"
+    assert json.loads(read_file(disk, table)) == {"topic": {"0": 1}, "other": {"0": 1}}
+    steps.run(store.delete_topic_steps("other", lambda: None))
+    maintain(store)
+    assert json.loads(read_file(disk, table)) == {"topic": {"0": 1}}
 
 
 def test_a_clean_stop_leaves_a_note() -> None:
