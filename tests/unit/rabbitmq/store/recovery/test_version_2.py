@@ -218,6 +218,18 @@ def test_a_message_that_is_damaged_is_told_and_kept_in_its_file() -> None:
     assert QUEUE.store_v2(1) not in disk.contents()
 
 
+@pytest.mark.parametrize("place", [0, 9])
+def test_a_message_that_is_in_no_file_is_told(place: int) -> None:
+    """By its entry it should survive a restart; all others are imported."""
+    disk = left_by_rabbitmq()
+    entry = 64 + 11 % ENTRIES_V2 * 32
+    disk.open(QUEUE.segment_v2(1), write=True).write([bytes([place])], entry + 3)
+    store = opened(disk)
+    assert ids(store.queue(Q)) == [one for one in ALL if one != 11]
+    assert store.report.damage[-1].endswith("message 11 cannot be read: it is in no file")
+    assert (store.report.lost, f"{QUEUE.segment_v2(1)}.damaged" in disk.contents()) == (1, True)
+
+
 @pytest.mark.parametrize("is_store_whole", [True, False])
 def test_a_damaged_header_costs_nothing_if_the_other_file_has_it(is_store_whole: bool) -> None:
     """If both are damaged the files are set aside; either is told."""

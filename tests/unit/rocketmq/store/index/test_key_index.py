@@ -236,6 +236,19 @@ def test_a_reset_index_is_empty() -> None:
     assert (len(indexes), disk.list(FOLDER), indexes.end) == (0, [], -1)
 
 
+def test_a_file_that_was_begun_is_cut_away_too() -> None:
+    """It has no entry, and its header says where the one before it ended."""
+    disk = SimulatedDisk()
+    indexes = opened(disk)
+    indexes.put_round([entry(100 * n, "x") for n in range(5)])
+    indexes.close()
+    disk.open(f"{FOLDER}/{3 * 10**16}", write=True, create=True, size=SMALL.file_bytes).close()
+    indexes = opened(disk)
+    assert len(indexes) == 2
+    indexes.truncate(PhysicalOffset(200))
+    assert [header.end_offset for header in indexes.headers] == [100]
+
+
 def test_files_that_were_cut_away_do_not_come_back() -> None:
     """After a loss of power, though nothing is put in their place; they name what is gone."""
     disk = SimulatedDisk()

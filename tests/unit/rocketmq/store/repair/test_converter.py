@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kept_files import KeptFiles
 from tests.recorded import Recorded
 from tests.stores import SMALL, new
 
@@ -105,6 +106,16 @@ def test_queues_keep_all_they_had(source: Engine, target: Engine, tmp_path: Path
     store = opened(root, source)
     assert store.queue_range("topic", 0).max == expected["topic", 0][1] + 1
     store.close()
+
+
+@pytest.mark.parametrize(("source", "target"), ENGINES)
+def test_no_file_is_left_open(source: Engine, target: Engine, tmp_path: Path) -> None:
+    """Neither of the log nor of queues."""
+    root = str(tmp_path / "s")
+    made(root, source)
+    disk = KeptFiles()
+    convert(disk, root, target)
+    assert disk.left_open() == []
 
 
 def test_units_get_their_store_times(tmp_path: Path) -> None:

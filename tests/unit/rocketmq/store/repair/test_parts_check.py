@@ -216,6 +216,23 @@ def test_a_file_that_goes_meanwhile_is_told_to_who_asked() -> None:
         parts_check.check_part(disk, ROOT, CheckedPart(0, SMALL.log.segment_bytes))
 
 
+def test_batch_queues_are_checked_too() -> None:
+    """In one walk, as they can only be held against the log in its order."""
+    disk = SimulatedDisk()
+    store = open_store(disk)
+    store.batch_topics.add("batch")
+    for number in range(9):
+        store.append(new("batch", 0, b"body", name=f"N{number}"))
+    store.write()
+    store.close()
+    assert in_parts(disk, ROOT, starts(disk)[3::4])[0] == []
+    unit = disk.open(f"{ROOT}/batchconsumequeue/batch/0/{0:020d}", write=True)
+    unit.write([b"\x31"], 8)
+    found, _parts = in_parts(disk, ROOT, starts(disk)[3::4])
+    assert [one.rule for one in found] == [Rule.QUEUE_UNIT]
+    assert told(check(disk, ROOT)) == told(found)
+
+
 @pytest.mark.parametrize("cut", [4, 5])
 def test_a_wrong_place_in_its_queue_is_told_from_damage_by_the_part_before(cut: int) -> None:
     """A record with one wrong bit in its queue offset, first or second of its part."""
