@@ -323,6 +323,27 @@ def test_a_purge_after_a_flush_that_failed_outlives_a_clean_stop(end: str) -> No
     assert ids(opened(disk).queue(Q)) == ([8, 9] if end == "purge" else [])
 
 
+@pytest.mark.parametrize("kept", [0, 0.5, 1])
+@pytest.mark.parametrize("nth", [1, 3])
+def test_a_clean_stop_ends_a_flush_that_failed(nth: int, kept: float) -> None:
+    """However much of it reached a file; what came after that is in the journal."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    queue = store.queue(Q)
+    publish(queue, 0, 1)
+    flush(store, queue)
+    publish(queue, 2, 3, 5)
+    disk.fail("write", nth, kept=kept)
+    with pytest.raises(DiskFailed):
+        flush(store, queue)
+    queue.ack([1])
+    close(store)
+    assert [*check_vhost(disk, ROOT)] == []
+    again = opened(disk.crash(lambda _: 0))
+    assert (again.report.clean_stop, again.report.damage) == (True, [])
+    assert ids(again.queue(Q)) == [0, 2, 3, 5]
+
+
 def test_a_queue_that_is_removed_leaves_nothing() -> None:
     """Its folder goes with the next flush; one of the same name begins anew."""
     disk = SimulatedDisk()

@@ -236,6 +236,20 @@ def test_a_wrong_bit_in_what_fixes_the_folder_refuses_no_start() -> None:
                 assert opened(found).report.damage == []
 
 
+def test_a_record_that_checksums_mend_is_mended_in_the_file() -> None:
+    """By a recovery: a RabbitMQ, which is to find it, has no checksums."""
+    disk = killed()
+    before = disk.contents()[segment(0)]
+    mended = 0
+    for at in range(0, len(before), 10):
+        found = flipped(disk, segment(0), at)
+        (damage,) = opened(found).report.damage
+        if "taken from the checksums" in damage:
+            assert found.contents()[segment(0)].startswith(before), at
+            mended += 1
+    assert mended > 5
+
+
 def test_a_damaged_message_of_a_journal_comes_into_no_segment() -> None:
     """A RabbitMQ would not start with its term: the journal is set aside, and the loss is told."""
     disk = stopped()
