@@ -3,8 +3,9 @@
 import struct
 
 import pytest
-from tests.stores import ROOT, SMALL, filled
+from tests.stores import ROOT, SMALL, filled, filled_parts
 
+from sprocket.base.disk import steps
 from sprocket.rocketmq.store.repair import Finding, Rule
 from sprocket.rocketmq.store.repair.check import check
 from sprocket.testing.disk import SimulatedDisk
@@ -88,3 +89,13 @@ def test_rows_of_wrong_entries_are_one_finding() -> None:
         file.write([struct.pack(">q", 1 << 40)], unit(number) + 4)
     strays = [finding for finding in findings(disk) if finding.rule is Rule.INDEX_STRAY]
     assert [stray.expected for stray in strays] == ["records with the keys of entries 3 to 5"]
+
+
+def test_entries_of_records_that_were_cleaned_away_do_not_count() -> None:
+    """The index may outlive the log's oldest file."""
+    disk, store, opened = filled_parts(60)
+    steps.run(opened.parts.files.drop_before_steps(SMALL.log.segment_bytes))
+    store.close()
+    assert disk.list(f"{ROOT}/commitlog")[0] == f"{SMALL.log.segment_bytes:020d}"
+    indexes = [found for found in findings(disk) if found.path.startswith(FOLDER)]
+    assert indexes == []

@@ -5,6 +5,7 @@ import weakref
 import pytest
 from tests.stores import new
 
+from sprocket.base import memory
 from sprocket.base.disk import SegmentFiles
 from sprocket.base.units import MIB
 from sprocket.rocketmq.settings import StoreSettings
@@ -219,10 +220,14 @@ def test_what_was_there_before_is_left_alone(cached_bytes: int) -> None:
     assert lab.cache.given_back >= end
 
 
-def test_what_counts_as_in_memory_is_a_setting_or_a_part_of_it_all() -> None:
+def test_what_counts_as_in_memory_is_a_setting_or_a_part_of_it_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """40 % of the machine's memory unless something is said."""
     assert memory_bytes(4096) == 4096
     assert memory_bytes(0) > 1 << 20
+    monkeypatch.setattr(memory, "whole_bytes", lambda: 10 * MIB)
+    assert memory_bytes(0) == 4 * MIB
 
 
 def test_what_was_given_back_or_lies_far_behind_is_warm_no_more() -> None:

@@ -207,12 +207,33 @@ def test_a_reader_corrects_its_own_minimum_only(folder: str) -> None:
     assert only(opened(folder, write=False)).min_offset == 0
 
 
-def test_cleaning_deletes_units(folder: str) -> None:
+def test_cleaning_deletes_units_before_a_minimum_that_was_never_written(folder: str) -> None:
+    """As RocketMQ leaves it: nobody knows what was deleted before."""
+    queues = opened(folder)
+    queues.put_round([entry(n) for n in range(20)])
+    queues.close()
+    change(folder, (keys.offset_key("T", 0, keys.MIN), None))
+    queues = opened(folder)
+    steps.run(queues.clean_steps(PhysicalOffset(100)))
+    queues.close()
+    assert len(content(folder)) == 19
+
+
+@pytest.mark.parametrize(("place", "left"), [(100, 19), (750, 12), (2000, 0)])
+def test_cleaning_deletes_units(
+    place: int, left: int, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Those of messages that the log lost, once."""
+    writes: list[object] = []
+    monkeypatch.setattr(
+        Database,
+        "write",
+        lambda self, batch, write=Database.write: writes.append(write(self, batch)),
+    )
     queues = opened(folder)
     queues.put_round([entry(n) for n in range(20)])
     for _ in range(2):
-        steps.run(queues.clean_steps(PhysicalOffset(750)))
+        steps.run(queues.clean_steps(PhysicalOffset(place)))
     queues.close()
-    assert len(content(folder)) == 12
+    assert (len(content(folder)), len(writes)) == (left, 2)
     shutil.rmtree(folder)
