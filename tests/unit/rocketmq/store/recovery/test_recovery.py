@@ -315,6 +315,49 @@ def test_an_index_of_a_longer_log_is_made_again() -> None:
     assert found in (store.report.end, int(files[-1]))
 
 
+@pytest.mark.parametrize("more", [_remove_note, lambda _disk: None])
+def test_an_index_whose_last_record_is_gone_is_made_again(
+    more: Callable[[SimulatedDisk], None],
+) -> None:
+    """Its entry would lead to the record that takes its place."""
+    disk, store = filled(COUNT)
+    *_, (last, data) = store.records()
+    size = len(data)
+    store.close()
+    more(disk)
+    overwrite(log_files(disk), last, bytes(size))
+    store = open_store(disk)
+    assert (store.report.end, store.report.index_entries_rebuilt) == (last, COUNT - 1)
+    store.append(new("topic", 0, b"more", name="NEW"))
+    store.write()
+    store.sync()
+    assert store.find("topic", "NEW").offsets == [last]
+    assert store.find("topic", f"N{COUNT - 1}").offsets == []
+
+
+def test_a_file_that_fails_after_it_was_thrown_away_ends_the_recovery() -> None:
+    """It is not thrown away for ever; the next recovery may have more luck."""
+    disk = _left(clean=False)
+    (name, *_) = disk.list(f"{ROOT}/consumequeue/topic/0")
+    path = f"{ROOT}/consumequeue/topic/0/{name}"
+    failed = 0
+
+    def before(call: str, at: str) -> None:
+        nonlocal failed
+        if at == path and call in ("read", "write"):
+            failed += 1
+            assert failed < 5
+            raise DiskFailed(f"{call} {path}: Input/output error", path)
+
+    disk.before = before
+    with pytest.raises(DiskFailed):
+        open_store(disk)
+    disk.before = None
+    store = open_store(disk.kill())
+    _whole(store)
+    assert store.report.made_again == [path]
+
+
 def test_a_log_without_files_has_no_queues() -> None:
     """Nor an index; and the offsets begin again."""
     disk, store = filled(COUNT)
