@@ -2,6 +2,7 @@
 
 import errno
 import gc
+from dataclasses import replace
 
 import pytest
 from tests.stores import ROOT, batch_of, filled, log_files, maintain, new, open_store, overwrite
@@ -9,11 +10,13 @@ from tests.stores import ROOT, batch_of, filled, log_files, maintain, new, open_
 from sprocket.base.clock import SystemClock
 from sprocket.base.disk import replace_file
 from sprocket.base.errors import DiskFailed, ForeignStore, StoreFailed, StoreLocked
-from sprocket.rocketmq.geometry import Geometry
+from sprocket.rocketmq.geometry import Geometry, QueueGeometry
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import opening
+from sprocket.rocketmq.store.queue import UNIT_BYTES
 from sprocket.rocketmq.store.read import GetStatus
 from sprocket.rocketmq.store.store import Store
+from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import CHANGES, SimulatedDisk
 
 
@@ -136,6 +139,26 @@ def test_a_reader_of_a_killed_store_sees_its_log() -> None:
     assert len(list(reader.records())) == 40
     segment = log_files(disk).segment(store.end)
     assert segment.read(store.end - segment.start, 4) == b"torn"
+
+
+def test_a_reader_of_a_killed_store_reads_a_queue_up_to_a_page_that_is_lost() -> None:
+    """Units behind it count when a recovery has put those before them."""
+    disk, clock = SimulatedDisk(), FakeClock()
+    geometry = replace(Geometry.small(), queue=QueueGeometry(units_per_file=1000))
+    store = Store.open(disk, ROOT, StoreSettings(fill_ahead_bytes=0), clock, geometry)
+    for _ in range(500):
+        store.append(new())
+    store.write()
+    store.sync()
+    store.dispatch()
+    queue = disk.open(f"{ROOT}/consumequeue/topic/0/{0:020d}", write=True)
+    queue.write([bytes(100 * UNIT_BYTES)], 100 * UNIT_BYTES)
+    reader = Store.open_read_only(disk, ROOT)
+    assert (reader.queue_range("topic", 0), len(list(reader.records()))) == ((0, 100), 500)
+    reader.close()
+    again = Store.open(disk.kill(), ROOT, StoreSettings(fill_ahead_bytes=0), clock)
+    assert again.queue_range("topic", 0) == (0, 500)
+    again.close()
 
 
 def test_no_store_is_no_store() -> None:
