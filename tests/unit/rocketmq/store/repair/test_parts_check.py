@@ -231,6 +231,10 @@ def test_batch_queues_are_checked_too() -> None:
     found, _parts = in_parts(disk, ROOT, starts(disk)[3::4])
     assert [one.rule for one in found] == [Rule.QUEUE_UNIT]
     assert told(check(disk, ROOT)) == told(found)
+    disk.spoil(f"{ROOT}/batchconsumequeue/batch/0/{0:020d}", 0, 100)
+    found, _parts = in_parts(disk, ROOT, starts(disk)[3::4])
+    assert [one.rule for one in found] == [Rule.FILE_READ]
+    assert told(check(disk, ROOT)) == told(found)
 
 
 @pytest.mark.parametrize("cut", [4, 5])
