@@ -1,9 +1,12 @@
 """Index files that are made of runs of keys: the bytes of those that a store fills."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.kept_files import KeptFiles
 from tests.unit.rocketmq.store.index.test_key_index import AT_MS, FOLDER, SMALL, find, opened
 
 from sprocket.base.errors import DiskFailed
@@ -125,6 +128,17 @@ def test_what_was_made_is_durable() -> None:
     divided(disk, [writer.close()])
     disk.sync_folder(FOLDER)
     assert find(opened(disk.crash(lambda _count: 0)), "a") == find(opened(disk), "a") != []
+
+
+def test_no_file_is_left_open(tmp_path: Path) -> None:
+    """Neither of keys nor of the index."""
+    disk = KeptFiles()
+    writer = KeyRunWriter(disk, f"{tmp_path}/keys")
+    writer.put(batch(0, [[], ["a"]], [AT_MS, AT_MS]))
+    run = writer.close()
+    index_of(disk, f"{tmp_path}/1", SMALL, [run])
+    assert key_of(disk, run, 0).at_ms == AT_MS
+    assert disk.left_open() == []
 
 
 def test_keys_that_are_missing_or_mixed_up_are_found() -> None:

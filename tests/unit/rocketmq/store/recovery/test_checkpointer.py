@@ -133,6 +133,26 @@ def test_a_queue_that_was_deleted_leaves_the_table_of_queues() -> None:
     assert json.loads(read_file(disk, table)) == {"topic": {"0": 1}}
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_queues_that_a_recovery_found_come_into_the_table_of_queues(count: int) -> None:
+    """With the next message: the process that made them had not come to write it."""
+    disk = SimulatedDisk()
+    store = open_store(disk)
+    for queue_id in range(count):
+        store.append(new("topic", queue_id))
+    store.write()
+    store.sync()
+    found = disk.kill()
+    store = open_store(found)
+    store.append(new("topic", 0))
+    store.write()
+    store.sync()
+    store.dispatch()
+    maintain(store)
+    queues = {str(queue_id): 1 for queue_id in range(count)}
+    assert json.loads(read_file(found, "/store/config/queues.json")) == {"topic": queues}
+
+
 def test_a_clean_stop_leaves_a_note() -> None:
     """The next start need not look at the log; nor a RocketMQ's, which believes the checkpoint."""
     disk, store = filled(20)
