@@ -335,7 +335,7 @@ def _files(
 def _entry_at(files: Sequence[_IndexFile], start: int) -> EntryPlace:
     """Return where the entries of records at a place or behind it begin."""
     for number, file in enumerate(files):
-        if file.count > 1 and file.header.end_offset >= start:
+        if file.header.end_offset >= start:
             return EntryPlace(number, file.first_from(start))
     return EntryPlace(len(files), 1)
 
