@@ -8,9 +8,12 @@ from tests.stores import ROOT, SMALL, filled, new
 
 from sprocket.base.disk import RealDisk, replace_file
 from sprocket.base.errors import ForeignStore
+from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.geometry import Geometry, IndexGeometry, LogGeometry, QueueGeometry
 from sprocket.rocketmq.store import geometry
+from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
 LAYOUT = StoreLayout(ROOT)
@@ -143,6 +146,19 @@ def test_a_damaged_index_file_leaves_the_word_to_its_neighbours() -> None:
         replace_file(disk, path, b"\xff" * 868)
         for wanted in (None, replace(Geometry.small(), index=IndexGeometry(slots=2, units=3))):
             assert geometry.settle(disk, LAYOUT, wanted).index == IndexGeometry.small()
+
+
+def test_what_is_no_file_of_the_index_says_nothing() -> None:
+    """Somebody's copy from another store, and a folder."""
+    disk = _foreign()
+    other = IndexGeometry(slots=11, units=50)
+    indexes = Indexes(disk, "/other", other, FakeClock())
+    indexes.put_round([Entry("T", 0, 0, 100 * n, 100, 0, 0, ("k",)) for n in range(9)])
+    indexes.close()
+    (name,) = disk.list("/other")
+    disk.rename(f"/other/{name}", f"{LAYOUT.index}/0.old")
+    disk.make_folder(f"{LAYOUT.index}/1")
+    assert geometry.settle(disk, LAYOUT, None) == SMALL
 
 
 def test_a_log_file_that_was_cut_short_leaves_the_word_to_where_files_begin() -> None:

@@ -230,6 +230,7 @@ def test_after_a_failed_sync_nothing_is_taken(how: str) -> None:
         with pytest.raises(DiskFailed) as caught:
             fill.run()
         store.finish_fill(fill, caught.value)
+    assert store.waiting_bytes == 0
     for refused in (lambda: store.append(new()), lambda: store.append_batch(batch_of([new()]))):
         with pytest.raises(StoreFailed, match="reopen"):
             refused()

@@ -277,3 +277,9 @@ def test_zeros_are_written_only_where_something_is() -> None:
     log.files.segment(0).file.write([b"x"], 500)
     assert log.zero(100, 1024) == 1
     assert not any(log.files.segment(0).view)
+    log.files.add(1024)
+    before = disk.calls["write"]
+    assert (log.zero(500, 2048), disk.calls["write"]) == (0, before)
+    log.files.segment(1024).file.write([b"x"], 500)
+    assert log.zero(500, 2048) == 1
+    assert not any(log.files.segment(1024).view)

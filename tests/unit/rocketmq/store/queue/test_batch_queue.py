@@ -161,7 +161,7 @@ def test_a_queue_may_begin_anywhere(disk: SimulatedDisk) -> None:
     with pytest.raises(OffsetTooSmall):
         queue.units(999, 1)
     queues.begin("B", 1, 50)
-    assert queues.by_key["B", 1].max_offset == 50
+    assert (queues.by_key["B", 1].max_offset, queues.by_key["B", 1].end) == (50, -1)
     with pytest.raises(CorruptRecord):
         queues.put_round([Entry("B", 1, 51, 500, 100, 0, 0)])
 

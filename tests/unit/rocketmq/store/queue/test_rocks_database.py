@@ -11,6 +11,7 @@ import rocksdict
 
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import CorruptRecord, DiskFailed, DiskFull, StoreLocked
+from sprocket.base.units import MIB
 from sprocket.rocketmq.errors import EngineMissing
 from sprocket.rocketmq.store.queue import is_database, read_all, rocks_database
 from sprocket.rocketmq.store.queue.rocks_database import Database
@@ -193,10 +194,15 @@ def test_it_needs_the_real_disk() -> None:
 
 
 def test_few_tables_are_open(folder: str) -> None:
-    """However many there are, as with any other files; for writers and for readers."""
+    """However many there are, as with any other files; for writers and for readers.
+
+    What is not on the disk yet and what RocksDB says of itself have limits, too.
+    """
     made(folder).close()
     for write in (True, False):
         opened = Database(DISK, folder, ("default", "more"), write=write)
         (newest, *_) = sorted(Path(folder).glob("OPTIONS-*"), reverse=True)
         assert f"max_open_files={rocks_database.OPEN_FILES_MAX}\n" in newest.read_text()
+        assert f"write_buffer_size={16 * MIB}\n" in newest.read_text()
+        assert f"max_log_file_size={MIB}\n" in newest.read_text()
         opened.close()

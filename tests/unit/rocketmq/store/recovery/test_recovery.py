@@ -8,7 +8,7 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from tests.stores import ROOT, filled, log_files, maintain, new, open_store, overwrite
+from tests.stores import ROOT, fill, filled, log_files, maintain, new, open_store, overwrite
 
 from sprocket.base.disk import read_file
 from sprocket.base.errors import DiskFailed, StoreFailed
@@ -356,6 +356,21 @@ def test_a_file_that_fails_after_it_was_thrown_away_ends_the_recovery() -> None:
     store = open_store(disk.kill())
     _whole(store)
     assert store.report.made_again == [path]
+
+
+def test_a_queue_that_is_gone_is_missed_however_old_its_messages_are() -> None:
+    """The table of queues says that it was there, though it was killed with one message in it."""
+    disk = SimulatedDisk()
+    clock = FakeClock()
+    store = open_store(disk, clock=clock)
+    store.append(new("old", 0))
+    fill(store, clock, 2 * COUNT)
+    maintain(store)
+    found = disk.kill()
+    found.remove_tree(f"{ROOT}/consumequeue/old")
+    again = open_store(found)
+    assert (again.report.start > 0, again.report.queues_rebuilt) == (True, ["old/0"])
+    assert again.get_messages("old", 0, 0).count == 1
 
 
 def test_a_log_without_files_has_no_queues() -> None:

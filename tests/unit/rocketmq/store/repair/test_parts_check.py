@@ -8,9 +8,10 @@ import pytest
 from tests.recorded import CASES, ROCKSDB, Recorded
 from tests.stores import ROOT, SMALL, filled, maintain, new, open_store
 
-from sprocket.base.disk import Disk, RealDisk
+from sprocket.base.disk import Disk, RealDisk, steps
 from sprocket.base.errors import FileMissing, ForeignStore
 from sprocket.rocketmq.geometry import Geometry
+from sprocket.rocketmq.store.index.index_file import IndexFile
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.repair import Finding, Rule, parts_check
 from sprocket.rocketmq.store.repair.check import check
@@ -214,6 +215,21 @@ def test_a_file_that_goes_meanwhile_is_told_to_who_asked() -> None:
     disk.before = before
     with pytest.raises(FileMissing):
         parts_check.check_part(disk, ROOT, CheckedPart(0, SMALL.log.segment_bytes))
+
+
+def test_entries_behind_those_of_the_last_part_are_found() -> None:
+    """In a file of their own, so that no part has looked at it."""
+    disk = closed(20)
+    assert in_parts(disk, ROOT, starts(disk)[5::5])[0] == []
+    path = f"{ROOT}/index/{disk.list(f'{ROOT}/index')[-1]}"
+    more = IndexFile(disk, f"{ROOT}/index/{9 * 10**16}", SMALL.index, write=True)
+    disk.open(more.path, write=True, create=True, size=disk.size(path)).close()
+    more.put([7], [1 << 20], [1_700_000_000_000])
+    steps.run(more.flush_steps(slots=True))
+    more.release()
+    found, _parts = in_parts(disk, ROOT, starts(disk)[5::5])
+    assert Rule.INDEX_STRAY in {one.rule for one in found}
+    assert told(check(disk, ROOT)) == told(found)
 
 
 def test_batch_queues_are_checked_too() -> None:
