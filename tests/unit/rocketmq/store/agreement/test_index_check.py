@@ -99,3 +99,14 @@ def test_entries_of_records_that_were_cleaned_away_do_not_count() -> None:
     assert disk.list(f"{ROOT}/commitlog")[0] == f"{SMALL.log.segment_bytes:020d}"
     indexes = [found for found in findings(disk) if found.path.startswith(FOLDER)]
     assert indexes == []
+
+
+def test_an_entry_that_points_far_ahead_is_one_stray_and_its_record_lacks_one() -> None:
+    """Those behind it are where they should be."""
+    disk = closed()
+    path = f"{FOLDER}/{disk.list(FOLDER)[0]}"
+    disk.open(path, write=True).write([b"\x7f"], unit(5) + 4)
+    assert [(found.rule, found.expected) for found in findings(disk)] == [
+        (Rule.INDEX_STRAY, "records with the keys of entries 5 to 5"),
+        (Rule.INDEX_MISSING, "the keys of 1 records from 780 to 780"),
+    ]
