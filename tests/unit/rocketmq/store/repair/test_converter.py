@@ -143,6 +143,17 @@ def test_addresses_of_extended_units_become_tags_codes(tmp_path: Path) -> None:
     store.close()
 
 
+def test_an_address_that_leads_to_nothing_becomes_no_tag(tmp_path: Path) -> None:
+    """As where the extended units were lost."""
+    root = Recorded("10b-cq-ext-sql").unpack(tmp_path)
+    DISK.remove_tree(f"{root}/consumequeue_ext")
+    convert(DISK, root, "rocksdb")
+    store = Store.open_read_only(DISK, root)
+    units = [unit for queue in content(store).values() for unit in queue[2]]
+    assert {code for _place, _size, code in units} == {0}
+    store.close()
+
+
 class Dying(RealDisk):
     """A disk whose process dies before its n-th change of a name."""
 
