@@ -1,8 +1,9 @@
 """The walk of a check over the log's files."""
 
 import pytest
-from tests.stores import ROOT, SMALL, filled
+from tests.stores import ROOT, SMALL, filled, new
 
+from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.store.agreement import Finding, LogCheck, Rule, log_segments
 from sprocket.testing.disk import SimulatedDisk
 
@@ -110,3 +111,22 @@ def test_a_lone_time_out_of_line_is_named() -> None:
     at = first.size + 56
     write(disk, at, b"\1")
     assert [(Rule.LOG_TIME, first.size)] == [(f.rule, f.record) for f in walked(disk)[1]]
+
+
+def test_a_record_that_leaves_no_room_for_a_blank_is_named() -> None:
+    """No broker writes one; a RocketMQ would not find the next file behind it."""
+    disk = SimulatedDisk()
+    disk.make_folder(FOLDER)
+    for left in (8, 7):
+        size = SIZE - left - record.encoded_size(new(body=b""), crc_tail=False)
+        stored = record.encode(
+            new(body=bytes(size)),
+            queue_offset=0,
+            physical_offset=0,
+            stored_at_ms=1,
+            crc_tail=False,
+        )
+        disk.open(f"{FOLDER}/{0:020d}", write=True, create=True, size=SIZE).write([stored], 0)
+        found = [(one.rule, one.expected) for one in walked(disk)[1]]
+        room = (Rule.LOG_ROOM, f"an end at {SIZE - 8} or before")
+        assert (room in found) == (left < 8), found

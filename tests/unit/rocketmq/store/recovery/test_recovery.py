@@ -373,6 +373,21 @@ def test_a_queue_that_is_gone_is_missed_however_old_its_messages_are() -> None:
     assert again.get_messages("old", 0, 0).count == 1
 
 
+def test_a_queue_that_lost_its_last_file_after_a_stop_is_missed_however_old_it_is() -> None:
+    """The table of queues says up to where it went."""
+    disk = SimulatedDisk()
+    clock = FakeClock()
+    store = open_store(disk, clock=clock)
+    for _ in range(12):
+        store.append(new("old", 0))
+    fill(store, clock, 2 * COUNT).close()
+    folder = f"{ROOT}/consumequeue/old/0"
+    disk.remove(f"{folder}/{disk.list(folder)[-1]}")
+    again = open_store(disk)
+    assert (again.report.clean, again.report.queues_rebuilt) == (True, ["old/0"])
+    assert again.get_messages("old", 0, 10).count == 2
+
+
 def test_a_log_without_files_has_no_queues() -> None:
     """Nor an index; and the offsets begin again."""
     disk, store = filled(COUNT)
