@@ -362,6 +362,33 @@ def test_a_queue_that_is_removed_leaves_nothing() -> None:
     assert ids(opened(disk.crash(lambda _: 0)).queue(Q)) == [0]
 
 
+def test_a_queue_that_is_removed_while_a_flush_is_under_way_leaves_nothing() -> None:
+    """At any of its steps; nor does it keep files of the log."""
+    for at in range(9):
+        disk = SimulatedDisk()
+        store = opened(disk)
+        queue, other = store.queue(Q), store.queue(OTHER)
+        publish(queue, *range(6))
+        work = store.flush_steps([queue])
+        call = advance(work)
+        step = 0
+        while call is not None:
+            if step == at:
+                steps.run(queue.remove())
+            call, step = advance(work, call()), step + 1
+        if step <= at:
+            break
+        steps.run(store.flush_steps(store.flush_due(1e9)))
+        first = store.log.oldest_file
+        for number in range(60):
+            publish(other, number, size=200)
+            store.log.commit()
+            flush(store, other)
+        assert disk.list(PATHS.queues) == [queue_folder(OTHER)], at
+        assert store.log.oldest_file > first, at
+    assert at > 3
+
+
 def test_a_queue_may_come_back_before_its_folder_has_gone() -> None:
     """Then the folder stays for it."""
     disk = SimulatedDisk()

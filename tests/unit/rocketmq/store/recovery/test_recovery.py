@@ -127,6 +127,7 @@ def test_after_a_kill_only_what_is_young_is_looked_at() -> None:
     store = open_store(disk)
     report = store.report
     assert (report.clean, report.records, report.units_rebuilt) == (False, 3, 3)
+    assert report.index_entries_rebuilt == 4  # that of the last one before is put again
     assert report.end == store.end
     assert report.bytes_scanned == report.end - report.start
     _whole(store)
