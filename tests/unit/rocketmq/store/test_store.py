@@ -16,6 +16,7 @@ from sprocket.base.errors import (
     StoreFailed,
 )
 from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.settings import RetentionSettings, StoreSettings
 from sprocket.rocketmq.store import store as module
 from sprocket.rocketmq.store.read import Boundary, GetStatus, queue_reader
@@ -356,4 +357,26 @@ def test_a_reader_sees_the_bounds_that_the_broker_sees(
     assert {topic for topic, _, _ in reader.queues()} == {"topic"}
     reader.close()
     assert list(check(disk, folder)) == []
+    store.close()
+
+
+def test_only_a_topic_without_messages_is_given_batch_queues(tmp_path: pathlib.Path) -> None:
+    """It keeps them, and may be given them again; a RocksDB has none."""
+    store = open_store(SimulatedDisk())
+    store.take_batches("batches")
+    for topic in ("batches", "singles"):
+        store.append(new(topic))
+    store.write()
+    store.sync()
+    store.dispatch()
+    store.take_batches("batches")
+    store.check_batches("others")
+    with pytest.raises(MessageIllegal, match="topic singles has queues of single messages"):
+        store.check_batches("singles")
+    store.close()
+    pytest.importorskip("rocksdict")
+    geometry = replace(SMALL, queue=replace(SMALL.queue, engine="rocksdb"))
+    store = Store.open(RealDisk(), str(tmp_path), StoreSettings(), FakeClock(), geometry)
+    with pytest.raises(MessageIllegal, match="has a RocksDB"):
+        store.check_batches("others")
     store.close()
