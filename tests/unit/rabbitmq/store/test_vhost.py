@@ -324,7 +324,7 @@ def test_a_purge_after_a_flush_that_failed_outlives_a_clean_stop(end: str) -> No
 
 
 @pytest.mark.parametrize("kept", [0, 0.5, 1])
-@pytest.mark.parametrize("nth", [1, 3])
+@pytest.mark.parametrize("nth", [1, 3, 4, 5])  # of the log, a segment, its checksums, another
 def test_a_clean_stop_ends_a_flush_that_failed(nth: int, kept: float) -> None:
     """However much of it reached a file; what came after that is in the journal."""
     disk = SimulatedDisk()
