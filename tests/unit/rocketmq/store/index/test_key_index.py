@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sprocket.base.disk import read_file
+from sprocket.base.disk import Attempt, NonblockingDisk, WouldBlock, read_file
 from sprocket.base.errors import DiskFailed, DiskFull
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.geometry import IndexGeometry
@@ -76,6 +76,29 @@ def test_full_files_roll_and_begin_where_the_last_one_ended() -> None:
     headers = indexes.headers
     assert [header.next_unit for header in headers] == [40, 40, 23]
     assert headers[0].end_offset == headers[1].begin_offset == 1900
+
+
+def test_a_chain_that_is_not_in_memory_is_fetched_at_once() -> None:
+    """However many entries it leads through: not one attempt for each."""
+    disk = SimulatedDisk()
+    indexes = opened(disk)
+    indexes.put_round([entry(100 * n, "x") for n in range(30)])
+    indexes.close()
+    cold = NonblockingDisk(disk)
+    indexes = Indexes(cold, FOLDER, SMALL, FakeClock(AT_MS))
+    indexes.load()
+    (name,) = disk.list(FOLDER)
+    disk.open(f"{FOLDER}/{name}").give_back(0, SMALL.file_bytes)
+    attempt, attempts = Attempt(lambda: 1), 0
+    while True:
+        attempts += 1
+        try:
+            found = cold.within(attempt, lambda: find(indexes, "x"))
+            break
+        except WouldBlock as stop:
+            attempt.note(stop.fetch())
+    assert found == [100 * n for n in reversed(range(30))]
+    assert 1 < attempts < 5
 
 
 @pytest.mark.slow
