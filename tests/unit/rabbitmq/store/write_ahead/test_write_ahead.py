@@ -354,6 +354,24 @@ def test_no_file_is_removed_while_another_one_is_made_of_the_oldest() -> None:
         assert records(disk.crash(lambda _: 0)) == {"A": FILE_BYTES // 2 * b"5"}
 
 
+def test_a_next_file_that_could_not_be_synced_is_none() -> None:
+    """The log goes on in one that it makes itself."""
+    disk = SimulatedDisk()
+    log = new(disk)
+    a = Origin("A")
+    fill(log, a, [FILE_BYTES // 2 * b"0"])
+    job = log.begin_fill()
+    assert job is not None
+    disk.fail("sync", 1)
+    with pytest.raises(DiskFailed) as caught:
+        job.run()
+    job.finish(caught.value)
+    fill(log, a, [FILE_BYTES * b"1", b"2"])
+    assert records(disk.crash(lambda _: 0)) == {
+        "A": FILE_BYTES // 2 * b"0" + FILE_BYTES * b"1" + b"2"
+    }
+
+
 def test_a_file_that_could_not_be_used_again_is_still_the_oldest() -> None:
     """It is tried again; no younger one goes before it."""
     disk = SimulatedDisk()

@@ -273,6 +273,18 @@ def test_a_file_that_was_begun_is_cut_away_too() -> None:
     assert [header.end_offset for header in indexes.headers] == [100]
 
 
+def test_a_failed_sync_of_names_is_done_again() -> None:
+    """By the next flush; only then the files are sure to be there."""
+    disk = SimulatedDisk()
+    indexes = opened(disk)
+    indexes.put_round([entry(0, "x")])
+    disk.fail("sync_folder", 1)
+    with pytest.raises(DiskFailed):
+        indexes.flush()
+    indexes.flush()
+    assert len(disk.crash(lambda _count: 0).list(FOLDER)) == 1
+
+
 def test_files_that_were_cut_away_do_not_come_back() -> None:
     """After a loss of power, though nothing is put in their place; they name what is gone."""
     disk = SimulatedDisk()

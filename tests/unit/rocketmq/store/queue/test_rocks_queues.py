@@ -116,6 +116,18 @@ def test_a_minimum_that_was_never_written_is_found(folder: str) -> None:
     assert only(opened(folder, write=False)).min_offset == 5
 
 
+def test_a_queue_whose_only_message_begins_the_log_is_not_empty(folder: str) -> None:
+    """With its minimum, and without, as RocketMQ may leave it."""
+    queues = opened(folder)
+    queues.put_round([entry(0)])
+    queues.close()
+    for _ in range(2):
+        queues = opened(folder)
+        assert (only(queues).min_offset, only(queues).max_offset) == (0, 1)
+        queues.close()
+        change(folder, (keys.offset_key("T", 0, keys.MIN), None))
+
+
 def test_records_of_empty_queues_are_no_queues(folder: str) -> None:
     """RocketMQ writes (0, 0) as the minimum of a queue that never had a message."""
     queues = opened(folder)

@@ -144,6 +144,13 @@ def test_a_foreign_kill_is_looked_at_by_whole_files() -> None:
     _whole(store)
 
 
+def test_a_clean_stop_outlives_a_loss_of_power() -> None:
+    """At once: the next start has nothing to look at."""
+    store = open_store(_left(clean=True).crash(lambda _count: 0))
+    assert (store.report.clean, store.report.records) == (True, 0)
+    _whole(store)
+
+
 def test_the_report_is_kept() -> None:
     """As JSON that a person can read."""
     disk = _left(clean=False)
