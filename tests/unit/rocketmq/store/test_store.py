@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 from tests.stores import ROOT, SMALL, batch_of, filled, maintain, new, open_parts, open_store
 
-from sprocket.base.disk import Attempt, NonblockingDisk, RealDisk, WouldBlock, steps
+from sprocket.base.disk import Attempt, NonblockingDisk, RealDisk, WouldBlock, read_file, steps
 from sprocket.base.errors import (
     DiskFailed,
     DiskFull,
@@ -380,3 +380,19 @@ def test_only_a_topic_without_messages_is_given_batch_queues(tmp_path: pathlib.P
     with pytest.raises(MessageIllegal, match="has a RocksDB"):
         store.check_batches("others")
     store.close()
+
+
+def test_a_sync_that_fails_while_a_write_is_undone_leaves_doubt() -> None:
+    """As any other of the log does: the next opening writes again what the disk may lack."""
+    disk, store = filled(4)
+    store.append(new())
+    disk.fail("write", 1, errno.EIO, kept=0.5)
+    disk.fail("write", 2, errno.EIO)
+    with pytest.raises(DiskFailed):
+        store.write()
+    disk.fail("sync", 1, errno.EIO)
+    with pytest.raises(StoreFailed, match="undoes a failed write"):
+        maintain(store)
+    assert b"a sync failed" in read_file(disk, f"{ROOT}/abort")
+    with pytest.raises(StoreFailed):
+        store.append(new())
