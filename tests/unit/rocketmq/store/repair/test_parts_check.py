@@ -232,6 +232,15 @@ def test_entries_behind_those_of_the_last_part_are_found() -> None:
     assert told(check(disk, ROOT)) == told(found)
 
 
+def test_an_index_of_one_record_that_is_lost_is_missed() -> None:
+    """It had the first record of the log, at 0; a store that keeps no index had none."""
+    disk = closed(1)
+    disk.remove_tree(f"{ROOT}/index")
+    found, _parts = in_parts(disk, ROOT, ())
+    assert [one.rule for one in found] == [Rule.INDEX_MISSING]
+    assert told(check(disk, ROOT)) == told(found)
+
+
 def test_batch_queues_are_checked_too() -> None:
     """In one walk, as they can only be held against the log in its order."""
     disk = SimulatedDisk()
