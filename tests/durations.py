@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = Path(__file__).with_suffix(".json")
@@ -147,6 +148,18 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
             self._units = json.loads(path.read_text(encoding="utf-8"))
             path.unlink()
         super().schedule()
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Hand out again what a worker that crashed has not done, and nothing else.
+
+        xdist also hands out what was done; whoever gets that has no test to report, is given nothing
+        more, and the run never ends.
+        """
+        workload = self.assigned_work[node]
+        for unit in [name for name, tests in workload.items() if all(tests.values())]:
+            del workload[unit]
+        crashed: str | None = super().remove_node(node)
+        return crashed
 
     def _split_scope(self, nodeid: str) -> str:
         return self._units[nodeid]
