@@ -152,8 +152,8 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
     def remove_node(self, node: WorkerController) -> str | None:
         """Hand out again what a worker that crashed has not done, and nothing else.
 
-        xdist also hands out what was done; whoever gets that has no test to report, is given nothing
-        more, and the run never ends.
+        xdist also hands out what was done; whoever gets that has no test to report, so is given
+        nothing more, and the run never ends.
         """
         workload = self.assigned_work[node]
         for unit in [name for name, tests in workload.items() if all(tests.values())]:
