@@ -8,7 +8,7 @@ from tests.unit.rabbitmq.server.management.conftest import Ask
 DEMOTED = {"password": "guest", "tags": "management"}
 
 
-@pytest.mark.parametrize(
+every_way = pytest.mark.parametrize(
     ("method", "path", "body"),
     [
         ("DELETE", "/users/guest", None),
@@ -17,6 +17,10 @@ DEMOTED = {"password": "guest", "tags": "management"}
         ("POST", "/definitions", {"users": [{"name": "guest", **DEMOTED}]}),
     ],
 )
+"""Whatever takes the last administrator away."""
+
+
+@every_way
 def test_the_last_one_stays(ask: Ask, method: str, path: str, body: Any) -> None:
     """Whatever would delete them or take the tag is refused with a reason, and nothing is done."""
     refused = ask(method, path, body)
@@ -25,15 +29,7 @@ def test_the_last_one_stays(ask: Ask, method: str, path: str, body: Any) -> None
     assert ask("GET", "/users/guest").json()["tags"] == ["administrator"]
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [
-        ("DELETE", "/users/guest", None),
-        ("POST", "/users/bulk-delete", {"users": ["guest"]}),
-        ("PUT", "/users/guest", DEMOTED),
-        ("POST", "/definitions", {"users": [{"name": "guest", **DEMOTED}]}),
-    ],
-)
+@every_way
 def test_a_call_may_say_that_it_is_meant(ask: Ask, method: str, path: str, body: Any) -> None:
     """Then it is as in RabbitMQ: nobody is an administrator any more."""
     assert ask(method, f"{path}?last-administrator=true", body).ok
