@@ -1,4 +1,4 @@
-"""Rules for every test: who shares a worker; none leaves its logging to the next.
+"""Rules for every test: who shares a worker; none leaves logging or signals to the next.
 
 The JVMs of Spark start quickly. And Ctrl-C reaches what tests start, even if a shell in the
 background has them ignore it.
@@ -64,6 +64,13 @@ def unconfigured_logging() -> Iterator[None]:
     """Have logging as a program finds it: `capture_logs` and commands configure it for good."""
     yield
     structlog.reset_defaults()
+
+
+@pytest.fixture(autouse=True)
+def ignored_sigpipe() -> Iterator[None]:
+    """Ignore SIGPIPE, as Python does: commands set it so that `| head` ends them, for good."""
+    yield
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)  # within pytest's own, which attaches the handlers
