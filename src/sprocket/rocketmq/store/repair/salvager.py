@@ -11,7 +11,7 @@ ends of the queues are used. The old store is only read, and may be open.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -30,7 +30,8 @@ from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store.agreement import LogCheck, log_segments
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.log import Damage, mend
-from sprocket.rocketmq.store.queue import engines
+from sprocket.rocketmq.store.queue import QueueKey, engines
+from sprocket.rocketmq.store.read import OffsetRange
 from sprocket.rocketmq.store.store import Store
 
 PADDING_BYTES_MAX = MIB
@@ -107,22 +108,18 @@ def salvage(
     for path in (new.config, *_kinds(disk, old, new)):
         disk.make_folder(path)
     geometries.keep(disk, new, settled)
+    unread: list[str] = []
+    kept = _queue_ranges(disk, old, settled, PhysicalOffset(log.first), unread)
     files = SegmentFiles(disk, new.commitlog, settled.log.segment_bytes)
     try:
         copy = _Copy(log, segments, files)
-        copy.run()
+        copy.run(kept)
     finally:
         log.close()
         files.close()
-    unread: list[str] = []
     tables, tables_left = _copy_tables(disk, old, new, unread)
     Store.open(disk, target, StoreSettings(fill_ahead_bytes=0), clock).close()
-    try:
-        _keep_places(disk, old, new, settled, copy)
-    except DiskFailed as error:
-        if not error.path.startswith(f"{source}/"):
-            raise
-        unread.append(str(error))
+    _keep_places(disk, new, settled, copy, kept)
     return SalvageReport(
         records=copy.records,
         bytes=copy.bytes,
@@ -146,7 +143,6 @@ class _Copy:
     """Copies the records of a log to where they lay.
 
     Attributes:
-        first: Where the old log begins.
         left: What was not copied.
         first_offsets: By topic and queue id, the queue offset of the first record.
         next_offsets: By topic and queue id, the queue offset after the last record.
@@ -163,12 +159,16 @@ class _Copy:
         self._log = log
         self._segments = {segment.start: segment for segment in segments}
         self._files = files
-        self.first = PhysicalOffset(log.first)
         self._end = log.first
         self._at_ms = 0
 
-    def run(self) -> None:
-        """Copy everything; the new log is on the disk then."""
+    def run(self, kept: Mapping[QueueKey, OffsetRange]) -> None:
+        """Copy everything; the new log is on the disk then.
+
+        Args:
+            kept: The queues of the old store. Where one has messages behind its last record, the
+                end of the log is lost, and a record stands for it if nothing else does.
+        """
         for found in self._log.rounds():
             start = self._end
             for entry in found.entries():
@@ -179,15 +179,24 @@ class _Copy:
                 self._end = entry.physical_offset + entry.size
                 self._count(entry)
             self._copy(start, self._end)
+        lost_from = -1
         for damage in self._log.damage:
             end = damage.end
             if damage.start >= self._end:  # behind the last record
+                lost_from = damage.start
                 end = self._written_end(damage.start)
-                self._pass_over(max(end, damage.start + 2 * RECORD_BYTES_MIN))
             self.left.append(Damage(damage.start, end, damage.why, 0))
+        if lost_from < 0 and any(one.max > self.reached(key, one) for key, one in kept.items()):
+            lost_from = self._end
+        if lost_from >= 0:
+            self._pass_over(self._padded_to(lost_from))
         mend.name_places(self._files, self._log.misplaced)
         for segment in self._files.segments:
             segment.file.sync()
+
+    def reached(self, key: QueueKey, kept: OffsetRange) -> int:
+        """Return the offset behind the last record of a queue."""
+        return self.next_offsets.get(key, kept.min)
 
     def _count(self, entry: Entry) -> None:
         self.records += 1
@@ -201,6 +210,16 @@ class _Copy:
             elif entry.queue_offset > expected:
                 self.lost[key] = self.lost.get(key, 0) + entry.queue_offset - expected
             self.next_offsets[key] = entry.next_offset
+
+    def _padded_to(self, start: int) -> int:
+        """Return how far padding goes that stands for the end of the log, from a place on.
+
+        To the end of a file goes a blank, which stands for nothing; then a record follows it.
+        """
+        size = self._files.segment_bytes
+        end = max(self._written_end(start), start + 2 * RECORD_BYTES_MIN)
+        file_end = -(-end // size) * size
+        return end if end <= file_end - BLANK_BYTES else file_end + 2 * RECORD_BYTES_MIN
 
     def _written_end(self, start: int) -> int:
         """Return where the bytes end that were written to the old log, from a place on."""
@@ -292,26 +311,43 @@ def _is_table(data: bytes) -> bool:
         return False
 
 
+def _queue_ranges(
+    disk: Disk, old: StoreLayout, geometry: Geometry, first: PhysicalOffset, unread: list[str]
+) -> dict[QueueKey, OffsetRange]:
+    """Return which messages the queues of the old store have; none if the disk does not say it."""
+    queues = engines.make(disk, old, geometry.queue, write=False)
+    try:
+        queues.load(clean=True)
+        queues.correct_min(first)
+        found = queues.by_key.items()
+        return {key: OffsetRange(one.min_offset, one.max_offset) for key, one in found}
+    except DiskFailed as error:
+        unread.append(str(error))
+        return {}
+    finally:
+        queues.close()
+
+
 def _keep_places(
-    disk: Disk, old: StoreLayout, new: StoreLayout, geometry: Geometry, copy: _Copy
+    disk: Disk,
+    new: StoreLayout,
+    geometry: Geometry,
+    copy: _Copy,
+    kept: Mapping[QueueKey, OffsetRange],
 ) -> None:
     """Put fillers for the last messages of queues that are lost: nobody gets their place."""
-    before = engines.make(disk, old, geometry.queue, write=False)
-    after = engines.make(disk, new, geometry.queue, write=True)
+    queues = engines.make(disk, new, geometry.queue, write=True)
     try:
-        before.load(clean=True)
-        before.correct_min(copy.first)
-        after.load(clean=True)
-        for key, queue in before.by_key.items():
-            reached = copy.next_offsets.get(key, queue.min_offset)
-            missing = max(queue.max_offset - reached, 0)
-            missing += max(copy.first_offsets.get(key, queue.min_offset) - queue.min_offset, 0)
+        queues.load(clean=True)
+        for key, old in kept.items():
+            reached = copy.reached(key, old)
+            missing = max(old.max - reached, 0)
+            missing += max(copy.first_offsets.get(key, old.min) - old.min, 0)
             copy.lost[key] = copy.lost.get(key, 0) + missing
-            if after.by_key.get(key) is None:
-                after.begin(*key, queue.max_offset)
-            elif queue.max_offset > reached:
-                after.fill_to(*key, queue.max_offset)
-        after.seal()
+            if queues.by_key.get(key) is None:
+                queues.begin(*key, old.max)
+            elif old.max > reached:
+                queues.fill_to(*key, old.max)
+        queues.seal()
     finally:
-        before.close()
-        after.close()
+        queues.close()

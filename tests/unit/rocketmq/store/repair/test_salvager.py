@@ -128,6 +128,26 @@ def test_what_is_intact_keeps_its_place(damage: Damaging) -> None:
     store.close()
 
 
+@pytest.mark.parametrize("left", [0, 1, 20, 100])
+@pytest.mark.parametrize("count", [1, 4, 5])
+def test_a_record_stands_for_an_end_that_is_lost(count: int, left: int) -> None:
+    """However little is left of it: fillers in queues have a reason, and go on having one."""
+    disk = closed(62)
+    whole = sorted(records(disk))
+    place = whole[-count] + left
+    for start in range(place // SIZE * SIZE, whole[-1] + 1, SIZE):
+        disk.open(f"{LOG}/{start:020d}", write=True).resize(max(place - start, 0))
+        disk.open(f"{LOG}/{start:020d}", write=True).resize(SIZE)
+    assert salvaged(disk).records == 62 - count
+    store = Store.open(disk, NEW, open_store(SimulatedDisk()).settings, FakeClock())
+    for queue_id in range(2):
+        assert store.append(new("topic", queue_id)).queue_offset == 31
+    store.write()
+    store.sync()
+    store.close()
+    assert list(check(disk, NEW)) == []
+
+
 def test_long_damage_is_padded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that nobody who reads a padding record needs much memory."""
     monkeypatch.setattr(module, "PADDING_BYTES_MAX", 300)
