@@ -148,6 +148,13 @@ def test_a_damaged_index_file_leaves_the_word_to_its_neighbours() -> None:
             assert geometry.settle(disk, LAYOUT, wanted).index == IndexGeometry.small()
 
 
+def test_a_blank_index_file_leaves_the_word_to_one_with_units() -> None:
+    """A blank one fits several geometries."""
+    disk = _foreign()
+    replace_file(disk, f"{LAYOUT.index}/0", bytes(SMALL.index.file_bytes))
+    assert geometry.settle(disk, LAYOUT, None).index == SMALL.index
+
+
 def test_what_is_no_file_of_the_index_says_nothing() -> None:
     """Somebody's copy from another store, and a folder."""
     disk = _foreign()

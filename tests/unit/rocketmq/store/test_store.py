@@ -310,6 +310,21 @@ def test_reads_go_on_while_the_disk_is_full() -> None:
     assert store.find("topic", "last").offsets == [last.physical_offset]
 
 
+def test_a_dispatch_may_be_bounded_by_its_queues() -> None:
+    """And says whether anything is left."""
+    store = open_store(SimulatedDisk())
+    for queue_id in range(3):
+        store.append(new("topic", queue_id))
+    store.write()
+    assert store.is_dispatched  # nothing that consumers may see
+    store.sync()
+    rounds = 0
+    while not store.is_dispatched:
+        store.dispatch(max_queues=1)
+        rounds += 1
+    assert (rounds, [store.queue_end("topic", one) for one in range(3)]) == (3, [1, 1, 1])
+
+
 def test_upkeep_indexes_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long backlog does not keep others waiting, and is worked off before anything is kept."""
     monkeypatch.setattr(module, "INDEX_STEP_RECORDS", 2)

@@ -230,6 +230,16 @@ def test_a_message_that_is_in_no_file_is_told(place: int) -> None:
     assert (store.report.lost, f"{QUEUE.segment_v2(1)}.damaged" in disk.contents()) == (1, True)
 
 
+def test_messages_whose_file_is_missing_are_told() -> None:
+    """Those that the store of the virtual host has are imported."""
+    disk = left_by_rabbitmq()
+    disk.remove(QUEUE.store_v2(1))
+    store = opened(disk)
+    assert ids(store.queue(Q)) == [one for one in ALL if one != 11]  # 9 is in the journal, too
+    lost = "message 11 cannot be read: the file of its messages is missing"
+    assert (store.report.lost, store.report.damage[-1].endswith(lost)) == (1, True)
+
+
 @pytest.mark.parametrize("is_store_whole", [True, False])
 def test_a_damaged_header_costs_nothing_if_the_other_file_has_it(is_store_whole: bool) -> None:
     """If both are damaged the files are set aside; either is told."""

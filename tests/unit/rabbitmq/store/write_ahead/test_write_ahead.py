@@ -62,6 +62,15 @@ def test_what_is_committed_is_found_after_a_power_loss() -> None:
     assert records(disk.crash(lambda _: 0)) == {"A": b"12", "B": b"xy"}
 
 
+def test_a_write_tells_where_the_log_ends() -> None:
+    """Also if there was nothing to write: whoever syncs to there has all."""
+    log = new(SimulatedDisk())
+    log.append(Origin("A"), b"first")
+    end = log.write()
+    assert end > 0
+    assert log.write() == end
+
+
 def test_a_batch_is_there_whole_or_not_at_all() -> None:
     """Cut anywhere, or with any byte changed, it does not count, and what came before does."""
     disk = SimulatedDisk()

@@ -21,7 +21,7 @@ from tests.unit.rocketmq.store.queue.given import (
     opened,
 )
 
-from sprocket.base.disk import RealDisk, read_file
+from sprocket.base.disk import RealDisk, read_file, steps
 from sprocket.base.errors import CorruptRecord, DiskFailed, DiskFull
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.offsets import PhysicalOffset
@@ -165,6 +165,17 @@ def test_few_files_are_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     before = len(os.listdir("/proc/self/fd"))
     queues.put_round([entry(n // 10, at=100 * n, queue=n % 10) for n in range(40)])
     assert before < len(os.listdir("/proc/self/fd")) <= before + 4
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts by /proc")
+def test_cleaning_leaves_no_file_open(tmp_path: Path) -> None:
+    """What it looks through is the queues' copies."""
+    queues = FileQueues(RealDisk(), str(tmp_path), SMALL)
+    queues.put_round([entry(n // 10, at=100 * n, queue=n % 10) for n in range(40)])
+    before = len(os.listdir("/proc/self/fd"))
+    steps.run(queues.clean_steps(PhysicalOffset(1500)))
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert all(queue.min_offset > 0 for queue in queues.by_key.values())
 
 
 def test_files_that_were_closed_are_flushed(

@@ -76,6 +76,17 @@ def test_places_are_found_over_holes_and_fillers(queues: RocksQueues, folder: st
     assert [queue.end_before(offset) for offset in (23, 6, 1, 0)] == [23, 4, 1, 0]
 
 
+def test_store_times_stand_behind_the_units(queues: RocksQueues) -> None:
+    """A filler has none."""
+    queues.put_round([Entry("T", 0, 20, 2200, 100, 7, 1_700_000_000_123)])
+    queues.fill_to("T", 0, 22)
+    assert [only(queues).stored_at_ms(offset) for offset in (19, 20, 21)] == [
+        0,
+        1_700_000_000_123,
+        -1,
+    ]
+
+
 def test_messages_are_found_by_their_place(queues: RocksQueues, folder: str) -> None:
     """The first at a place or later; what is not there counts as the next one that is."""
     lose(queues, folder, 4, 5, 10)

@@ -322,6 +322,8 @@ def test_the_first_records_of_many_queues_are_bounded_too() -> None:
         world.add(0, "t", number)
     world.dispatch.to_queues(world.log.write(), max_queues=8)
     assert world.dispatch.queued_to == world.ends[7]
+    world.dispatch.to_queues(world.log.end, max_queues=1)
+    assert world.dispatch.queued_to == world.ends[8]
 
 
 def test_files_of_the_log_follow_each_other() -> None:
