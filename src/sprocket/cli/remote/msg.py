@@ -1,6 +1,8 @@
 """`sprocket msg`: find messages of a running broker, look at one, and deliver it again."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from heapq import merge
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,31 +12,17 @@ from sprocket.base.errors import SettingsError, StoreError
 from sprocket.base.nearest import hint
 from sprocket.cli.remote.wire import READER_GROUP, Remote, over_the_wire
 from sprocket.cli.terminal import CommandAnswer, output, tables
-from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
+from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX
 from sprocket.rocketmq.settings import FOUND_MESSAGES_MAX
 
 if TYPE_CHECKING:
-    from sprocket.rocketmq.client import Message, ReceivedMessage
+    from sprocket.rocketmq.client import MessageQueue, ReceivedMessage
     from sprocket.rocketmq.client.blocking import Admin, Puller
 
 app = typer.Typer(no_args_is_help=True, help="Find, show and resend messages of a running broker.")
 
 Topic = Annotated[str, typer.Option("--topic", "-t", help="Its topic.")]
 MessageId = Annotated[str, typer.Argument(help="Unique key, or offset message id.", metavar="ID")]
-NOT_THE_FIRST = (DEAD_LETTER_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC)
-"""Topics that hold copies of messages which were sent to another one begin so."""
-NOT_COPIED = frozenset(
-    (
-        *("KEYS", "TAGS", "UNIQ_KEY", "WAIT", "DELAY", "REAL_TOPIC", "REAL_QID", "RETRY_TOPIC"),
-        *("ORIGIN_MESSAGE_ID", "RECONSUME_TIME", "MAX_RECONSUME_TIMES", "CONSUME_START_TIME"),
-        *("DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID", "TRAN_MSG", "PGROUP", "CLUSTER"),
-        *("MSG_REGION", "TRACE_ON", "MIN_OFFSET", "MAX_OFFSET", "1ST_POP_TIME", "POP_CK"),
-        *("INNER_NUM", "INNER_BASE", "__CRC32#", "CORRELATION_ID", "REPLY_TO_CLIENT", "TTL"),
-        *("MSG_TYPE", "ARRIVE_TIME", "PUSH_REPLY_TIME", "INSTANCE_ID", "TIMER_DELAY_SEC"),
-        *("TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_OUT_MS"),
-    )
-)
-"""Properties that tell of one delivery, made by clients and brokers; a copy gets its own."""
 
 
 class NoSuchMessage(StoreError):
@@ -79,8 +67,7 @@ def find_messages(
         found = admin.message.by_key(topic, key, count_max=limit, **span)
     else:
         with Puller(remote.nameserver, group=READER_GROUP, client=remote.client) as puller:
-            between = stored_between(puller, topic, begin_ms, end_ms, limit)
-            found = sorted(between, key=lambda one: one.stored_at_ms)[:limit]
+            found = list(stored_between(puller, topic, begin_ms, end_ms, limit))
     if not found:
         looked_for = {"key": key, "from": start, "to": end}
         told = ", ".join(f"{name} {text}" for name, text in looked_for.items() if text is not None)
@@ -97,26 +84,63 @@ def find_messages(
 
 @app.command("resend")
 @over_the_wire
-def resend_message(
+def resend_messages(
     remote: Remote,
-    message_id: MessageId,
-    topic: Topic,
+    message_id: Annotated[
+        str | None, typer.Argument(help="Unique key, or offset message id.", metavar="[ID]")
+    ] = None,
+    topic: Annotated[str | None, typer.Option("--topic", "-t", help="Where they are.")] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", "-g", help="The dead letters of this group.")
+    ] = None,
+    since: Annotated[str | None, typer.Option(help="Stored at this time or later.")] = None,
+    key: Annotated[str | None, typer.Option(help="One of their keys.")] = None,
     target: Annotated[
         str | None,
-        typer.Option("--to", help="Topic to send it to; by default its original topic."),
+        typer.Option("--to", help="Topic to send to; by default the original topic of each."),
     ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Most messages; all by default.")] = None,
+    dry_run: Annotated[bool, typer.Option(help="Only say what would be sent.")] = False,
+    once_more: Annotated[
+        bool, typer.Option("--once-more", help="Also what was sent again before.")
+    ] = False,
 ) -> CommandAnswer:
-    """Send a copy of a message; a dead letter goes back to the topic that it came from."""
-    from sprocket.cli.remote.produce import GROUP, sent_line, sent_row
-    from sprocket.rocketmq.client.blocking import Producer
+    """Send copies of messages, each once; dead letters go back to the topic they came from."""
+    from sprocket.cli.remote.produce import GROUP
+    from sprocket.cli.remote.resend import Resending
+    from sprocket.rocketmq.client.blocking import Producer, Puller
 
+    if (topic is None) == (group is None):
+        raise SettingsError("say where the messages are: --topic, or --group for its dead letters")
+    if message_id is not None and (since, key, limit) != (None, None, None):
+        raise SettingsError("an ID names one message: leave out --since, --key and --limit")
+    if (message_id, group, since, key) == (None, None, None, None):
+        raise SettingsError(f"say which messages of {topic}: an ID, --since a time, or --key")
+    where = topic or f"{DEAD_LETTER_PREFIX}{group}"
     admin = remote.admin()
-    copy = copied(find(admin, message_id, topic), target)
-    admin.route(copy.topic)  # a topic named wrongly is not made
-    with Producer(remote.nameserver, group=GROUP, client=remote.client) as producer:
-        result = producer.send(copy)
-    line = f"{message_id} sent to {sent_line(result)}"
-    return CommandAnswer([sent_row(result)], lambda: output.write_line(line))
+    admin.route(where)
+    if message_id is not None:
+        chosen: Iterable[ReceivedMessage] = [find(admin, message_id, where)]
+    else:
+        puller = Puller(remote.nameserver, group=READER_GROUP, client=remote.client)
+        remote.opened.enter_context(puller)
+        begin_ms = 0 if since is None else output.time_ms(since)
+        if key is not None:
+            most = FOUND_MESSAGES_MAX if limit is None else limit
+            chosen = admin.message.by_key(where, key, count_max=most, begin_ms=begin_ms)
+        else:
+            chosen = stored_between(puller, where, begin_ms, None, limit)
+    producer = None
+    if not dry_run:
+        producer = Producer(remote.nameserver, group=GROUP, client=remote.client)
+        remote.opened.enter_context(producer)
+    resending = Resending(admin, producer, target=target, once_more=once_more)
+
+    def show() -> None:
+        for one in resending.each(chosen):
+            output.write_line(one.line)
+
+    return CommandAnswer((one.row for one in resending.each(chosen)), show)
 
 
 @app.command("direct")
@@ -159,49 +183,28 @@ def find(admin: "Admin", message_id: str, topic: str) -> "ReceivedMessage":
 
 
 def stored_between(
-    puller: "Puller", topic: str, begin_ms: int, end_ms: int | None, limit: int
+    puller: "Puller", topic: str, begin_ms: int, end_ms: int | None, limit: int | None
 ) -> "Iterator[ReceivedMessage]":
-    """Give of each queue at most `limit` messages stored from one time until before another.
+    """Give at most `limit` messages stored from one time until before another, oldest first.
 
-    Times are milliseconds since 1970; an end of None is none.
+    Times are milliseconds since 1970; an end or a limit of None is none.
     """
+    each = [_of_queue(puller, queue, begin_ms, end_ms) for queue in puller.queues(topic)]
+    return islice(merge(*each, key=lambda one: one.stored_at_ms), limit)
+
+
+def _of_queue(
+    puller: "Puller", queue: "MessageQueue", begin_ms: int, end_ms: int | None
+) -> "Iterator[ReceivedMessage]":
     from sprocket.cli.remote.consume import decoded
 
-    for queue in puller.queues(topic):
-        offset: int = puller.offset_by_time(queue, begin_ms)
-        last = puller.max_offset(queue)
-        count = 0
-        while offset < last and count < limit:
-            answer = puller.pull(queue, offset)
-            offset = max(answer.next_offset, offset + 1)
-            for one in decoded(answer, queue):
-                if end_ms is not None and one.stored_at_ms >= end_ms:
-                    count = limit
-                    break
-                if one.stored_at_ms >= begin_ms:
-                    count += 1
-                    yield one
-
-
-def copied(message: "ReceivedMessage", target: str | None) -> "Message":
-    """Return a message to be sent that says the same, to where the first one was sent.
-
-    Raises:
-        SettingsError: It is a dead letter that does not say where it came from.
-    """
-    from sprocket.rocketmq.client import Message
-
-    topic = target or message.topic
-    if target is None and topic.startswith(NOT_THE_FIRST):
-        given = message.properties
-        topic = given.get("RETRY_TOPIC") or given.get("REAL_TOPIC") or ""
-        if not topic:
-            raise SettingsError(f"{message.message_id} does not say where it came from: name --to")
-    return Message(
-        topic,
-        message.body,
-        tag=message.tag,
-        keys=message.keys,
-        properties={n: v for n, v in message.properties.items() if v and n not in NOT_COPIED},
-        flag=message.stored.flag,
-    )
+    offset: int = puller.offset_by_time(queue, begin_ms)
+    last = puller.max_offset(queue)
+    while offset < last:
+        answer = puller.pull(queue, offset)
+        offset = max(answer.next_offset, offset + 1)
+        for one in decoded(answer, queue):
+            if end_ms is not None and one.stored_at_ms >= end_ms:
+                return
+            if one.stored_at_ms >= begin_ms:
+                yield one

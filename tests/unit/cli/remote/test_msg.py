@@ -2,17 +2,17 @@
 
 from dataclasses import replace
 
-from tests.unit.cli.running import done, refused, rows
+from tests.unit.cli.running import done, refused, rows, run
 
 from sprocket.cli.terminal import output
 from sprocket.rocketmq.client import Message, ReceivedMessage, SendResult, blocking
 from sprocket.testing.local_broker import LocalBroker, small_settings
 
 
-def send(broker: LocalBroker, topic: str, body: bytes, **more: str) -> SendResult:
-    """Send a message with the key `k`."""
+def send(broker: LocalBroker, topic: str, body: bytes, key: str = "k", **more: str) -> SendResult:
+    """Send a message with a key."""
     with blocking.Producer(broker.nameserver, group="p") as producer:
-        return producer.send(Message(topic, body, tag="t", keys=["k"], properties=more))
+        return producer.send(Message(topic, body, tag="t", keys=[key], properties=more))
 
 
 def test_get_by_either_id(broker: LocalBroker) -> None:
@@ -23,6 +23,15 @@ def test_get_by_either_id(broker: LocalBroker) -> None:
         assert (found["body"], found["queue_offset"]) == ("coffee", sent.queue_offset)
         assert found["properties"]["a"] == "1"
     assert "coffee" in done(broker, "msg", "get", sent.message_id, "-t", "orders")
+
+
+def test_any_process_makes_unique_keys(broker: LocalBroker) -> None:
+    """Where an offset message id has a port they have the number of a process; Java's have."""
+    for process in ("0001", "8001", "FFFF"):
+        key = f"0A000001{process}18B4AAC21A2B3C4D0000"
+        send(broker, "orders", process.encode(), UNIQ_KEY=key)
+        (row,) = rows(broker, "msg", "get", key, "-t", "orders")
+        assert row["body"] == process
 
 
 def test_find_by_key(broker: LocalBroker) -> None:
@@ -78,6 +87,51 @@ def test_a_dead_letter_goes_back(broker: LocalBroker) -> None:
     assert "--to" in refused(broker, "msg", "resend", lost.message_id, "-t", "%DLQ%g")
 
 
+def test_dead_letters_of_a_group_go_back_once(broker: LocalBroker) -> None:
+    """By group, time or key; what was sent is not sent again, unless that is asked for."""
+    done(broker, "topic", "create", "orders")
+    keys = ("a", "b", "c", "d")
+    dead = []
+    for key in keys:
+        dead.append(send(broker, "%DLQ%g", key.encode(), key, RETRY_TOPIC="orders"))
+        broker.advance(seconds=1)
+
+    def resend(*words: object) -> list[str]:
+        found = rows(broker, "msg", "resend", "--group", "g", *words)
+        assert [row["topic"] for row in found] == ["orders"] * len(found)
+        return [row["status"] for row in found]
+
+    def bodies() -> list[str]:
+        read = rows(broker, "consume", "orders", "--from", "first", "--until-end")
+        return sorted(row["body"] for row in read)
+
+    assert resend("--dry-run") == ["NOT_SENT"] * 4
+    assert bodies() == []
+    assert resend("--key", "b") == ["OK"]
+    assert resend("--since", broker.clock.now_ms() - 2_000) == ["OK"] * 2
+    assert resend("--dry-run", "--limit", 2) == ["NOT_SENT", "SENT_BEFORE"]
+    assert resend() == ["OK", *["SENT_BEFORE"] * 3]
+    assert bodies() == [*keys]
+    ended = done(broker, "msg", "resend", dead[1].message_id, "--group", "g")
+    assert f"{dead[1].message_id} was sent to orders before" in ended
+    assert resend("--once-more", "--key", "b") == ["OK"]
+    assert bodies() == ["a", "b", "b", "c", "d"]
+
+
+def test_what_does_not_say_where_it_came_from_stops_no_other(broker: LocalBroker) -> None:
+    """It is told at the end."""
+    done(broker, "topic", "create", "orders")
+    lost = send(broker, "%DLQ%g", b"x")
+    send(broker, "%DLQ%g", b"y", RETRY_TOPIC="orders")
+    ended = run(broker, "msg", "resend", "--group", "g")
+    assert ended.exit_code == 1
+    told = f"sprocket: {lost.message_id} does not say where it came from: name --to"
+    assert ended.stderr.splitlines() == ["sprocket: 1 sent", told]
+    assert [
+        row["body"] for row in rows(broker, "consume", "orders", "--from", "first", "--until-end")
+    ] == ["y"]
+
+
 def test_direct(broker: LocalBroker) -> None:
     """The connected member consumes it now, though it has consumed it before."""
     sent = send(broker, "orders", b"coffee")
@@ -99,6 +153,9 @@ def test_bad_input_is_one_line(broker: LocalBroker) -> None:
     assert "has no message 7F00" in refused(broker, "msg", "get", "7F00", "-t", "orders")
     assert "nowhere" in refused(broker, "msg", "get", "7F00", "-t", "nowhere")
     assert "--key" in refused(broker, "msg", "find", "-t", "orders")
+    assert "--group" in refused(broker, "msg", "resend", "7F00")
+    assert "--since" in refused(broker, "msg", "resend", "-t", "orders")
+    assert "--limit" in refused(broker, "msg", "resend", "7F00", "-t", "orders", "--limit", 1)
 
 
 def test_get_by_the_offset_id_of_a_broker_that_has_a_name() -> None:

@@ -80,10 +80,12 @@ class MessageAdmin:
             address = ids.host_text(host)
         except WireError:
             return None
+        port = int(address.rpartition(":")[2])
+        if not 0 < port < 65536:  # a unique key: its process and class loader stand there
+            return None
         broker_name = self._reach.instance.routes.broker_at(address)
         if broker_name is not None:
             return await self._view(broker_name, address, offset, topic)
-        _, port = split_address(address)
         for broker in (await self._reach.known(topic)).brokers:
             named = broker.addresses.get(MASTER_ID, "")
             if named and split_address(named)[1] == port:
