@@ -340,6 +340,11 @@ class SimulatedDisk:
             kept = 0.5 if call == "write" and error == errno.ENOSPC else 0
         self._failures[call, self.calls[call] + nth] = error, kept
 
+    def heal(self) -> None:
+        """Have room again, and let no call fail that `fail` named and that has not come yet."""
+        self._failures.clear()
+        self.is_full = False
+
     def spoil(self, path: str, position: int, size: int) -> None:
         """Let every read of a range of a file fail, as on a bad sector, until it is written.
 
