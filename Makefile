@@ -60,7 +60,8 @@ lint: $(STAMP) ## format, lint, types, import contracts, dead code, the tidy tes
 	@$(BIN)/python -m tests.dead_code
 	@$(BIN)/python -m pytest tests/test_tidy.py
 
-durations: $(STAMP) ## record what the tests of the last run took, for the order of the next and the budget
+durations: $(STAMP) ## run all tests with a core for each worker, and record what they take, for the order of the next run and the budget
+	@$(MAKE) --no-print-directory test WORKERS=$$($(BIN)/python -c 'import os; print(os.cpu_count())')
 	@$(BIN)/python -m tests.durations
 
 format: $(STAMP) ## repair what the formatter and the linter can

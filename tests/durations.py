@@ -1,8 +1,9 @@
 """How long tests take: noted at each run, recorded in the repository, and what follows from it.
 
-`make test` notes what each test took in `build/durations.json`. `make durations` moves those notes
-into `tests/durations.json`, where the run before keeps its place beside the newest: a busy minute
-of a machine is no reason to call a test too slow, two runs are. From the record follow
+Each run notes what its tests took in `build/durations.json`. `make durations` runs them with a core
+for each worker and moves the notes into `tests/durations.json`, where the run before keeps its
+place beside the newest: a busy minute of a machine is no reason to call a test too slow, two runs
+are. From the record follow
 
 1. the order of a run: units of work go to the workers longest first, so that no worker is left with
    a long one at the end (`arrange`);
