@@ -61,10 +61,12 @@ def broker(*, pull_code: int = 0) -> Iterator[tuple[str, list[int]]]:
 def test_a_backlog_is_read_again_and_again() -> None:
     """The next pull begins where the answer says, behind the end at 0; each message counts once."""
     with broker() as (address, offsets), PullLoad(address, "T", queues=1) as load:
-        run = load.run(seconds=0.02)
+        runs = [load.run(seconds=0)]
+        while len(offsets) < 4:  # a busy machine answers once or twice in that time
+            runs.append(load.run(seconds=0))
         assert offsets[:4] == [0, 32, 64, 0]
-        assert run.messages == sum(min(32, END - offset) for offset in offsets)
-        assert len(run.latencies) == len(offsets)
+        assert sum(run.messages for run in runs) == sum(min(32, END - one) for one in offsets)
+        assert sum(len(run.latencies) for run in runs) == len(offsets)
 
 
 def test_an_error_is_no_answer() -> None:
@@ -74,4 +76,4 @@ def test_an_error_is_no_answer() -> None:
         PullLoad(address, "T", queues=1) as load,
         pytest.raises(LoadError),
     ):
-        load.run(seconds=0.02)
+        load.run(seconds=0)
