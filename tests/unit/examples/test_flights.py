@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from tests.waits import LONG_SECONDS
 
 from examples.flights import answers, picture, source
 from examples.flights.processes import Children, Failed, free_port
@@ -87,7 +88,7 @@ def test_no_process_outlives_the_job(tmp_path: Path) -> None:
     """`end` kills what runs; output is read by line."""
     held = Children()
     child = held.start("a shell", ["sh", "-c", "echo ready; exec sleep 60"], tmp_path / "log")
-    assert child.wait_for(lambda lines: lines[0] if lines else None, 10.0) == "ready"
+    assert child.wait_for(lambda lines: lines[0] if lines else None, LONG_SECONDS) == "ready"
     assert child.is_running
     held.end()
     assert not child.is_running
@@ -97,7 +98,7 @@ def test_a_process_that_ends_early_is_the_reason(tmp_path: Path) -> None:
     """Its last line and its exit code are in the error."""
     child = Children().start("a shell", ["sh", "-c", "echo no luck; exit 3"], tmp_path / "log")
     with pytest.raises(Failed, match=r"a shell ended \(3\): no luck"):
-        child.wait_for(lambda _lines: None, 10.0)
+        child.wait_for(lambda _lines: None, LONG_SECONDS)
 
 
 def test_free_port_can_be_bound() -> None:

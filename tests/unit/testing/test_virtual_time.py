@@ -6,6 +6,7 @@ import time
 import pytest
 from tests import virtual_time
 from tests.virtual_time import LoopClock, Stuck
+from tests.waits import LONG_SECONDS
 
 
 def test_an_hour_passes_at_once() -> None:
@@ -19,7 +20,7 @@ def test_an_hour_passes_at_once() -> None:
 
     began = time.monotonic()
     assert virtual_time.run(main()) == (3600.0, 3_600_000)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < LONG_SECONDS
 
 
 def test_timers_fire_in_their_order() -> None:
