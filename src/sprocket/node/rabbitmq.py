@@ -167,6 +167,7 @@ class _HttpApi:
         """Let clients in; nothing happens if there are no ports."""
         import platform
 
+        from sprocket.base import memory
         from sprocket.rabbitmq.broker.administration import Administration
         from sprocket.rabbitmq.server.management import (
             Listener,
@@ -191,6 +192,7 @@ class _HttpApi:
                 if name in site.ports
             ],
             disk_free_bytes_min=settings.amqp.disk_free_bytes_min,
+            memory_bytes_max=broker.memory_bytes_max or memory.whole_bytes(),
             mechanisms=self._mechanisms,
             started_at=place.clock.monotonic(),
         )
@@ -207,9 +209,10 @@ class _HttpApi:
         api = ManagementApi(
             Served(broker, administration, self._entrance, self._server.alarms, facts, place)
         )
-        http = HttpServer(api.handle, api.body_limit, api.is_known, place.clock)
-        site.parts.push_async_callback(http.stop)
+        handles = {HTTP: api.handle, METRICS: api.handle_scraper}
         for name in ports:
+            http = HttpServer(handles[name], api.body_limit, api.is_known, place.clock)
+            site.parts.push_async_callback(http.stop)
             await site.listen(name, http.connection, http.on_event, knows_by_event=False)
 
 

@@ -121,7 +121,7 @@ class AmqpHttpSettings:
     any free one, as 0 is; `off` serves none."""
     metrics_port: Annotated[int, Meta(ge=0, le=65535)] | Literal["auto", "off"] = "auto"
     """Port of `/metrics`, which needs no login; prometheus.tcp.port. `auto` is 15692 in the same
-    way. The port of the API has them, too."""
+    way. The port of the API has sums without a login, and the rest for the tag `monitoring`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,6 +17,7 @@ from sprocket.rabbitmq.broker.node_folder import NodeFolder
 from sprocket.rabbitmq.broker.queues import Turns, WindowLimits
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker, VhostFloor
 from sprocket.rabbitmq.broker.vhost_changes import VhostChanges
+from sprocket.rabbitmq.model.counts import NodeCounts
 from sprocket.rabbitmq.settings import AmqpNodeSettings
 from sprocket.runtime.group_commit import FlushMode
 from sprocket.runtime.offload import DiskThread
@@ -69,10 +70,13 @@ class AmqpBroker:
         self.timers = EndingTimers(loop)
         self.turns = Turns(self.timers)
         """Of all virtual hosts: they share what a turn of the loop can do."""
+        self.counts = NodeCounts()
+        """What was counted by what is gone."""
+        self.memory_bytes_max = int(settings.amqp.memory_used_ratio_max * memory.whole_bytes())
+        """What the process may take before publishers are held; 0 if that is never."""
         self._place = place
         self._found = found
         self._disk_free_bytes_min = settings.amqp.disk_free_bytes_min
-        self._memory_bytes_max = int(settings.amqp.memory_used_ratio_max * memory.whole_bytes())
         self._pressure = pressure
         self._thread = DiskThread()
         # A sync waits for no other work of the disk, and none of that for a sync that stalls.
@@ -97,6 +101,7 @@ class AmqpBroker:
             windows=WindowLimits(all_bytes=durability.held_bytes_max),
             ids=MessageIds(),
             turns=self.turns,
+            counts=self.counts,
         )
         self.vhosts = {
             topology.vhost.name: VhostBroker(topology, found.stores[topology.vhost.name], floor)
@@ -197,11 +202,11 @@ class AmqpBroker:
     ) -> None:
         """Look at memory, now and after so much was read as must not come unseen."""
         before = self.is_memory_low, self.is_disk_low
-        used = memory.used_bytes() if self._memory_bytes_max else 0
+        used = memory.used_bytes() if self.memory_bytes_max else 0
         self.is_disk_low = is_disk_low
-        self.is_memory_low = used > self._memory_bytes_max
-        if self._memory_bytes_max:
-            room = max((self._memory_bytes_max - used) // ARRIVALS_PART, ARRIVALS_BYTES_MIN)
+        self.is_memory_low = used > self.memory_bytes_max
+        if self.memory_bytes_max:
+            room = max((self.memory_bytes_max - used) // ARRIVALS_PART, ARRIVALS_BYTES_MIN)
             self._pressure.allow(room, lambda: self._note_low(self.is_disk_low, now_low))
         if before == (self.is_memory_low, self.is_disk_low):
             return

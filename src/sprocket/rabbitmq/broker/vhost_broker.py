@@ -51,7 +51,12 @@ from sprocket.rabbitmq.broker.topology import (
 from sprocket.rabbitmq.broker.vhost_log import NothingFollows, VhostLog
 from sprocket.rabbitmq.codec.amqp import properties
 from sprocket.rabbitmq.model.binding import Destination
-from sprocket.rabbitmq.model.counts import DeliveryCounts, PublishCounts, QueueChurn
+from sprocket.rabbitmq.model.counts import (
+    DeliveryCounts,
+    NodeCounts,
+    PastQueues,
+    PublishCounts,
+)
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.exchange import DELAYED, Exchange
 from sprocket.rabbitmq.model.fields import NO_FIELDS, FieldTable
@@ -91,6 +96,8 @@ class VhostFloor:
     windows: WindowLimits
     ids: MessageIds
     turns: Turns
+    counts: NodeCounts
+    """Keeps what queues and channels have counted that are gone."""
 
 
 class VhostBroker:
@@ -108,7 +115,7 @@ class VhostBroker:
         self.topology = topology
         self.store = store
         self.name = topology.vhost.name
-        self.churn = QueueChurn()
+        self._node_counts = floor.counts
         self.past_published = PublishCounts()
         """What was counted by channels that are closed."""
         self.past_deliveries = DeliveryCounts()
@@ -224,9 +231,9 @@ class VhostBroker:
             DiskFull, DiskFailed: All is as before.
         """
         declared = self.topology.declare_queue(wanted, requester)
-        self.churn.declared += 1
+        self._node_counts.queues.declared += 1
         if declared.is_new:
-            self.churn.created += 1
+            self._node_counts.queues.created += 1
             self._add(declared.queue)
         else:
             self._queues[declared.queue.name].touch()
@@ -234,8 +241,8 @@ class VhostBroker:
 
     def declared(self, queue: DeclaredQueue) -> None:
         """Note that a queue was put into the topology; its name is not `is_going`."""
-        self.churn.declared += 1
-        self.churn.created += 1
+        self._node_counts.queues.declared += 1
+        self._node_counts.queues.created += 1
         self._add(queue)
 
     def delete(
@@ -312,6 +319,7 @@ class VhostBroker:
     def count_closed(self, channel: BrokerChannel) -> None:
         """Keep what a channel has counted, which is closed."""
         self.past_published.add(channel.published_counts)
+        self._node_counts.past_published.add(channel.published_counts)
         self.past_deliveries.add(channel.delivery_counts)
 
     # The log.
@@ -385,7 +393,7 @@ class VhostBroker:
         """Do as `stop`, and let go of every queue: the virtual host is deleted."""
         self.stop()
         for queue in self.queues:
-            queue.delete()
+            self._end_queue(queue)
         self._queues.clear()
         self._pressure.weigh(0)
 
@@ -427,9 +435,8 @@ class VhostBroker:
         """Take a queue away; return how many messages were ready."""
         name = queue.label
         self.topology.remove_queue(name)
-        self.churn.deleted += 1
         del self._queues[name]
-        count = queue.delete()
+        count = self._end_queue(queue)
         if queue.is_durable:
             going = Destination(ResourceKind.QUEUE, name)
             self._going[going] = []
@@ -442,6 +449,16 @@ class VhostBroker:
                 self._has_gone(going)
 
             self._thread.drive(queue.remove_steps(), gone)
+        return count
+
+    def _end_queue(self, queue: BrokerQueue) -> int:
+        """End a queue and keep what it has counted; return how many messages were ready."""
+        counts = self._node_counts
+        count = queue.delete()
+        counts.queues.deleted += 1
+        past = counts.past_queues.setdefault(queue.type, PastQueues())
+        past.published += queue.published_count
+        past.deliveries.add(queue.counts)
         return count
 
     def _route_letter(self, exchange: str, message: BasicMessage) -> Sequence[LetterBox]:

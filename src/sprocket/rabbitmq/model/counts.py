@@ -1,6 +1,6 @@
 """How often something was done with messages: what statistics are made of."""
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 
 class DeliveryCounts(Struct, gc=False):
@@ -38,7 +38,7 @@ class ExchangeCounts(Struct, gc=False):
 
 
 class QueueChurn(Struct, gc=False):
-    """How often queues of a virtual host came and went."""
+    """How often queues came and went."""
 
     declared: int = 0
     """Those that were there already included."""
@@ -46,19 +46,38 @@ class QueueChurn(Struct, gc=False):
     deleted: int = 0
 
 
-class ClientChurn(Struct, gc=False):
-    """How often clients came and went."""
+class Traffic(Struct, gc=False):
+    """What went over connections."""
+
+    read_bytes: int = 0
+    read_count: int = 0
+    written_bytes: int = 0
+    written_count: int = 0
+    """Bytes and calls."""
+
+
+class ClientChurn(Struct):
+    """How often clients came and went, and what those that went have counted."""
 
     connections_opened: int = 0
     connections_closed: int = 0
     channels_opened: int = 0
     channels_closed: int = 0
+    past: Traffic = field(default_factory=Traffic)
+    """Of connections that are closed."""
 
 
 class PublishCounts(Struct, gc=False):
     """What a channel published."""
 
     published: int = 0
+    """Given to the queues that are to have them, if there are any; see `withheld`."""
+    withheld: int = 0
+    """Received in transactions that are not committed: still open, or given up."""
+    to_confirm: int = 0
+    """Those received whose publisher waits to hear what became of them."""
+    routed: int = 0
+    """Into queues; a message that several queues get counts for each."""
     confirmed: int = 0
     returned: int = 0
     """No queue got them, and their publisher was given them back."""
@@ -68,6 +87,30 @@ class PublishCounts(Struct, gc=False):
     def add(self, other: "PublishCounts") -> None:
         """Count what another one has counted."""
         self.published += other.published
+        self.withheld += other.withheld
+        self.to_confirm += other.to_confirm
+        self.routed += other.routed
         self.confirmed += other.confirmed
         self.returned += other.returned
         self.dropped += other.dropped
+
+
+class PastQueues(Struct):
+    """What was counted by queues of one type that are deleted."""
+
+    published: int = 0
+    deliveries: DeliveryCounts = field(default_factory=DeliveryCounts)
+
+
+class NodeCounts(Struct):
+    """What a node has counted of what it does not have any more.
+
+    With this, a sum over all that there is does not fall when something goes: a queue, a channel,
+    a whole virtual host.
+    """
+
+    queues: QueueChurn = field(default_factory=QueueChurn)
+    past_published: PublishCounts = field(default_factory=PublishCounts)
+    """Of channels that are closed."""
+    past_queues: dict[str, PastQueues] = field(default_factory=dict)
+    """Of queues that are deleted, by their type."""

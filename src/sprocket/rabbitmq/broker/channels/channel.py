@@ -213,10 +213,10 @@ class BrokerChannel:
         self.is_busy = False
         """Whether something waits for the disk that the client asked for."""
         self.is_closed = False
-        self.published_counts = PublishCounts()
         self.delivery_counts = DeliveryCounts()
         self.last_queue = ""
         """The name of the queue that was declared last."""
+        self._counts = PublishCounts()
         self._client = client
         self._turns = turns
         self._commits = commits
@@ -245,6 +245,13 @@ class BrokerChannel:
         self._times: list[tuple[int, float]] = []
         """First tags and when they were delivered, some of them: see `check_overdue`."""
 
+    @property
+    def published_counts(self) -> PublishCounts:
+        """What it has published."""
+        if self._confirms is not None:
+            self._counts.to_confirm = self._confirms.next_number - 1
+        return self._counts
+
     # Publishing.
 
     def publish_steps(self, publications: Iterable[Publication]) -> Iterator[None]:
@@ -264,7 +271,6 @@ class BrokerChannel:
         """
         if self._transaction is not None:
             for publication in publications:
-                self.published_counts.published += len(publication.messages)
                 self._keep(publication, self._transaction)
             return
         confirms = self._confirms
@@ -277,12 +283,14 @@ class BrokerChannel:
                     if numbering is not None:
                         numbering.pause()
                     yield from share.wait(work)
-                self.published_counts.published += len(part.messages)
                 self._put(part, () if numbering is None else numbering.take(part.positions))
 
     def _keep(self, publication: Publication, transaction: _Transaction) -> None:
+        count = len(publication.messages)
+        self._counts.withheld += count
+        self._counts.to_confirm += count
         size = sum([one.body_size for one in publication.messages])
-        transaction.held_count += len(publication.messages)
+        transaction.held_count += count
         transaction.held_bytes += size
         if transaction.held_count > TX_MESSAGES_MAX or transaction.held_bytes > TX_BYTES_MAX:
             raise RequestRefused(ReplyCode.RESOURCE_ERROR, "the transaction is too large")
@@ -296,9 +304,12 @@ class BrokerChannel:
             numbers: Of each of them, if there are confirms.
         """
         messages = publication.messages
+        count = len(messages)
+        self._counts.published += count
         self._turns.work_left -= 1
         # One may have been deleted while the transaction was open.
         queues = [one for one in publication.queues if not one.is_deleted]
+        self._counts.routed += count * len(queues)
         confirms = self._confirms
         if not queues:
             self._pass_by(publication)
@@ -355,9 +366,9 @@ class BrokerChannel:
     def _pass_by(self, publication: Publication) -> None:
         """Do with messages what is done with those that no queue gets."""
         if publication.is_mandatory:
-            self.published_counts.returned += len(publication.messages)
+            self._counts.returned += len(publication.messages)
         elif publication.reply_key is None:
-            self.published_counts.dropped += len(publication.messages)
+            self._counts.dropped += len(publication.messages)
         for message in publication.messages:
             if publication.reply_key is not None:
                 self._replies.deliver(message, publication.reply_key)
@@ -401,9 +412,7 @@ class BrokerChannel:
         if self._transaction is not None:
             raise _refused("cannot switch from tx to confirm mode")
         if self._confirms is None:
-            self._confirms = PublishConfirms(
-                self._commits, self._client.confirmed, self.published_counts
-            )
+            self._confirms = PublishConfirms(self._commits, self._client.confirmed, self._counts)
 
     def turn(self) -> None:
         """Tell the client which of its messages were taken in this turn, and wait for the rest."""
@@ -475,6 +484,7 @@ class BrokerChannel:
         for publication in transaction.published:
             for part in _parts(publication):
                 yield from share.wait(len(part.messages) * len(part.queues))
+                self._counts.withheld -= len(part.messages)
                 is_taken = self._put(part, ()) and is_taken
         if not transaction.published:
             yield from self._settle_steps(transaction, is_taken, done)

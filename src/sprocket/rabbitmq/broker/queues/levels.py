@@ -196,8 +196,13 @@ class ReadyLevel:
             count,
             transient.body_bytes if count <= TRANSIENT_LOOKED_AT else None,
             self.held_count,
-            self._next_seq_id - self._first_seq_id,
+            self.published_count,
         )
+
+    @property
+    def published_count(self) -> int:
+        """How many messages were ever put into it since it was opened."""
+        return self._next_seq_id - self._first_seq_id
 
     def publish(self, messages: Sequence[BasicMessage], expires_at_us: int | None) -> None:
         """Put messages at the end. Raises StoreError: then none of them is there."""

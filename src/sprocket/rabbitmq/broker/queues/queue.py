@@ -41,6 +41,7 @@ from sprocket.rabbitmq.broker.queues.turns import Turns
 from sprocket.rabbitmq.broker.queues.windows import Windows
 from sprocket.rabbitmq.codec.amqp import ReplyCode
 from sprocket.rabbitmq.model.counts import DeliveryCounts
+from sprocket.rabbitmq.model.declared_queue import CLASSIC, QUORUM
 from sprocket.rabbitmq.model.message import BasicMessage
 from sprocket.rabbitmq.model.names import QueueName
 from sprocket.rabbitmq.model.queue_options import Overflow, QueueOptions
@@ -208,6 +209,11 @@ class BrokerQueue:
         return self.name.name
 
     @property
+    def type(self) -> str:
+        """`CLASSIC` or `QUORUM`; that never changes."""
+        return QUORUM if self._options.keeps_transient else CLASSIC
+
+    @property
     def keeps_transient(self) -> bool:
         """Whether it has transient messages on the disk, too; that never changes."""
         return self._options.keeps_transient
@@ -228,6 +234,13 @@ class BrokerQueue:
         if self._lowest is self._descending[0]:
             return self._lowest.ready_count
         return sum([level.ready_count for level in self._levels])
+
+    @property
+    def published_count(self) -> int:
+        """How many messages were ever put into it since it was opened; once it is deleted, too."""
+        if self._lowest is self._descending[0]:
+            return self._lowest.published_count
+        return sum([level.published_count for level in self._levels])
 
     @property
     def consumers(self) -> list[QueueConsumer]:

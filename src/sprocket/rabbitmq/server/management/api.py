@@ -11,7 +11,7 @@ from sprocket.base import log
 from sprocket.base.audit import Actor
 from sprocket.base.errors import RequestRefused, StoreError
 from sprocket.base.units import KIB, MIB
-from sprocket.rabbitmq.server.management.metrics import Metrics
+from sprocket.rabbitmq.server.management.metrics import Metrics, Scrape
 from sprocket.rabbitmq.server.management.requests import (
     REALM,
     ApiError,
@@ -40,7 +40,6 @@ BODY_BYTES_MAX: Final = 64 * MIB
 STRANGERS_BODY_BYTES_MAX: Final = 64 * KIB
 """Of who has not said a right password."""
 PREFIX: Final = "api"
-METRICS: Final = "/metrics"
 
 _METHODS = ("HEAD", "GET", "PUT", "POST", "DELETE", "OPTIONS")
 _AUDIT_NAMES = dict.fromkeys(("queue", "exchange", "user", "connection"), "name")
@@ -81,11 +80,25 @@ class ManagementApi:
 
     async def handle(self, request: HttpRequest, peer: Peer) -> HttpResponse:
         """Answer a request."""
-        if request.target.partition("?")[0] == METRICS and request.method in ("GET", "HEAD"):
-            peer.admit()  # who scrapes has no password
-            return await self._metrics.response()
+        return await self._handle(request, peer, is_for_scrapers=False)
+
+    async def handle_scraper(self, request: HttpRequest, peer: Peer) -> HttpResponse:
+        """Answer a request at the port for metrics: they need no login there, names included."""
+        return await self._handle(request, peer, is_for_scrapers=True)
+
+    async def _handle(
+        self, request: HttpRequest, peer: Peer, *, is_for_scrapers: bool
+    ) -> HttpResponse:
+        scrape = Scrape.of(request.target) if request.method in ("GET", "HEAD") else None
         try:
-            return await self._answer(request, peer)
+            if scrape is None:
+                return await self._answer(request, peer)
+            if scrape.names_objects and not is_for_scrapers:
+                caller = self._callers.find(request.headers, peer)
+                peer.admit()
+                caller.check(Level.MONITOR, None)
+            peer.admit()  # who scrapes has no password
+            return await self._metrics.response(scrape)
         except ApiError as error:
             found = answers.json_response(error.body, error.status)
             return _with(found, error.headers)

@@ -13,6 +13,7 @@ from sprocket.rabbitmq.broker.channels import BrokerChannel
 from sprocket.rabbitmq.broker.cluster_name import ClusterName
 from sprocket.rabbitmq.broker.topology import Vhosts
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
+from sprocket.rabbitmq.model.counts import NodeCounts
 from sprocket.rabbitmq.server.alarms import Alarms
 from sprocket.rabbitmq.server.management.rates import Rates
 from sprocket.rabbitmq.server.management.requests import Caller, not_found
@@ -36,6 +37,8 @@ class NodeFacts:
     cluster: ClusterName
     listeners: Sequence[Listener]
     disk_free_bytes_min: int
+    memory_bytes_max: int
+    """What the process may take before publishers are held, or all that there is for it."""
     mechanisms: Sequence[str]
     started_at: float
     """Of the clock that only rises."""
@@ -85,6 +88,7 @@ class Served:
         self.users: Users = broker.users
         self.topologies: Vhosts = broker.topologies
         self.vhosts: Mapping[str, VhostBroker] = broker.vhosts
+        self.counts: NodeCounts = broker.counts
         self.clock: Clock = place.clock
         self.rates = Rates(place.clock)
 
@@ -129,6 +133,11 @@ class Served:
             if (vhost is None or one.vhost.name == vhost)
             and (caller.is_monitor or one.user.name == caller.name)
         ]
+
+    def open_channels(self) -> Iterator[ServedChannel]:
+        """Give the channels of all connections; those that are open when this is called."""
+        found = self.entrance.open_channels()
+        return (ServedChannel(tenancy, one.number, one.channel) for one, tenancy in found)
 
     def channels(self, tenancies: Sequence[VhostTenancy]) -> Iterator[ServedChannel]:
         """Give the channels of some connections."""

@@ -35,7 +35,12 @@ from sprocket.rabbitmq.server.management.requests.pages import (
     query_columns,
 )
 from sprocket.rabbitmq.server.management.requests.routes import ApiRoute, Handler, route
-from sprocket.rabbitmq.server.management.requests.turns import in_order, json_array, made_of_each
+from sprocket.rabbitmq.server.management.requests.turns import (
+    in_order,
+    in_turns,
+    json_array,
+    made_of_each,
+)
 
 __all__ = [
     "ADMINISTRATOR",
@@ -55,6 +60,7 @@ __all__ = [
     "boolean",
     "chosen",
     "in_order",
+    "in_turns",
     "json_array",
     "keep_an_administrator",
     "listed",

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from sprocket.rabbitmq.broker.cluster_name import PARAMETER
 from sprocket.rabbitmq.broker.node_folder import LIKE_VERSION
-from sprocket.rabbitmq.model.exchange import DIRECT, FANOUT, HEADERS, TOPIC
+from sprocket.rabbitmq.model.exchange import DELAYED, DIRECT, FANOUT, HEADERS, TOPIC
 from sprocket.rabbitmq.model.policy import GlobalParameter
 from sprocket.rabbitmq.server.management import views
 from sprocket.rabbitmq.server.management.process import descriptors, memory_bytes
@@ -21,7 +21,7 @@ from sprocket.rabbitmq.server.management.requests import (
     route,
 )
 from sprocket.rabbitmq.server.management.served import Served
-from sprocket.rabbitmq.server.management.tallies import tallied, together
+from sprocket.rabbitmq.server.management.tallies import counted, tallied, together
 from sprocket.runtime.http import HttpResponse
 
 _EXCHANGE_TYPES = [
@@ -32,6 +32,13 @@ _EXCHANGE_TYPES = [
     }
     for name in (DIRECT, FANOUT, HEADERS, TOPIC)
 ]
+_EXCHANGE_TYPES.append(
+    {
+        "name": DELAYED,
+        "description": "Delays messages by their header x-delay",
+        "enabled": True,
+    }
+)
 _PROTOCOLS = {"amqp091": "amqp", "amqp0.9.1": "amqp", "amqp": "amqp", "http": "http"}
 _UNITS = ("days", "weeks", "months", "years")
 
@@ -81,10 +88,11 @@ class NodeRoutes:
         vhosts = served.seen(caller)
         tenancies = served.tenancies(caller)
         tally = together(list((await tallied(served, vhosts)).values()))
-        counts = {
-            **views.publish_stats(tally.published),
-            **views.delivery_stats(tally.deliveries),
-        }
+        if caller.is_monitor:
+            published, deliveries = await counted(served)
+        else:
+            published, deliveries = tally.published, tally.deliveries
+        counts = {**views.publish_stats(published), **views.delivery_stats(deliveries)}
         of = caller.name if not caller.is_monitor else ""
         churn = served.entrance.churn
         totals: dict[str, int] = {
@@ -122,9 +130,9 @@ class NodeRoutes:
                     "channel_created": churn.channels_opened,
                     "connection_closed": churn.connections_closed,
                     "connection_created": churn.connections_opened,
-                    "queue_created": sum(one.churn.created for one in vhosts),
-                    "queue_declared": sum(one.churn.declared for one in vhosts),
-                    "queue_deleted": sum(one.churn.deleted for one in vhosts),
+                    "queue_created": served.counts.queues.created,
+                    "queue_declared": served.counts.queues.declared,
+                    "queue_deleted": served.counts.queues.deleted,
                 },
             ),
         }
@@ -268,9 +276,9 @@ class NodeRoutes:
             "connection_closed": churn.connections_closed,
             "channel_created": churn.channels_opened,
             "channel_closed": churn.channels_closed,
-            "queue_declared": sum(one.churn.declared for one in served.vhosts.values()),
-            "queue_created": sum(one.churn.created for one in served.vhosts.values()),
-            "queue_deleted": sum(one.churn.deleted for one in served.vhosts.values()),
+            "queue_declared": served.counts.queues.declared,
+            "queue_created": served.counts.queues.created,
+            "queue_deleted": served.counts.queues.deleted,
         }
         return {
             "name": facts.name,
@@ -280,6 +288,7 @@ class NodeRoutes:
             "os_pid": str(os.getpid()),
             "fd_total": limit,
             "sockets_total": limit,
+            "mem_limit": facts.memory_bytes_max,
             "mem_alarm": low["memory"],
             "disk_free_alarm": low["disk"],
             "disk_free_limit": facts.disk_free_bytes_min,

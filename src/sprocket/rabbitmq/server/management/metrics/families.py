@@ -1,0 +1,851 @@
+"""The table of metrics: which there are, and where each is read.
+
+Left out are families about Erlang's processes, its files and Raft, and what nobody here counts;
+docs/answers-rabbitmq.md names them.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from sprocket.rabbitmq.broker.channels import ChannelState
+from sprocket.rabbitmq.broker.queues import BrokerQueue, StorageDepth
+from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
+from sprocket.rabbitmq.model.counts import DeliveryCounts, PublishCounts, Traffic
+from sprocket.rabbitmq.model.declared_queue import CLASSIC, QUORUM
+from sprocket.rabbitmq.model.exchange import DEFAULT_EXCHANGE, Exchange
+from sprocket.rabbitmq.server.management.metrics.figures import NodeFigures
+from sprocket.rabbitmq.server.management.metrics.groups import (
+    COUNTER,
+    GAUGE,
+    Family,
+    Group,
+    Logins,
+    Scope,
+    labelled,
+)
+from sprocket.rabbitmq.server.management.served import Served, connection_name
+from sprocket.rabbitmq.server.tenancy import VhostTenancy
+
+
+class _StoredQueue(NamedTuple):
+    queue: BrokerQueue
+    kept: StorageDepth
+
+
+class _CountedQueue(NamedTuple):
+    """A queue, or those of one type that are deleted."""
+
+    vhost: str
+    name: str
+    type: str
+    deliveries: DeliveryCounts
+    published: int
+
+
+class _Connection(NamedTuple):
+    """A connection, or all that are closed."""
+
+    name: str
+    traffic: Traffic
+    pending_bytes: int = 0
+    channels: int = 0
+
+
+class _Channel(NamedTuple):
+    """A channel, or all that are closed."""
+
+    name: str
+    published: PublishCounts
+
+
+class _ChannelNow(NamedTuple):
+    name: str
+    state: ChannelState
+
+
+class _BoundExchange(NamedTuple):
+    exchange: Exchange
+    bindings: int
+
+
+_PROTOCOL: Final = "amqp091"
+
+
+AnyGroup: TypeAlias = (
+    Group[NodeFigures]
+    | Group[Logins]
+    | Group[BrokerQueue]
+    | Group[_StoredQueue]
+    | Group[_CountedQueue]
+    | Group[_Connection]
+    | Group[_Channel]
+    | Group[_ChannelNow]
+    | Group[VhostBroker]
+    | Group[_BoundExchange]
+)
+
+# Where the objects are.
+
+
+def _node(scope: Scope) -> Iterable[NodeFigures]:
+    return [scope.node]
+
+
+def _queues(scope: Scope) -> list[BrokerQueue]:
+    return [queue for vhost in scope.vhosts for queue in vhost.queues]
+
+
+def _stored_queues(scope: Scope) -> Iterable[_StoredQueue]:
+    queues = _queues(scope)
+    return (_StoredQueue(one, one.storage_depth()) for one in queues if not one.is_deleted)
+
+
+def _counted_queues(scope: Scope) -> Iterable[_CountedQueue]:
+    queues = _queues(scope)
+    return (
+        _CountedQueue(one.name.vhost, one.label, one.type, one.counts, one.published_count)
+        for one in queues
+    )
+
+
+def _past_queues(served: Served) -> Sequence[_CountedQueue]:
+    found = []
+    for kind, past in served.counts.past_queues.items():
+        deliveries = DeliveryCounts()
+        deliveries.add(past.deliveries)
+        found.append(_CountedQueue("", "", kind, deliveries, past.published))
+    return found
+
+
+def _connections(scope: Scope) -> Iterable[_Connection]:
+    tenancies = scope.served.entrance.tenancies()
+    return (_connection(one) for one in tenancies)
+
+
+def _connection(tenancy: VhostTenancy) -> _Connection:
+    peer = tenancy.session.peer
+    traffic = Traffic(peer.read_bytes, peer.read_count, peer.written_bytes, peer.written_count)
+    pending = peer.pending_bytes if peer.is_open else 0
+    return _Connection(connection_name(tenancy), traffic, pending, tenancy.channel_count)
+
+
+def _past_connections(served: Served) -> Sequence[_Connection]:
+    past = served.entrance.churn.past
+    copied = Traffic(past.read_bytes, past.read_count, past.written_bytes, past.written_count)
+    return [_Connection("", copied)]
+
+
+def _channels(scope: Scope) -> Iterable[_Channel]:
+    channels = scope.served.open_channels()
+    return (_Channel(one.name, one.channel.published_counts) for one in channels)
+
+
+def _channels_now(scope: Scope) -> Iterable[_ChannelNow]:
+    channels = scope.served.open_channels()
+    return (_ChannelNow(one.name, one.channel.state()) for one in channels)
+
+
+def _past_channels(served: Served) -> Sequence[_Channel]:
+    published = PublishCounts()
+    published.add(served.counts.past_published)
+    return [_Channel("", published)]
+
+
+def _vhosts(scope: Scope) -> Iterable[VhostBroker]:
+    return list(scope.served.vhosts.values())
+
+
+def _exchanges(scope: Scope) -> Iterable[_BoundExchange]:
+    """Give every exchange to which somebody may bind and publish, but for the default one."""
+    found = [
+        (vhost, one)
+        for vhost in scope.served.vhosts.values()
+        for one in vhost.topology.exchanges()
+        if one.name != DEFAULT_EXCHANGE and not one.is_internal
+    ]
+    return (
+        _BoundExchange(one, len(vhost.topology.bindings_from(one.name))) for vhost, one in found
+    )
+
+
+# What a series is labelled with.
+
+
+def _none(_: object) -> str:
+    return ""
+
+
+def _queue(one: BrokerQueue) -> str:
+    return labelled(vhost=one.name.vhost, queue=one.label)
+
+
+def _exchange(one: _BoundExchange) -> str:
+    exchange = one.exchange
+    return labelled(vhost=exchange.vhost, exchange=exchange.name, type=exchange.type)
+
+
+def _channel(one: _Channel | _ChannelNow) -> str:
+    return labelled(channel=one.name)
+
+
+def _login(one: Logins) -> str:
+    return labelled(protocol=one.protocol)
+
+
+def _protocol(_: object) -> str:
+    return labelled(protocol=_PROTOCOL)
+
+
+def _type(one: _CountedQueue) -> str:
+    return _TYPES[one.type]
+
+
+_TYPES = {
+    one: labelled(protocol=_PROTOCOL, queue_type=f"rabbit_{one}_queue") for one in (CLASSIC, QUORUM)
+}
+
+# The table.
+
+GROUPS: Final[tuple[AnyGroup, ...]] = (
+    Group(
+        name="connection_churn_metrics",
+        objects=_node,
+        labels=_none,
+        families=(
+            Family(
+                "connections_opened_total",
+                COUNTER,
+                "Total number of connections opened",
+                lambda one: one.clients.connections_opened,
+            ),
+            Family(
+                "connections_closed_total",
+                COUNTER,
+                "Total number of connections closed or terminated",
+                lambda one: one.clients.connections_closed,
+            ),
+            Family(
+                "channels_opened_total",
+                COUNTER,
+                "Total number of channels opened",
+                lambda one: one.clients.channels_opened,
+            ),
+            Family(
+                "channels_closed_total",
+                COUNTER,
+                "Total number of channels closed",
+                lambda one: one.clients.channels_closed,
+            ),
+            Family(
+                "queues_declared_total",
+                COUNTER,
+                "Total number of queues declared",
+                lambda one: one.churn.declared,
+            ),
+            Family(
+                "queues_created_total",
+                COUNTER,
+                "Total number of queues created",
+                lambda one: one.churn.created,
+            ),
+            Family(
+                "queues_deleted_total",
+                COUNTER,
+                "Total number of queues deleted",
+                lambda one: one.churn.deleted,
+            ),
+        ),
+    ),
+    Group(
+        name="node_coarse_metrics",
+        objects=_node,
+        labels=_none,
+        families=(
+            Family("process_open_fds", GAUGE, "Open file descriptors", lambda one: one.open_fds),
+            Family("process_open_tcp_sockets", GAUGE, "Open TCP sockets", lambda one: one.sockets),
+            Family(
+                "process_resident_memory_bytes",
+                GAUGE,
+                "Memory used in bytes",
+                lambda one: one.memory_bytes,
+            ),
+            Family(
+                "disk_space_available_bytes",
+                GAUGE,
+                "Disk space available in bytes",
+                lambda one: one.disk_free_bytes,
+            ),
+        ),
+    ),
+    Group(
+        name="node_metrics",
+        objects=_node,
+        labels=_none,
+        families=(
+            Family("process_max_fds", GAUGE, "Most file descriptors", lambda one: one.max_fds),
+            Family("process_max_tcp_sockets", GAUGE, "Most TCP sockets", lambda one: one.max_fds),
+            Family(
+                "resident_memory_limit_bytes",
+                GAUGE,
+                "Publishers are held while more memory than this is used, in bytes",
+                lambda one: one.memory_bytes_max,
+            ),
+            Family(
+                "disk_space_available_limit_bytes",
+                GAUGE,
+                "Publishers are held while less of the disk than this is free, in bytes",
+                lambda one: one.disk_free_bytes_min,
+            ),
+            Family(
+                "erlang_uptime_seconds",
+                GAUGE,
+                "Time since the start",
+                lambda one: one.uptime_seconds,
+            ),
+        ),
+    ),
+    Group(
+        name="auth_attempt_metrics",
+        objects=lambda scope: scope.logins,
+        labels=_login,
+        sum_labels=_login,
+        sums=(),
+        families=(
+            Family(
+                "auth_attempts_total",
+                COUNTER,
+                "Total number of logins",
+                lambda one: one.succeeded + one.failed,
+            ),
+            Family(
+                "auth_attempts_succeeded_total",
+                COUNTER,
+                "Total number of logins that succeeded",
+                lambda one: one.succeeded,
+            ),
+            Family(
+                "auth_attempts_failed_total",
+                COUNTER,
+                "Total number of logins that failed",
+                lambda one: one.failed,
+            ),
+        ),
+    ),
+    Group(
+        name="queue_coarse_metrics",
+        objects=_queues,
+        labels=_queue,
+        families=(
+            Family(
+                "queue_messages_ready",
+                GAUGE,
+                "Messages ready to be delivered to consumers",
+                lambda one: one.ready_count,
+            ),
+            Family(
+                "queue_messages_unacked",
+                GAUGE,
+                "Messages delivered to consumers but not yet acknowledged",
+                lambda one: one.unacked_count,
+            ),
+            Family(
+                "queue_messages",
+                GAUGE,
+                "Messages that are ready or not yet acknowledged",
+                lambda one: one.ready_count + one.unacked_count,
+            ),
+        ),
+    ),
+    Group(
+        name="queue_consumer_count",
+        part_of="queue_metrics",
+        objects=_queues,
+        labels=_queue,
+        families=(
+            Family(
+                "queue_consumers", GAUGE, "Consumers on a queue", lambda one: len(one.consumers)
+            ),
+        ),
+    ),
+    Group(
+        name="queue_metrics",
+        objects=_stored_queues,
+        labels=lambda one: _queue(one.queue),
+        families=(
+            Family(
+                "queue_consumers",
+                GAUGE,
+                "Consumers on a queue",
+                lambda one: len(one.queue.consumers),
+            ),
+            Family(
+                "queue_messages_ram",
+                GAUGE,
+                "Messages ready or not yet acknowledged that are in memory",
+                lambda one: one.kept.held_count + one.queue.unacked_count,
+            ),
+            Family(
+                "queue_messages_ready_ram",
+                GAUGE,
+                "Ready messages that are in memory",
+                lambda one: one.kept.held_count,
+            ),
+            Family(
+                "queue_messages_unacked_ram",
+                GAUGE,
+                "Messages not yet acknowledged that are in memory",
+                lambda one: one.queue.unacked_count,
+            ),
+            Family(
+                "queue_messages_persistent",
+                GAUGE,
+                "Persistent messages",
+                lambda one: one.kept.durable_count,
+            ),
+            Family(
+                "queue_messages_persistent_bytes",
+                GAUGE,
+                "Size of persistent messages in bytes",
+                lambda one: one.kept.durable_bytes,
+            ),
+            Family(
+                "queue_messages_bytes",
+                GAUGE,
+                "Size of messages ready or not yet acknowledged, in bytes",
+                lambda one: _all_bytes(one.kept),
+            ),
+            Family(
+                "queue_messages_ready_bytes",
+                GAUGE,
+                "Size of ready messages in bytes",
+                lambda one: one.kept.ready_bytes,
+            ),
+            Family(
+                "queue_messages_unacked_bytes",
+                GAUGE,
+                "Size of messages not yet acknowledged, in bytes",
+                lambda one: _unacked_bytes(one.kept),
+            ),
+            Family(
+                "queue_messages_paged_out",
+                GAUGE,
+                "Ready messages that are on the disk only",
+                lambda one: one.queue.ready_count - one.kept.held_count,
+            ),
+        ),
+    ),
+    Group(
+        name="channel_metrics",
+        objects=_channels_now,
+        labels=_channel,
+        families=(
+            Family(
+                "channel_consumers",
+                GAUGE,
+                "Consumers on a channel",
+                lambda one: one.state.consumer_count,
+            ),
+            Family(
+                "channel_messages_unacked",
+                GAUGE,
+                "Messages delivered on a channel and not yet acknowledged",
+                lambda one: one.state.unacked_count,
+            ),
+            Family(
+                "channel_messages_unconfirmed",
+                GAUGE,
+                "Messages published on a channel and not yet confirmed",
+                lambda one: one.state.unconfirmed_count,
+            ),
+            Family(
+                "channel_messages_uncommitted",
+                GAUGE,
+                "Messages received in a transaction that is not yet committed",
+                lambda one: one.state.uncommitted_count,
+            ),
+            Family(
+                "channel_acks_uncommitted",
+                GAUGE,
+                "Acknowledgements in a transaction that is not yet committed",
+                lambda one: one.state.uncommitted_ack_count,
+            ),
+            Family(
+                "consumer_prefetch",
+                GAUGE,
+                "Most messages that each consumer may have unacknowledged",
+                lambda one: one.state.consumer_prefetch,
+            ),
+            Family(
+                "channel_prefetch",
+                GAUGE,
+                "Most messages that the consumers of a channel may have unacknowledged together",
+                lambda one: one.state.channel_prefetch,
+            ),
+        ),
+    ),
+    Group(
+        name="channel_exchange_metrics",
+        objects=_channels,
+        labels=_channel,
+        past=_past_channels,
+        families=(
+            Family(
+                "channel_messages_published_total",
+                COUNTER,
+                "Total number of messages published into an exchange on a channel",
+                lambda one: one.published.published,
+            ),
+            Family(
+                "channel_messages_confirmed_total",
+                COUNTER,
+                "Total number of messages published on a channel and confirmed",
+                lambda one: one.published.confirmed,
+            ),
+            Family(
+                "channel_messages_unroutable_returned_total",
+                COUNTER,
+                "Total number of messages that no queue got, returned to their publisher",
+                lambda one: one.published.returned,
+            ),
+            Family(
+                "channel_messages_unroutable_dropped_total",
+                COUNTER,
+                "Total number of messages that no queue got, dropped",
+                lambda one: one.published.dropped,
+            ),
+        ),
+    ),
+    Group(
+        name="channel_queue_metrics",
+        objects=_counted_queues,
+        labels=lambda one: labelled(vhost=one.vhost, queue=one.name),
+        past=_past_queues,
+        families=(
+            Family(
+                "channel_get_ack_total",
+                COUNTER,
+                "Total number of messages got by basic.get, to be acknowledged",
+                lambda one: one.deliveries.got,
+            ),
+            Family(
+                "channel_get_total",
+                COUNTER,
+                "Total number of messages got by basic.get, without acknowledgement",
+                lambda one: one.deliveries.got_no_ack,
+            ),
+            Family(
+                "channel_messages_delivered_ack_total",
+                COUNTER,
+                "Total number of messages delivered to consumers that acknowledge",
+                lambda one: one.deliveries.delivered,
+            ),
+            Family(
+                "channel_messages_delivered_total",
+                COUNTER,
+                "Total number of messages delivered to consumers that do not acknowledge",
+                lambda one: one.deliveries.delivered_no_ack,
+            ),
+            Family(
+                "channel_messages_redelivered_total",
+                COUNTER,
+                "Total number of messages redelivered to consumers",
+                lambda one: one.deliveries.redelivered,
+            ),
+            Family(
+                "channel_messages_acked_total",
+                COUNTER,
+                "Total number of messages acknowledged by consumers",
+                lambda one: one.deliveries.acked,
+            ),
+            Family(
+                "channel_get_empty_total",
+                COUNTER,
+                "Total number of times that basic.get found no message",
+                lambda one: one.deliveries.got_empty,
+            ),
+        ),
+    ),
+    Group(
+        name="connection_coarse_metrics",
+        objects=_connections,
+        labels=lambda one: labelled(connection=one.name),
+        past=_past_connections,
+        families=(
+            Family(
+                "connection_incoming_bytes_total",
+                COUNTER,
+                "Total number of bytes received on a connection",
+                lambda one: one.traffic.read_bytes,
+            ),
+            Family(
+                "connection_outgoing_bytes_total",
+                COUNTER,
+                "Total number of bytes sent on a connection",
+                lambda one: one.traffic.written_bytes,
+            ),
+        ),
+    ),
+    Group(
+        name="connection_metrics",
+        objects=_connections,
+        labels=lambda one: labelled(connection=one.name),
+        past=_past_connections,
+        families=(
+            Family(
+                "connection_incoming_packets_total",
+                COUNTER,
+                "Total number of reads from a connection",
+                lambda one: one.traffic.read_count,
+            ),
+            Family(
+                "connection_outgoing_packets_total",
+                COUNTER,
+                "Total number of writes to a connection",
+                lambda one: one.traffic.written_count,
+            ),
+            Family(
+                "connection_pending_packets",
+                GAUGE,
+                "Bytes that wait to be sent on a connection",
+                lambda one: one.pending_bytes,
+            ),
+            Family(
+                "connection_channels", GAUGE, "Channels on a connection", lambda one: one.channels
+            ),
+        ),
+    ),
+    Group(
+        name="channel_queue_exchange_metrics",
+        objects=_counted_queues,
+        labels=lambda one: labelled(queue_vhost=one.vhost, queue=one.name),
+        past=_past_queues,
+        families=(
+            Family(
+                "queue_messages_published_total",
+                COUNTER,
+                "Total number of messages published to queues",
+                lambda one: one.published,
+            ),
+        ),
+    ),
+)
+"""What is told as sums, or a series for each object."""
+
+SUMMED: Final[tuple[AnyGroup, ...]] = (
+    Group(
+        name="totals",
+        objects=_node,
+        labels=_none,
+        families=(
+            Family("connections", GAUGE, "Connections that are open", lambda one: one.connections),
+            Family("channels", GAUGE, "Channels that are open", lambda one: one.channels),
+            Family("queues", GAUGE, "Queues that there are", lambda one: one.queues),
+        ),
+    ),
+    Group(
+        name="consumers",
+        objects=_queues,
+        labels=_queue,
+        families=(
+            Family("consumers", GAUGE, "Consumers that there are", lambda one: len(one.consumers)),
+        ),
+    ),
+    Group(
+        name="protocol",
+        objects=_channels,
+        labels=_channel,
+        past=_past_channels,
+        sum_labels=_protocol,
+        sums=(),
+        families=(
+            Family(
+                "global_messages_received_total",
+                COUNTER,
+                "Total number of messages received from publishers",
+                lambda one: one.published.published + one.published.withheld,
+            ),
+            Family(
+                "global_messages_received_confirm_total",
+                COUNTER,
+                "Total number of messages received from publishers that wait for an answer",
+                lambda one: one.published.to_confirm,
+            ),
+            Family(
+                "global_messages_routed_total",
+                COUNTER,
+                "Total number of messages routed to queues",
+                lambda one: one.published.routed,
+            ),
+            Family(
+                "global_messages_unroutable_dropped_total",
+                COUNTER,
+                "Total number of messages that no queue got, dropped",
+                lambda one: one.published.dropped,
+            ),
+            Family(
+                "global_messages_unroutable_returned_total",
+                COUNTER,
+                "Total number of messages that no queue got, returned to their publisher",
+                lambda one: one.published.returned,
+            ),
+            Family(
+                "global_messages_confirmed_total",
+                COUNTER,
+                "Total number of messages confirmed to publishers",
+                lambda one: one.published.confirmed,
+            ),
+            Family(
+                "global_publishers",
+                GAUGE,
+                "Channels that have published something",
+                lambda one: bool(one.name and one.published.published + one.published.withheld),
+            ),
+        ),
+    ),
+    Group(
+        name="protocol_consumers",
+        objects=_channels_now,
+        labels=_channel,
+        sum_labels=_protocol,
+        sums=(labelled(protocol=_PROTOCOL),),
+        families=(
+            Family(
+                "global_consumers",
+                GAUGE,
+                "Consumers that there are",
+                lambda one: one.state.consumer_count,
+            ),
+        ),
+    ),
+    Group(
+        name="queue_types",
+        objects=_counted_queues,
+        labels=lambda one: labelled(vhost=one.vhost, queue=one.name),
+        past=_past_queues,
+        sum_labels=_type,
+        sums=tuple(_TYPES.values()),
+        families=(
+            Family(
+                "global_messages_delivered_total",
+                COUNTER,
+                "Total number of messages delivered to consumers",
+                lambda one: (
+                    one.deliveries.delivered
+                    + one.deliveries.delivered_no_ack
+                    + one.deliveries.got
+                    + one.deliveries.got_no_ack
+                ),
+            ),
+            Family(
+                "global_messages_delivered_consume_manual_ack_total",
+                COUNTER,
+                "Total number of messages delivered to consumers that acknowledge",
+                lambda one: one.deliveries.delivered,
+            ),
+            Family(
+                "global_messages_delivered_consume_auto_ack_total",
+                COUNTER,
+                "Total number of messages delivered to consumers that do not acknowledge",
+                lambda one: one.deliveries.delivered_no_ack,
+            ),
+            Family(
+                "global_messages_delivered_get_manual_ack_total",
+                COUNTER,
+                "Total number of messages got by basic.get, to be acknowledged",
+                lambda one: one.deliveries.got,
+            ),
+            Family(
+                "global_messages_delivered_get_auto_ack_total",
+                COUNTER,
+                "Total number of messages got by basic.get, without acknowledgement",
+                lambda one: one.deliveries.got_no_ack,
+            ),
+            Family(
+                "global_messages_get_empty_total",
+                COUNTER,
+                "Total number of times that basic.get found no message",
+                lambda one: one.deliveries.got_empty,
+            ),
+            Family(
+                "global_messages_redelivered_total",
+                COUNTER,
+                "Total number of messages redelivered to consumers",
+                lambda one: one.deliveries.redelivered,
+            ),
+            Family(
+                "global_messages_acknowledged_total",
+                COUNTER,
+                "Total number of messages acknowledged by consumers",
+                lambda one: one.deliveries.acked,
+            ),
+        ),
+    ),
+)
+"""What is told as sums only."""
+
+ALARMS: Final[tuple[AnyGroup, ...]] = (
+    Group(
+        name="alarms",
+        objects=_node,
+        labels=_none,
+        families=(
+            Family(
+                "alarms_free_disk_space_watermark",
+                GAUGE,
+                "is 1 if publishers are held since the disk is low, or stores nothing",
+                lambda one: one.is_disk_low,
+            ),
+            Family(
+                "alarms_memory_used_watermark",
+                GAUGE,
+                "is 1 if publishers are held since memory is low",
+                lambda one: one.is_memory_low,
+            ),
+        ),
+    ),
+)
+
+CLUSTER: Final[tuple[AnyGroup, ...]] = (
+    Group(
+        name="vhost_status",
+        objects=_vhosts,
+        labels=lambda one: labelled(vhost=one.name),
+        families=(
+            Family(
+                "vhost_status",
+                GAUGE,
+                "Whether a virtual host stores messages",
+                lambda one: one.refusal is None,
+            ),
+        ),
+    ),
+    Group(
+        name="exchange_bindings",
+        objects=_exchanges,
+        labels=_exchange,
+        families=(
+            Family(
+                "exchange_bindings",
+                GAUGE,
+                "Number of bindings from an exchange",
+                lambda one: one.bindings,
+            ),
+        ),
+    ),
+    Group(
+        name="exchange_names",
+        objects=_exchanges,
+        labels=_exchange,
+        families=(Family("exchange_name", GAUGE, "Is 1 for each exchange", lambda _: 1),),
+    ),
+)
+"""What `/metrics/detailed` tells if it is asked for, of the cluster as a whole."""
+
+
+def _all_bytes(kept: StorageDepth) -> int | None:
+    return None if kept.transient_bytes is None else kept.durable_bytes + kept.transient_bytes
+
+
+def _unacked_bytes(kept: StorageDepth) -> int | None:
+    every = _all_bytes(kept)
+    return None if every is None else max(every - kept.ready_bytes, 0)

@@ -1,0 +1,50 @@
+"""The figures of the node as a whole."""
+
+from typing import NamedTuple
+
+from sprocket.rabbitmq.model.counts import ClientChurn, QueueChurn
+from sprocket.rabbitmq.server.management.process import descriptors, memory_bytes
+from sprocket.rabbitmq.server.management.served import Served
+
+
+class NodeFigures(NamedTuple):
+    """What is told of the node, at one moment."""
+
+    open_fds: int
+    max_fds: int
+    sockets: int
+    memory_bytes: int
+    memory_bytes_max: int
+    disk_free_bytes: int
+    disk_free_bytes_min: int
+    uptime_seconds: float
+    connections: int
+    channels: int
+    queues: int
+    clients: ClientChurn
+    churn: QueueChurn
+    is_memory_low: bool
+    is_disk_low: bool
+
+
+def node_figures(served: Served) -> NodeFigures:
+    """Return them."""
+    facts, place, entrance, low = served.facts, served.place, served.entrance, served.low
+    used, limit = descriptors()
+    return NodeFigures(
+        open_fds=used,
+        max_fds=limit,
+        sockets=entrance.connection_count,
+        memory_bytes=memory_bytes(),
+        memory_bytes_max=facts.memory_bytes_max,
+        disk_free_bytes=place.disk.free_bytes(place.folder),
+        disk_free_bytes_min=facts.disk_free_bytes_min,
+        uptime_seconds=served.clock.monotonic() - facts.started_at,
+        connections=entrance.connection_count,
+        channels=entrance.channel_count,
+        queues=sum([one.topology.queue_count for one in served.vhosts.values()]),
+        clients=entrance.churn,
+        churn=served.counts.queues,
+        is_memory_low="memory" in low,
+        is_disk_low="disk" in low,
+    )
