@@ -41,6 +41,23 @@ STRANGERS_BODY_BYTES_MAX: Final = 64 * KIB
 """Of who has not said a right password."""
 PREFIX: Final = "api"
 
+RABBITMQADMIN: Final = "/cli/rabbitmqadmin"
+"""Where RabbitMQ has a program for people to fetch."""
+
+_WHERE_IT_IS = b"""\
+#!/usr/bin/env python3
+# This is not rabbitmqadmin, which belongs to RabbitMQ and is not part of Sprocket.
+import sys
+
+sys.exit(
+    "rabbitmqadmin is not served here. It works with this broker; it is one file of RabbitMQ:\\n"
+    "  https://raw.githubusercontent.com/rabbitmq/rabbitmq-server/v3.10.8/"
+    "deps/rabbitmq_management/bin/rabbitmqadmin\\n"
+    "What it does, 'sprocket rabbit' does as well: sprocket rabbit --help"
+)
+"""
+"""For those who fetch it, make it executable and run it, all by a script."""
+
 _METHODS = ("HEAD", "GET", "PUT", "POST", "DELETE", "OPTIONS")
 _AUDIT_NAMES = dict.fromkeys(("queue", "exchange", "user", "connection"), "name")
 """What parts of a path are in the audit log, if not what they are in the path."""
@@ -112,6 +129,9 @@ class ManagementApi:
 
     async def _answer(self, request: HttpRequest, peer: Peer) -> HttpResponse:
         parts, query = split_target(request.target)
+        if request.method in ("GET", "HEAD") and request.target.partition("?")[0] == RABBITMQADMIN:
+            text = {"content-type": "text/plain; charset=utf-8"}
+            return HttpResponse(status=200, headers=text, body=[_WHERE_IT_IS])
         found = self._routes.find(parts[1:]) if parts and parts[0] == PREFIX else None
         if found is None:
             raise answers.not_found()
