@@ -174,8 +174,10 @@ class _HttpApi:
             ManagementApi,
             NodeFacts,
             Served,
+            sample_for_ever,
         )
         from sprocket.runtime.http import HttpServer
+        from sprocket.runtime.tasks import Tasks
 
         site, found, broker = self._site, self._found, self._broker
         settings, place = site.given.of(AmqpNodeSettings), site.place
@@ -206,9 +208,10 @@ class _HttpApi:
             self._server,
             place.clock,
         )
-        api = ManagementApi(
-            Served(broker, administration, self._entrance, self._server.alarms, facts, place)
-        )
+        served = Served(broker, administration, self._entrance, self._server.alarms, facts, place)
+        api, statistics = ManagementApi(served), Tasks("amqp statistics")
+        statistics.spawn(sample_for_ever(served), "samples")
+        site.parts.push_async_callback(statistics.close)
         handles = {HTTP: api.handle, METRICS: api.handle_scraper}
         for name in ports:
             http = HttpServer(handles[name], api.body_limit, api.is_known, place.clock)

@@ -188,6 +188,10 @@ class VhostTopology:
         """Return what was counted for an exchange; None if nothing was published to it."""
         return self._exchange_counts.get(name)
 
+    def counted_exchanges(self) -> Sequence[ExchangeCounts]:
+        """Return the counts of those to which something was published."""
+        return list(self._exchange_counts.values())
+
     @property
     def exchange_count(self) -> int:
         """How many exchanges there are."""

@@ -7,6 +7,7 @@ answer are is in `requests`; what is told, in `served` and `views`.
 
 from sprocket.rabbitmq.server.management.api import ManagementApi
 from sprocket.rabbitmq.server.management.requests import ApiError
+from sprocket.rabbitmq.server.management.sampler import sample_for_ever
 from sprocket.rabbitmq.server.management.served import Listener, NodeFacts, Served
 
-__all__ = ["ApiError", "Listener", "ManagementApi", "NodeFacts", "Served"]
+__all__ = ["ApiError", "Listener", "ManagementApi", "NodeFacts", "Served", "sample_for_ever"]

@@ -15,8 +15,8 @@ from sprocket.rabbitmq.broker.topology import Vhosts
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.model.counts import NodeCounts
 from sprocket.rabbitmq.server.alarms import Alarms
-from sprocket.rabbitmq.server.management.rates import Rates
 from sprocket.rabbitmq.server.management.requests import Caller, not_found
+from sprocket.rabbitmq.server.management.samples import Samples
 from sprocket.rabbitmq.server.tenancy import UserEntrance, VhostTenancy
 
 
@@ -90,7 +90,7 @@ class Served:
         self.vhosts: Mapping[str, VhostBroker] = broker.vhosts
         self.counts: NodeCounts = broker.counts
         self.clock: Clock = place.clock
-        self.rates = Rates(place.clock)
+        self.samples = Samples(place.clock)
 
     def vhost(self, name: str | None) -> VhostBroker:
         """Return a virtual host that runs. Raises ApiError."""

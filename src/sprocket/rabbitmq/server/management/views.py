@@ -16,13 +16,13 @@ from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.codec.amqp import tables
 from sprocket.rabbitmq.codec.definitions import arguments_to_json
 from sprocket.rabbitmq.model.binding import Binding
-from sprocket.rabbitmq.model.counts import DeliveryCounts, PublishCounts
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.exchange import Exchange
 from sprocket.rabbitmq.model.resource import ResourceKind
 from sprocket.rabbitmq.model.user import User
-from sprocket.rabbitmq.server.management.rates import Rates
+from sprocket.rabbitmq.server.management import measures
 from sprocket.rabbitmq.server.management.requests import Json
+from sprocket.rabbitmq.server.management.samples import Look
 from sprocket.rabbitmq.server.management.served import ServedChannel, connection_name
 from sprocket.rabbitmq.server.tenancy import VhostTenancy
 
@@ -30,37 +30,9 @@ _DIGEST_BYTES: Final = 6
 """Of the hash of a binding's arguments; a multiple of 3, so that base 64 needs no filling."""
 
 
-def delivery_stats(counts: DeliveryCounts) -> dict[str, int]:
-    """Return counters of deliveries by RabbitMQ's names."""
-    return {
-        "ack": counts.acked,
-        "deliver": counts.delivered,
-        "deliver_get": counts.delivered + counts.delivered_no_ack + counts.got + counts.got_no_ack,
-        "deliver_no_ack": counts.delivered_no_ack,
-        "get": counts.got,
-        "get_empty": counts.got_empty,
-        "get_no_ack": counts.got_no_ack,
-        "redeliver": counts.redelivered,
-    }
-
-
-def publish_stats(counts: PublishCounts) -> dict[str, int]:
-    """Return counters of what was published by RabbitMQ's names."""
-    return {
-        "publish": counts.published,
-        "confirm": counts.confirmed,
-        "return_unroutable": counts.returned,
-        "drop_unroutable": counts.dropped,
-    }
-
-
 def totals(ready: int, unacked: int) -> dict[str, int]:
-    """Return how many messages there are, by RabbitMQ's names."""
-    return {
-        "messages": ready + unacked,
-        "messages_ready": ready,
-        "messages_unacknowledged": unacked,
-    }
+    """Return how many messages there are."""
+    return dict(zip(measures.LENGTHS, measures.lengths(ready, unacked), strict=True))
 
 
 def queue_declaration(declared: DeclaredQueue, node: str) -> dict[str, object]:
@@ -79,7 +51,7 @@ def queue_declaration(declared: DeclaredQueue, node: str) -> dict[str, object]:
 
 
 def queue(
-    vhost: VhostBroker, declared: DeclaredQueue, found: BrokerQueue, node: str, rates: Rates
+    vhost: VhostBroker, declared: DeclaredQueue, found: BrokerQueue, node: str, look: Look
 ) -> dict[str, object]:
     """Return a queue."""
     in_force = vhost.topology.in_force(ResourceKind.QUEUE, declared.name)
@@ -88,7 +60,7 @@ def queue(
     consumers = found.consumers
     active = found.single_active_consumer
     view = queue_declaration(declared, node)
-    view |= rates.told(("queue", vhost.name, declared.name), totals(ready, unacked))
+    view |= look.told(measures.QUEUE_LENGTHS, measures.lengths(ready, unacked), found)
     view |= {
         "consumers": len(consumers),
         "effective_policy_definition": dict(in_force.definition),
@@ -110,13 +82,13 @@ def queue(
         size = kept.durable_bytes + kept.transient_bytes
         view["message_bytes"] = size
         view["message_bytes_unacknowledged"] = max(size - kept.ready_bytes, 0)
-    counts = {"publish": kept.published_count, **delivery_stats(found.counts)}
-    if any(counts.values()):
-        view["message_stats"] = rates.told(("queue stats", vhost.name, declared.name), counts)
+    counts = (found.published_count, *measures.deliveries(found.counts))
+    if any(counts):
+        view["message_stats"] = look.told(measures.QUEUE_STATS, counts, found)
     return view
 
 
-def exchange(vhost: VhostBroker, one: Exchange, rates: Rates) -> dict[str, object]:
+def exchange(vhost: VhostBroker, one: Exchange, look: Look) -> dict[str, object]:
     """Return an exchange."""
     view: dict[str, object] = {
         "name": one.name,
@@ -129,10 +101,10 @@ def exchange(vhost: VhostBroker, one: Exchange, rates: Rates) -> dict[str, objec
     }
     counts = vhost.topology.find_exchange_counts(one.name)
     if counts is not None:
-        told = {"publish_in": counts.published_in}
-        if counts.published_out:
-            told["publish_out"] = counts.published_out
-        view["message_stats"] = rates.told(("exchange stats", one.vhost, one.name), told)
+        told = look.told(measures.EXCHANGE_STATS, measures.exchange_row(counts), counts)
+        if not counts.published_out:
+            told = {name: value for name, value in told.items() if "out" not in name}
+        view["message_stats"] = told
     policy = vhost.topology.in_force(ResourceKind.EXCHANGE, one.name).policy
     if policy is not None:
         view["policy"] = policy
@@ -182,7 +154,7 @@ def _key_part(key: str) -> str:
     return quote_plus(key, safe="-._", errors="surrogateescape").replace("~", "%7E")
 
 
-def connection(tenancy: VhostTenancy, node: str, rates: Rates) -> dict[str, object]:
+def connection(tenancy: VhostTenancy, node: str, look: Look) -> dict[str, object]:
     """Return a connection."""
     session = tenancy.session
     peer = session.peer
@@ -213,9 +185,7 @@ def connection(tenancy: VhostTenancy, node: str, rates: Rates) -> dict[str, obje
         "recv_cnt": peer.read_count,
         "send_cnt": peer.written_count,
         "send_pend": peer.pending_bytes,
-        **rates.told(
-            ("connection", name), {"recv_oct": peer.read_bytes, "send_oct": peer.written_bytes}
-        ),
+        **look.told(measures.CONNECTION_BYTES, measures.connection_row(tenancy), tenancy),
         **dict.fromkeys(
             (
                 "peer_cert_issuer",
@@ -245,7 +215,7 @@ def tracked_connection(tenancy: VhostTenancy, node: str) -> Json:
     }
 
 
-def channel(one: ServedChannel, node: str, rates: Rates) -> dict[str, object]:
+def channel(one: ServedChannel, node: str, look: Look) -> dict[str, object]:
     """Return a channel."""
     state: ChannelState = one.channel.state()
     tenancy = one.tenancy
@@ -269,13 +239,15 @@ def channel(one: ServedChannel, node: str, rates: Rates) -> dict[str, object]:
         "pending_raft_commands": 0,
         "state": "running",
     }
-    published = publish_stats(one.channel.published_counts)
-    delivered = delivery_stats(one.channel.delivery_counts)
-    counts = {**(published if any(published.values()) else {})}
-    if any(delivered.values()):
-        counts |= delivered
-    if counts:
-        view["message_stats"] = rates.told(("channel", one.name), counts)
+    published = measures.publishes(one.channel.published_counts)
+    delivered = measures.deliveries(one.channel.delivery_counts)
+    stats: dict[str, object] = {}
+    if any(published):
+        stats |= look.told(measures.CHANNEL_PUBLISHES, published, one.channel)
+    if any(delivered):
+        stats |= look.told(measures.CHANNEL_DELIVERIES, delivered, one.channel)
+    if stats:
+        view["message_stats"] = stats
     return view
 
 

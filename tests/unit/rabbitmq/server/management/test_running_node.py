@@ -230,22 +230,6 @@ def test_metrics_are_prometheus(broker: LocalAmqp, ask: Ask, connect: Connect) -
     assert values["rabbitmq_queues_created_total"] == 1
 
 
-def test_rates_are_of_the_time_between_looks(broker: LocalAmqp, ask: Ask, connect: Connect) -> None:
-    """Ten seconds of the broker's clock, twenty messages."""
-    with connect() as connection:
-        channel = connection.channel()
-        channel.confirm_delivery()
-        channel.queue_declare("q")
-        channel.basic_publish("", "q", b"first")
-        assert ask("GET", "/queues/%2F/q").json()["messages_details"] == {"rate": 0.0}
-        for number in range(20):
-            channel.basic_publish("", "q", b"%d" % number)
-        broker.advance(seconds=10)
-        told = ask("GET", "/queues/%2F/q").json()
-    assert (told["messages"], told["messages_details"]) == (21, {"rate": 2.0})
-    assert told["message_stats"]["publish_details"] == {"rate": 2.0}
-
-
 def test_a_stranger_cannot_send_much(broker: LocalAmqp) -> None:
     """A large body is taken only from who has a name and a password."""
     body = json.dumps({"queues": [], "more": "x" * 100_000})

@@ -1,8 +1,7 @@
 """Metrics for Prometheus, under the names of rabbitmq_prometheus.
 
-`families` is the table of what there is, made of `groups`, which are read as sums or as series;
-`figures` are those of the node as a whole. `scrape` answers: sums over all objects, a series for
-each object, or some groups of those.
+`families` is the table of what there is, made of `groups`, which are read as sums or as series.
+`scrape` answers: sums over all objects, a series for each object, or some groups of those.
 
 Source: `prometheus_rabbitmq_core_metrics_collector`, `rabbit_prometheus_handler` of 3.10.8.
 """

@@ -13,7 +13,7 @@ from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.model.counts import DeliveryCounts, PublishCounts, Traffic
 from sprocket.rabbitmq.model.declared_queue import CLASSIC, QUORUM
 from sprocket.rabbitmq.model.exchange import DEFAULT_EXCHANGE, Exchange
-from sprocket.rabbitmq.server.management.metrics.figures import NodeFigures
+from sprocket.rabbitmq.server.management.figures import NodeFigures
 from sprocket.rabbitmq.server.management.metrics.groups import (
     COUNTER,
     GAUGE,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
-from sprocket.rabbitmq.server.management.metrics.figures import NodeFigures
+from sprocket.rabbitmq.server.management.figures import NodeFigures
 from sprocket.rabbitmq.server.management.requests import in_turns
 from sprocket.rabbitmq.server.management.served import Served
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from urllib.parse import parse_qsl
 
 from sprocket.rabbitmq.broker.node_folder import LIKE_VERSION
+from sprocket.rabbitmq.server.management.figures import node_figures
 from sprocket.rabbitmq.server.management.metrics.families import (
     ALARMS,
     CLUSTER,
@@ -18,7 +19,6 @@ from sprocket.rabbitmq.server.management.metrics.families import (
     SUMMED,
     AnyGroup,
 )
-from sprocket.rabbitmq.server.management.metrics.figures import node_figures
 from sprocket.rabbitmq.server.management.metrics.groups import (
     GAUGE,
     Logins,

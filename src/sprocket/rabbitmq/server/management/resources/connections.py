@@ -68,11 +68,12 @@ class ConnectionRoutes:
         served = self._served
         if call.vhost is not None:
             served.vhost(call.vhost)
+        look = served.samples.look(call.query)
         what = Listed(
             served.tenancies(call.caller, call.vhost),
             lambda one: (one.vhost.name, connection_name(one)),
             connection_name,
-            lambda one: views.connection(one, served.facts.name, served.rates),
+            lambda one: views.connection(one, served.facts.name, look),
         )
         return await listed(what, call.query, served.clock)
 
@@ -80,7 +81,7 @@ class ConnectionRoutes:
         """Return one connection."""
         served = self._served
         found = self._connection(call)
-        view = views.connection(found, served.facts.name, served.rates)
+        view = views.connection(found, served.facts.name, served.samples.look(call.query))
         return answers.json_response(chosen(views.without_nothing(view), query_columns(call.query)))
 
     async def close_connection(self, call: Call) -> HttpResponse:
@@ -118,7 +119,7 @@ class ConnectionRoutes:
         name = call.name("channel")
         for one in served.channels(served.tenancies(call.caller)):
             if one.name == name:
-                view = views.channel(one, node, served.rates)
+                view = views.channel(one, node, served.samples.look(call.query))
                 view["consumer_details"] = [
                     views.consumer(mine.consumer, one, mine.queue, node)
                     for mine in one.channel.consumed()
@@ -151,12 +152,13 @@ class ConnectionRoutes:
 
     async def _channels(self, call: Call, tenancies: Sequence[VhostTenancy]) -> HttpResponse:
         served = self._served
+        look = served.samples.look(call.query)
         channels = await made_of_each(served.channels(tenancies), lambda one: one, served.clock)
         what = Listed(
             channels,
             lambda one: (one.tenancy.vhost.name, connection_name(one.tenancy), one.number),
             lambda one: one.name,
-            lambda one: views.channel(one, served.facts.name, served.rates),
+            lambda one: views.channel(one, served.facts.name, look),
         )
         return await listed(what, call.query, served.clock)
 

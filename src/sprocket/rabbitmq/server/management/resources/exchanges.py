@@ -93,7 +93,7 @@ class ExchangeRoutes:
 
     async def list_exchanges(self, call: Call) -> HttpResponse:
         """Return all exchanges, or those of one virtual host."""
-        served = self._served
+        served, look = self._served, self._served.samples.look(call.query)
         what = Listed(
             [
                 (vhost, one)
@@ -102,7 +102,7 @@ class ExchangeRoutes:
             ],
             lambda one: (one[1].vhost, one[1].name),
             lambda one: one[1].name,
-            lambda one: views.exchange(one[0], one[1], served.rates),
+            lambda one: views.exchange(one[0], one[1], look),
         )
         return await listed(what, call.query, served.clock)
 
@@ -112,7 +112,7 @@ class ExchangeRoutes:
         found = vhost.topology.find_exchange(_exchange_name(call))
         if found is None:
             raise answers.not_found()
-        view = views.exchange(vhost, found, self._served.rates)
+        view = views.exchange(vhost, found, self._served.samples.look(call.query))
         view["incoming"] = view["outgoing"] = []
         return answers.json_response(chosen(view, query_columns(call.query)))
 

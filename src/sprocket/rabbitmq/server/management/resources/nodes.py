@@ -1,14 +1,14 @@
 """The node: overview, health, and what clients of the API ask first."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from sprocket.rabbitmq.broker.cluster_name import PARAMETER
 from sprocket.rabbitmq.broker.node_folder import LIKE_VERSION
 from sprocket.rabbitmq.model.exchange import DELAYED, DIRECT, FANOUT, HEADERS, TOPIC
 from sprocket.rabbitmq.model.policy import GlobalParameter
-from sprocket.rabbitmq.server.management import views
-from sprocket.rabbitmq.server.management.process import descriptors, memory_bytes
+from sprocket.rabbitmq.server.management import measures
+from sprocket.rabbitmq.server.management.figures import figures_row, node_figures
 from sprocket.rabbitmq.server.management.requests import (
     ApiRoute,
     Call,
@@ -20,6 +20,7 @@ from sprocket.rabbitmq.server.management.requests import (
     query_columns,
     route,
 )
+from sprocket.rabbitmq.server.management.samples import KEEP_SECONDS, SAMPLE_SECONDS
 from sprocket.rabbitmq.server.management.served import Served
 from sprocket.rabbitmq.server.management.tallies import counted, tallied, together
 from sprocket.runtime.http import HttpResponse
@@ -92,9 +93,10 @@ class NodeRoutes:
             published, deliveries = await counted(served)
         else:
             published, deliveries = tally.published, tally.deliveries
-        counts = {**views.publish_stats(published), **views.delivery_stats(deliveries)}
-        of = caller.name if not caller.is_monitor else ""
-        churn = served.entrance.churn
+        counts = measures.channel_row(published, deliveries)
+        look = served.samples.look(call.query)
+        whose: Sequence[object] = [served] if caller.is_monitor else vhosts
+        churn = measures.churn(served.entrance.churn, served.counts.queues)
         totals: dict[str, int] = {
             "channels": sum(
                 await made_of_each(tenancies, lambda one: one.channel_count, served.clock)
@@ -114,27 +116,17 @@ class NodeRoutes:
             "disable_stats": False,
             "enable_queue_totals": False,
             "release_series_support_status": "supported",
-            "sample_retention_policies": {"global": [5], "basic": [5], "detailed": [5]},
+            "sample_retention_policies": {
+                one: [KEEP_SECONDS - round(SAMPLE_SECONDS)]
+                for one in ("global", "basic", "detailed")
+            },
             "statistics_db_event_queue": 0,
-            "queue_totals": served.rates.told(
-                ("queues", of), views.totals(tally.ready, tally.unacked)
+            "queue_totals": look.told(
+                measures.SUM_LENGTHS, measures.lengths(tally.ready, tally.unacked), *whose
             ),
-            "message_stats": served.rates.told(("stats", of), counts)
-            if any(counts.values())
-            else {},
+            "message_stats": look.told(measures.SUM_STATS, counts, *whose) if any(counts) else {},
             "object_totals": totals,
-            "churn_rates": served.rates.told(
-                ("churn", of),
-                {
-                    "channel_closed": churn.channels_closed,
-                    "channel_created": churn.channels_opened,
-                    "connection_closed": churn.connections_closed,
-                    "connection_created": churn.connections_opened,
-                    "queue_created": served.counts.queues.created,
-                    "queue_declared": served.counts.queues.declared,
-                    "queue_deleted": served.counts.queues.deleted,
-                },
-            ),
+            "churn_rates": look.told(measures.NODE_CHURN, churn, served),
         }
         if caller.is_monitor:
             totals["consumers"] = tally.consumers
@@ -143,12 +135,12 @@ class NodeRoutes:
 
     async def list_nodes(self, call: Call) -> HttpResponse:
         """Return the one node."""
-        return answers.json_response([chosen(self._node(), query_columns(call.query))])
+        return answers.json_response([chosen(self._node(call), query_columns(call.query))])
 
     async def get_node(self, call: Call) -> HttpResponse:
         """Return the node, by its name."""
         self._check_node(call)
-        return answers.json_response(chosen(self._node(), query_columns(call.query)))
+        return answers.json_response(chosen(self._node(call), query_columns(call.query)))
 
     async def get_cluster_name(self, _: Call) -> HttpResponse:
         """Return what the cluster is called."""
@@ -258,42 +250,28 @@ class NodeRoutes:
             for one in self._facts.listeners
         ]
 
-    def _node(self) -> Json:
+    def _node(self, call: Call) -> Json:
+        look = self._served.samples.look(call.query)
         served, facts, place = self._served, self._facts, self._served.place
-        used, limit = descriptors()
-        low: Mapping[str, bool] = {one: one in served.low for one in ("memory", "disk")}
+        figures = node_figures(served)
         mechanisms = [
             {"name": one, "description": f"SASL {one} authentication mechanism", "enabled": True}
             for one in facts.mechanisms
         ]
-        churn = served.entrance.churn
-        counters = {
-            "mem_used": memory_bytes(),
-            "fd_used": used,
-            "sockets_used": churn.connections_opened - churn.connections_closed,
-            "disk_free": place.disk.free_bytes(place.folder),
-            "connection_created": churn.connections_opened,
-            "connection_closed": churn.connections_closed,
-            "channel_created": churn.channels_opened,
-            "channel_closed": churn.channels_closed,
-            "queue_declared": served.counts.queues.declared,
-            "queue_created": served.counts.queues.created,
-            "queue_deleted": served.counts.queues.deleted,
-        }
         return {
             "name": facts.name,
             "type": "disc",
             "running": True,
             "partitions": [],
             "os_pid": str(os.getpid()),
-            "fd_total": limit,
-            "sockets_total": limit,
+            "fd_total": figures.max_fds,
+            "sockets_total": figures.max_fds,
             "mem_limit": facts.memory_bytes_max,
-            "mem_alarm": low["memory"],
-            "disk_free_alarm": low["disk"],
+            "mem_alarm": figures.is_memory_low,
+            "disk_free_alarm": figures.is_disk_low,
             "disk_free_limit": facts.disk_free_bytes_min,
             "rates_mode": "basic",
-            "uptime": round((served.clock.monotonic() - facts.started_at) * 1000),
+            "uptime": round(figures.uptime_seconds * 1000),
             "processors": os.cpu_count() or 1,
             "exchange_types": _EXCHANGE_TYPES,
             "auth_mechanisms": mechanisms,
@@ -307,7 +285,7 @@ class NodeRoutes:
             "enabled_plugins": ["rabbitmq_management", "rabbitmq_prometheus"],
             "mem_calculation_strategy": "rss",
             "cluster_links": [],
-            **served.rates.told("node", counters),
+            **look.told(measures.NODE_FIGURES, figures_row(figures), served),
         }
 
 

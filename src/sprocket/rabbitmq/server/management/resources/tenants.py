@@ -10,7 +10,7 @@ from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.codec.definitions import UserDefinition, VhostDefinition, VhostMetadata
 from sprocket.rabbitmq.model.user import TopicPermission, User, VhostPermission
-from sprocket.rabbitmq.server.management import views
+from sprocket.rabbitmq.server.management import measures, views
 from sprocket.rabbitmq.server.management.requests import (
     ADMINISTRATOR,
     LAST_ADMINISTRATOR,
@@ -30,6 +30,7 @@ from sprocket.rabbitmq.server.management.requests import (
     route,
     text,
 )
+from sprocket.rabbitmq.server.management.samples import Look
 from sprocket.rabbitmq.server.management.served import Served
 from sprocket.rabbitmq.server.management.tallies import Tally, tallied
 from sprocket.runtime.http import HttpResponse
@@ -200,11 +201,12 @@ class TenantRoutes:
         """Return the virtual hosts that the user is told of."""
         seen = self._served.seen(call.caller)
         tallies = await tallied(self._served, seen)
+        look = self._served.samples.look(call.query)
         what = Listed(
             seen,
             lambda one: (one.name,),
             lambda one: one.name,
-            lambda one: self._vhost_view(one, tallies[one.name]),
+            lambda one: self._vhost_view(one, tallies[one.name], look),
         )
         return await listed(what, call.query, self._served.clock)
 
@@ -212,7 +214,7 @@ class TenantRoutes:
         """Return one virtual host."""
         vhost = self._served.vhost(call.vhost)
         tallies = await tallied(self._served, [vhost])
-        view = self._vhost_view(vhost, tallies[vhost.name])
+        view = self._vhost_view(vhost, tallies[vhost.name], self._served.samples.look(call.query))
         return answers.json_response(chosen(view, query_columns(call.query)))
 
     async def put_vhost(self, call: Call) -> HttpResponse:
@@ -270,7 +272,7 @@ class TenantRoutes:
             raise answers.vhost_not_found()
         return found.topology.vhost.limits
 
-    def _vhost_view(self, one: VhostBroker, tally: Tally) -> Json:
+    def _vhost_view(self, one: VhostBroker, tally: Tally, look: Look) -> Json:
         served, vhost = self._served, one.topology.vhost
         description, tags = vhost.description or "", vhost.tags
         view: dict[str, object] = {
@@ -283,14 +285,12 @@ class TenantRoutes:
             "cluster_state": {served.facts.name: "stopped" if one.refusal else "running"},
         }
         if tally.queues:
-            totals = views.totals(tally.ready, tally.unacked)
-            view |= served.rates.told(("vhost", one.name), totals)
-        counts = {
-            **views.publish_stats(tally.published),
-            **views.delivery_stats(tally.deliveries),
-        }
-        if any(counts.values()):
-            view["message_stats"] = served.rates.told(("vhost stats", one.name), counts)
+            view |= look.told(
+                measures.SUM_LENGTHS, measures.lengths(tally.ready, tally.unacked), one
+            )
+        counts = measures.channel_row(tally.published, tally.deliveries)
+        if any(counts):
+            view["message_stats"] = look.told(measures.SUM_STATS, counts, one)
         return view
 
     # Permissions.

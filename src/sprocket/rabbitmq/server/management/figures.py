@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from sprocket.rabbitmq.model.counts import ClientChurn, QueueChurn
+from sprocket.rabbitmq.server.management import measures
 from sprocket.rabbitmq.server.management.process import descriptors, memory_bytes
 from sprocket.rabbitmq.server.management.served import Served
 
@@ -47,4 +48,15 @@ def node_figures(served: Served) -> NodeFigures:
         churn=served.counts.queues,
         is_memory_low="memory" in low,
         is_disk_low="disk" in low,
+    )
+
+
+def figures_row(node: NodeFigures) -> tuple[int, ...]:
+    """Return what is sampled of the node; see `measures.NODE_FIGURES`."""
+    return (
+        node.memory_bytes,
+        node.open_fds,
+        node.sockets,
+        node.disk_free_bytes,
+        *measures.churn(node.clients, node.churn),
     )
