@@ -16,14 +16,14 @@ class Certificate:
     key: str
 
 
-def make(folder: Path, name: str = "server", password: str = "") -> Certificate:
+def make(folder: Path, name: str = "server", password: str = "", *, days: int = 2) -> Certificate:
     """Make one for 127.0.0.1; without the command the test is skipped by name."""
     if shutil.which("openssl") is None:
         pytest.skip("NOT RUN: there is no command openssl to make a certificate with")
     found = Certificate(str(folder / f"{name}.crt"), str(folder / f"{name}.key"))
     command = [
         *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
-        *("-days", "2", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"),
+        *("-days", f"{days}", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"),
         *("-out", found.cert, "-keyout", found.key),
         *(["-passout", f"pass:{password}"] if password else ["-nodes"]),
     ]

@@ -10,14 +10,15 @@ the reason, and plain ones go on.
 """
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
-from sprocket.base.disk import Disk
+from sprocket.base.disk import Disk, RealDisk, read_file
 from sprocket.base.errors import SettingsError, StoreError
 from sprocket.node import throw_away
 from sprocket.runtime import tls_files
+from sprocket.runtime.certificates import CertificateFile
 from sprocket.runtime.offload import DiskThread
 from sprocket.runtime.settings import EncryptionSettings
 
@@ -62,6 +63,7 @@ class NodeEncryption:
         self.is_required = settings.mode == "enforcing"
         """Whether plain connections are closed."""
         self._context = _server_context(settings)
+        self._files = _files(settings)
         self._has_certificate = bool(settings.cert_path)
         self._why_not = ""
         self._waiting: list[tuple[Use, Refuse]] = []
@@ -91,6 +93,11 @@ class NodeEncryption:
             self._look()
         return self._context
 
+    def certificates(self) -> Sequence[CertificateFile]:
+        """Return the files of what new handshakes use now: own certificates, then authorities'."""
+        self.context()
+        return self._files
+
     def _make(self) -> None:
         """Have a throw-away certificate made, then go on with those that wait for it."""
         thread = DiskThread("sprocket-certificate")
@@ -117,12 +124,13 @@ class NodeEncryption:
         if times == self._changed_at:
             return
         try:
-            self._context = _server_context(self._settings)
+            context, files = _server_context(self._settings), _files(self._settings)
         except SettingsError as error:
             _limited_log.error(
                 "the new certificate cannot be used; the old one stays", why=str(error)
             )
         else:
+            self._context, self._files = context, files
             self._changed_at = times
             _log.info("the certificate was read again", path=self._settings.cert_path)
 
@@ -136,6 +144,18 @@ class NodeEncryption:
             except StoreError:
                 times.append(None)
         return times
+
+
+def _files(settings: EncryptionSettings) -> Sequence[CertificateFile]:
+    """Return what is in them. Raises SettingsError."""
+    found = []
+    for path in filter(None, (settings.cert_path, settings.trust_path)):
+        try:
+            # From where OpenSSL reads them.
+            found.append(CertificateFile(path, read_file(RealDisk(), path)))
+        except StoreError as error:
+            raise SettingsError(f"tls: {path} cannot be used: {error}") from error
+    return found
 
 
 def _server_context(settings: EncryptionSettings) -> ssl.SSLContext:

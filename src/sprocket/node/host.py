@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sprocket.node.listening import Listening
     from sprocket.node.opening import C, OpeningWatch, Say
     from sprocket.runtime.admission import ConnectionAdmission
+    from sprocket.runtime.certificates import CertificateFile
     from sprocket.runtime.driver import Bound, Carried, E, OnEvent
     from sprocket.runtime.pressure import Pressure
 
@@ -60,6 +61,8 @@ class Site:
     """Takes what must be ended when the process stops."""
     ports: Mapping[str, int]
     """Every port of the process by name, other products' too."""
+    certificates: "Callable[[], Sequence[CertificateFile]]"
+    """Gives the files with which connections are encrypted now; none if they have no files."""
     _bound: "Mapping[str, Bound]"
     _listening: "Listening"
     _watch: "OpeningWatch"
@@ -191,6 +194,7 @@ class Host:
                     given=given,
                     parts=parts,
                     ports={name: one.port for name, one in bound.items()},
+                    certificates=tuple if tls is None else tls.certificates,
                     _bound=bound,
                     _listening=listening,
                     _watch=OpeningWatch(say, clock),

@@ -196,6 +196,7 @@ class _HttpApi:
             disk_free_bytes_min=settings.amqp.disk_free_bytes_min,
             memory_bytes_max=broker.memory_bytes_max or memory.whole_bytes(),
             mechanisms=self._mechanisms,
+            certificates=site.certificates,
             started_at=place.clock.monotonic(),
         )
         administration = Administration(

@@ -2,21 +2,28 @@
 
 import asyncio
 import json
+import shutil
 import ssl
 import struct
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import requests
 from tests import certificates
+from tests.waits import LONG_SECONDS
 
+from sprocket.base.clock import SystemClock
 from sprocket.base.errors import SettingsError, StoreLocked
 from sprocket.base.settings import Loaded
 from sprocket.node.host import Host
 from sprocket.node.rabbitmq import AMQP, AmqpNode
 from sprocket.rabbitmq.settings import AmqpNodeSettings, AmqpSettings
 from sprocket.runtime import driver
+from sprocket.runtime.certificates import validities
 from sprocket.runtime.settings import EncryptionSettings
+from sprocket.testing.clock import FakeClock
 
 SETTINGS = AmqpNodeSettings(amqp=AmqpSettings(port=0))
 
@@ -120,3 +127,55 @@ def test_a_certificate_is_a_login_only_if_that_is_wanted(tmp_path: Path, is_want
 
     with_certificate = b"PLAIN AMQPLAIN EXTERNAL" if is_wanted else b"PLAIN AMQPLAIN"
     assert [b"PLAIN AMQPLAIN", with_certificate] == driver.run(main())
+
+
+def test_certificates_that_end_soon_are_told(tmp_path: Path) -> None:
+    """Those in use: the node's, the authority's, and another one after it was replaced."""
+    short, long = (certificates.make(tmp_path, f"{days}", days=days) for days in (2, 400))
+    for part in ("cert", "key"):
+        shutil.copy(getattr(short, part), tmp_path / part)
+    clock = FakeClock(SystemClock().now_ms())
+    settings = replace(
+        SETTINGS,
+        amqp=AmqpSettings(port=0),
+        tls=EncryptionSettings(
+            cert_path=str(tmp_path / "cert"),
+            key_path=str(tmp_path / "key"),
+            client_auth="optional",
+            trust_path=long.cert,
+        ),
+    )
+
+    def check(node: AmqpNode, within: str) -> requests.Response:
+        url = f"http://{node.http_address}/api/health/checks/certificate-expiration/{within}"
+        return requests.get(url, auth=("guest", "guest"), timeout=LONG_SECONDS)
+
+    async def main() -> None:
+        node = await AmqpNode.start(settings, str(tmp_path / "node"), clock=clock)
+        for within, status in (
+            ("1/days", 200),
+            ("3/Days", 503),
+            ("1/weeks", 503),
+            ("2/years", 503),
+        ):
+            assert (await asyncio.to_thread(check, node, within)).status_code == status
+        told = (await asyncio.to_thread(check, node, "1/months")).json()
+        assert (told["status"], told["reason"]) == ("failed", "Certificates expiring")
+        (one,) = [one for one in told["expired"] if one["protocol"] == "amqp"]
+        assert one["certfile"] == str(tmp_path / "cert")
+        (end,) = one["certfile_expires_on"]
+        at = datetime.strptime(end, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
+        ((_, expected),) = validities(Path(short.cert).read_bytes())
+        assert at == expected
+        assert one["cacertfile_expires_on"] == []
+        told = (await asyncio.to_thread(check, node, "2/years")).json()
+        assert len(told["expired"][0]["cacertfile_expires_on"]) == 1
+        for part in ("cert", "key"):
+            shutil.copy(getattr(long, part), tmp_path / part)
+        clock.advance(1000)
+        assert (await asyncio.to_thread(check, node, "1/years")).json() == {"status": "ok"}
+        for wrong in ("1/nothing", "x/days", "9999999999/days"):
+            assert (await asyncio.to_thread(check, node, wrong)).status_code == 400
+        await node.stop()
+
+    driver.run(main())

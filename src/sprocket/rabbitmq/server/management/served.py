@@ -1,6 +1,6 @@
 """What the API tells and changes: the services of the node, and facts about it."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from sprocket.rabbitmq.server.alarms import Alarms
 from sprocket.rabbitmq.server.management.requests import Caller, not_found
 from sprocket.rabbitmq.server.management.samples import Samples
 from sprocket.rabbitmq.server.tenancy import UserEntrance, VhostTenancy
+from sprocket.runtime.certificates import CertificateFile
 
 
 class Listener(NamedTuple):
@@ -40,6 +41,8 @@ class NodeFacts:
     memory_bytes_max: int
     """What the process may take before publishers are held, or all that there is for it."""
     mechanisms: Sequence[str]
+    certificates: Callable[[], Sequence[CertificateFile]]
+    """Gives the files of those in use: the node's own, then those of authorities."""
     started_at: float
     """Of the clock that only rises."""
 

@@ -2,7 +2,9 @@
 
 import os
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
+from sprocket.base.errors import WireError
 from sprocket.rabbitmq.broker.cluster_name import PARAMETER
 from sprocket.rabbitmq.broker.node_folder import LIKE_VERSION
 from sprocket.rabbitmq.model.exchange import DELAYED, DIRECT, FANOUT, HEADERS, TOPIC
@@ -23,6 +25,7 @@ from sprocket.rabbitmq.server.management.requests import (
 from sprocket.rabbitmq.server.management.samples import KEEP_SECONDS, SAMPLE_SECONDS
 from sprocket.rabbitmq.server.management.served import Served
 from sprocket.rabbitmq.server.management.tallies import counted, tallied, together
+from sprocket.runtime.certificates import CertificateFile, validities
 from sprocket.runtime.http import HttpResponse
 
 _EXCHANGE_TYPES = [
@@ -41,7 +44,14 @@ _EXCHANGE_TYPES.append(
     }
 )
 _PROTOCOLS = {"amqp091": "amqp", "amqp0.9.1": "amqp", "amqp": "amqp", "http": "http"}
-_UNITS = ("days", "weeks", "months", "years")
+_DAY_SECONDS = 86_400
+_COUNT_DIGITS_MAX = 9
+_UNITS = {
+    "days": _DAY_SECONDS,
+    "weeks": 7 * _DAY_SECONDS,
+    "months": 365 * _DAY_SECONDS // 12,
+    "years": 365 * _DAY_SECONDS,
+}
 
 
 class NodeRoutes:
@@ -225,14 +235,40 @@ class NodeRoutes:
         return _missing(given, {"protocols": protocols})
 
     async def certificates(self, call: Call) -> HttpResponse:
-        """Refuse units that there are not: certificates are read when they are used."""
-        if call.name("unit") not in _UNITS:
+        """Say which certificates are not valid for as long as that, counted from now."""
+        seconds = _UNITS.get(call.name("unit").lower())
+        if seconds is None:
             raise answers.bad_request(
                 "Time unit not recognised. Supported units: days, weeks, months, years."
             )
-        if not call.name("count").isdecimal():
+        count = call.name("count")
+        if not count.isdecimal() or len(count) > _COUNT_DIGITS_MAX:
             raise answers.bad_request("Invalid expiration value.")
-        return answers.json_response({"status": "ok"})
+        now = self._served.clock.now_ms() // 1000
+        until = now + int(count) * seconds
+        files = self._facts.certificates()
+        own, authorities = [_expiring(one, now, until) for one in files] + [[]] * (2 - len(files))
+        if not own and not authorities:
+            return answers.json_response({"status": "ok"})
+        paths = [one.path for one in files] + [""] * (2 - len(files))
+        told = {
+            "certfile": paths[0],
+            "certfile_expires_on": own,
+            "cacertfile": paths[1],
+            "cacertfile_expires_on": authorities,
+        }
+        expired = [
+            {
+                "node": self._facts.name,
+                "protocol": one.protocol,
+                "interface": one.host,
+                "port": one.port,
+                **told,
+            }
+            for one in self._facts.listeners
+        ]
+        failed = {"status": "failed", "reason": "Certificates expiring", "expired": expired}
+        return answers.json_response(failed, 503)
 
     def _check_node(self, call: Call) -> None:
         if call.name("node") != self._facts.name:
@@ -292,3 +328,18 @@ class NodeRoutes:
 def _missing(what: object, there: Json) -> HttpResponse:
     failed = {"status": "failed", "reason": "No active listener", "missing": what, **there}
     return answers.json_response(failed, 503)
+
+
+def _expiring(file: CertificateFile, now: int, until: int) -> list[str]:
+    """Return when certificates of a file end that are not valid now and until then."""
+    try:
+        found = validities(file.pem)
+    except WireError as error:
+        return [str(error)]
+    told = [f"not valid before {_time_text(one.start)}" for one in found if one.start > now]
+    return told + [_time_text(one.end) for one in found if one.end < until]
+
+
+def _time_text(seconds: int) -> str:
+    at = datetime.fromtimestamp(seconds, UTC)
+    return f"{at:%Y-%m-%d} {at.hour}:{at:%M:%S}"
