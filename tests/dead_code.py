@@ -32,7 +32,7 @@ EXCEPTIONS = {
         *("reportLatestOffset", "streamReader", "streamWriter"),
     ),
     "of sprocket.testing, for users' tests and ours": (
-        *("aadvance_until", "advance_until", "http_url", "power_cut", "restart", "spoil"),
+        *("aadvance_until", "advance_until", "heal", "http_url", "power_cut", "restart", "spoil"),
         *("step_wall",),
     ),
 }
