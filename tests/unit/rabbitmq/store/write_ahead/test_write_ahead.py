@@ -157,12 +157,14 @@ def test_flushes_and_removals() -> None:
 
 @pytest.mark.parametrize("kind", [EntryKind.RECOVERED, EntryKind.CLOSED])
 def test_the_end_makes_all_void(kind: EntryKind) -> None:
-    """It is the last of its file, and says whether journals count."""
+    """It is the last of its file, is of no queue, and says whether journals count."""
     disk = SimulatedDisk()
     log = new(disk)
     a = Origin("A")
     fill(log, a, [b"1"])
     steps.run(log.end_steps(kind))
+    last = write_ahead.ENTRY_HEAD.pack(kind, 0, 0).rstrip(b"\0")
+    assert disk.contents()["/v/sprocket.wal.0"].rstrip(b"\0").endswith(last)
     assert read_log(disk, ROOT).tails == {}
     assert read_log(disk, ROOT).are_journals_void == (kind == EntryKind.RECOVERED)
     fill(log, a, [b"2"])
