@@ -6,6 +6,7 @@ from sprocket.cli.remote.rabbit import (
     connections,
     definitions,
     exchanges,
+    limits,
     messages,
     policies,
     queues,
@@ -26,5 +27,6 @@ app.add_typer(users.users, name="users")
 app.add_typer(users.permissions, name="permissions")
 app.add_typer(users.vhosts, name="vhosts")
 app.add_typer(policies.app, name="policies")
+app.add_typer(limits.app, name="limits")
 app.add_typer(connections.app, name="connections")
 app.add_typer(definitions.app, name="definitions")
