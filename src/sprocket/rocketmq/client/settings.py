@@ -81,8 +81,9 @@ class ProducerSettings:
     try_timeout_ms: Positive = 3_000
     """Longest wait for the answer to one try; then it is repeated."""
     tries_when_refused: Positive = 3
-    """How often a message is tried that a broker refuses with a code that may be temporary; for
-    lost connections, missing answers and busy brokers only `timeout_ms` counts."""
+    """How often a message is tried that a broker refuses with a code that may be temporary, as it
+    does while its disk is full; for lost connections, missing answers and busy brokers only
+    `timeout_ms` counts."""
     unanswered_messages_max: Positive = 10_000
     """Messages accepted and not yet answered; beyond it senders wait."""
     unanswered_bytes_max: Positive = 64 * MIB

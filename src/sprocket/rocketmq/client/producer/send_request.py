@@ -21,13 +21,12 @@ from sprocket.rocketmq.remoting import Channel
 
 Answered = Callable[[list[Outgoing], Command | None, ClientError | None], None]
 
-_BUSY = frozenset(
-    (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.GO_AWAY)
-)
+_BUSY = frozenset((ResponseCode.SYSTEM_BUSY, ResponseCode.GO_AWAY))
 """Refusals of a send that pass by themselves; only its deadline ends the tries."""
 _MAY_PASS = frozenset(
     (
         ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
         ResponseCode.NO_PERMISSION,
         ResponseCode.TOPIC_NOT_EXIST,
         ResponseCode.NO_BUYER_ID,
@@ -161,16 +160,18 @@ class SendRequests:
     def _refused(self, sent: list[Outgoing], error: BrokerRefused) -> Again:
         if error.code in _BUSY:
             return Again(self.unexpired(sent), _REFUSED_S)
-        if len(sent) > 1:
+        if len(sent) > 1 and error.code != ResponseCode.SERVICE_NOT_AVAILABLE:
             for one in sent:
                 one.is_alone = True
             return Again(sent, 0.0)
-        one = sent[0]
-        one.refusals += 1
-        if error.code in _MAY_PASS and one.refusals < self.settings.tries_when_refused:
-            return Again(self.unexpired(sent), _REFUSED_S)
-        self.fail(one, error)
-        return _NOTHING_AGAIN
+        left = []
+        for one in sent:
+            one.refusals += 1
+            if error.code in _MAY_PASS and one.refusals < self.settings.tries_when_refused:
+                left.append(one)
+            else:
+                self.fail(one, error)
+        return Again(self.unexpired(left), _REFUSED_S) if left else _NOTHING_AGAIN
 
     def _stored(
         self, queue: MessageQueue, sent: list[Outgoing], command: Command, is_ordered: bool

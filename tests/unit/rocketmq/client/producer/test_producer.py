@@ -341,6 +341,28 @@ def test_a_busy_broker_is_tried_until_the_deadline(world: Any) -> None:
     world.run(main)
 
 
+@pytest.mark.parametrize("key", [None, "k"])
+def test_a_full_disk_is_heard_of_at_once(world: Any, key: str | None) -> None:
+    """The broker's code and what it said, not that time has run out; also for those that wait."""
+
+    async def main() -> None:
+        cluster = world.cluster
+        full = lambda peer, command: cluster.refuse(  # noqa: E731
+            peer, command, ResponseCode.SERVICE_NOT_AVAILABLE, "the disk is 93 % full"
+        )
+        cluster.on[RequestCode.SEND_MESSAGE_V2] = full
+        cluster.on[RequestCode.SEND_BATCH_MESSAGE] = full
+        async with producer(world) as sender:
+            sent = [sender.send_soon(Message("t", b"x"), sharding_key=key) for _ in range(9)]
+            for one in sent:
+                with pytest.raises(BrokerRefused, match="the disk is 93 % full") as caught:
+                    await one
+                assert caught.value.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert asyncio.get_running_loop().time() < 2
+
+    world.run(main)
+
+
 def test_one_bad_message_does_not_fail_its_neighbours(world: Any) -> None:
     """A shared request that is refused is taken apart; order stays, only the culprit fails."""
 

@@ -88,7 +88,7 @@ def test_a_lost_connection_means_again_at_once_in_order() -> None:
     virtual_time.run(main())
 
 
-@pytest.mark.parametrize("code", [2, 14, 1500])
+@pytest.mark.parametrize("code", [2, 1500])
 def test_busy_means_again_after_a_pause(code: int) -> None:
     """However often."""
 
@@ -102,7 +102,7 @@ def test_busy_means_again_after_a_pause(code: int) -> None:
     virtual_time.run(main())
 
 
-@pytest.mark.parametrize("code", [1, 16, 17, 204, 205])
+@pytest.mark.parametrize("code", [1, 14, 16, 17, 204, 205])
 def test_refusals_that_may_pass_are_counted(code: int) -> None:
     """The third is final."""
 
@@ -116,6 +116,23 @@ def test_refusals_that_may_pass_are_counted(code: int) -> None:
         error = outcome(one)
         assert isinstance(error, BrokerRefused)
         assert error.code == code
+
+    virtual_time.run(main())
+
+
+def test_a_broker_that_stores_nothing_is_told_to_all_who_share_a_request() -> None:
+    """None of them is the reason: they stay together, each with its own count, and end with it."""
+
+    async def main() -> None:
+        late, early = outgoing(), outgoing()
+        late.refusals = 1
+        again, ended = settle([late, early], answer(ResponseCode.SERVICE_NOT_AVAILABLE))
+        assert (again.messages, ended) == ([late, early], [])
+        assert again.pause_s > 0
+        again, ended = settle([late, early], answer(ResponseCode.SERVICE_NOT_AVAILABLE))
+        assert (again.messages, ended) == ([early], [late])
+        assert not early.is_alone
+        assert "b refused a message for t: why (code 14)" in str(outcome(late))
 
     virtual_time.run(main())
 
