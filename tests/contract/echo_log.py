@@ -1,6 +1,6 @@
 """A log of lines, the smallest that group commit can write."""
 
-from sprocket.base.disk import Disk, File, PendingSync
+from sprocket.base.disk import Disk, File, PendingSync, try_room
 from sprocket.base.errors import DiskRefused, StoreError, StoreFailed
 from sprocket.runtime.group_commit import Job, Sync
 
@@ -38,6 +38,7 @@ class EchoLog:
     """
 
     def __init__(self, disk: Disk, folder: str) -> None:
+        self._disk, self._folder = disk, folder
         disk.make_folder(folder)
         path = f"{folder}/log"
         self.file: File = disk.open(path, write=True, create=True)
@@ -87,6 +88,10 @@ class EchoLog:
     def waiting_bytes(self) -> int:
         """How much it lacks."""
         return self.written + sum(map(len, self._lines)) - self.synced
+
+    def try_room(self) -> None:
+        """Find out whether the disk takes something."""
+        try_room(self._disk, f"{self._folder}/room")
 
     def begin_fill(self) -> Job | None:
         """Do without zeros."""

@@ -40,6 +40,8 @@ Invariants
    stalled fill has kept from being written by then is given up and refused.
 4. The loop makes no file of the log: who needs the next one waits until the disk thread has made
    it, and is refused if it cannot.
+5. `failed_write` says why nothing can be written, until something has been: after a write that
+   failed the disk is tried each second, since whoever was refused may not come back.
 """
 
 import asyncio
@@ -87,6 +89,9 @@ FILL_RECORDS_MAX = 40
 
 REFUSED_SECONDS = 0.05
 """After how long a sync is begun again that could not begin; new records begin it sooner."""
+
+TRY_SECONDS = 1.0
+"""How often it is tried whether the disk takes something again after a write that failed."""
 
 _MEAN_WEIGHT = 1 / 8
 """How much the newest sync counts in the mean: one hiccup of 10 ms moves it past 1 ms."""
@@ -167,6 +172,9 @@ class Log(Protocol):
 
     def fill_blocks_write(self) -> bool:
         """Say whether `write` must wait for the end of such a job."""
+
+    def try_room(self) -> None:
+        """Find out, on any thread, whether the disk would take a write. Raises StoreError."""
 
 
 class Desk(Protocol[W_contra, R]):
@@ -292,6 +300,7 @@ class GroupCommit(Generic[W, R]):
         self._late_timer: Timer | None = None
         self._sync_timer: Timer | None = None
         self._again_timer: Timer | None = None
+        self._try_timer: Timer | None = None
         self._commit_is_due = False
         self._gathered = self._gather_turns = self._committed = 0
         self._shared_lately = 1  # at most; one fewer after each write that fewer shared
@@ -300,7 +309,8 @@ class GroupCommit(Generic[W, R]):
         self._mean_seconds = self._mean_records = 0.0
         self._is_closed = False
         self.failed_write: StoreError | None = None
-        """Why the last write failed; None if it did not."""
+        """Why nothing can be written: the last write failed, or the last try after that; else None.
+        """
 
     def start(self) -> None:
         """Begin to fill ahead."""
@@ -359,7 +369,7 @@ class GroupCommit(Generic[W, R]):
         self.take_up_now()
         self._is_closed = True
         self._follower.close()
-        for timer in (self._late_timer, self._sync_timer, self._again_timer):
+        for timer in (self._late_timer, self._sync_timer, self._again_timer, self._try_timer):
             if timer is not None:
                 timer.cancel()
         left = self.unanswered
@@ -420,7 +430,7 @@ class GroupCommit(Generic[W, R]):
             _limited_log.error(
                 "a write failed; its records are refused", records=count, why=str(error)
             )
-            self.failed_write = error
+            self._note_failed_write(error)
             self._follower.refused(count)
             self._desk.refuse(group, error)
             return
@@ -561,8 +571,9 @@ class GroupCommit(Generic[W, R]):
             left, self._new = self._new, []
             self._is_held_up = False
             self._log.give_up_unwritten()
-            self.failed_write = DiskFailed(f"not written within {seconds:g} s: the disk stalls")
-            self._desk.refuse(left, self.failed_write)
+            stalled = DiskFailed(f"not written within {seconds:g} s: the disk stalls")
+            self._note_failed_write(stalled)
+            self._desk.refuse(left, stalled)
             self._weigh()
         if self._written or self._is_held_up:
             self._late_timer = self._timers.call_later(seconds, self._late)
@@ -579,10 +590,32 @@ class GroupCommit(Generic[W, R]):
             "a log file could not be made; its records are refused", records=count, why=str(error)
         )
         self._log.give_up_unwritten()
-        self.failed_write = error
+        self._note_failed_write(error)
         self._follower.refused(count)
         self._desk.refuse(group, error)
         self._weigh()
+
+    def _note_failed_write(self, error: StoreError) -> None:
+        """Say why nothing can be written, and try from time to time whether it can again."""
+        self.failed_write = error
+        if self._try_timer is None and not self._is_closed:
+            self._try_timer = self._timers.call_later(TRY_SECONDS, self._try_room)
+
+    def _try_room(self) -> None:
+        def done(_: object, caught: BaseException | None) -> None:
+            error = _as_store_error(caught)
+            self._try_timer = None
+            if self.failed_write is None:  # something was written meanwhile
+                return
+            if error is not None or self._log.waiting_bytes:  # that is to be written first
+                self._note_failed_write(error or self.failed_write)
+            else:
+                self.failed_write = None
+
+        if self.failed_write is None:
+            self._try_timer = None
+        else:
+            self._fill_thread.submit(self._log.try_room, done)
 
     def _weigh(self) -> None:
         """Say how much waits for a sync: with sync flush nothing, unless one is under way."""

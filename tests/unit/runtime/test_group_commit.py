@@ -18,6 +18,7 @@ from sprocket.runtime.group_commit import (
     FILL_RECORDS_MAX,
     GATHER_TURNS_MAX,
     READY_BESIDE,
+    TRY_SECONDS,
     FlushMode,
     GroupCommit,
     Machine,
@@ -141,6 +142,12 @@ class NotedLog:
         self.files -= 1
         self.blocks = True
         return NotedJob(self, "fill")
+
+    def try_room(self) -> None:
+        """Fail as the test says."""
+        self.done.append("try")
+        if self.write_error is not None:
+            raise self.write_error
 
     def fill_blocks_write(self) -> bool:
         """Tell what the test says."""
@@ -804,3 +811,48 @@ def test_a_log_file_that_takes_too_long_to_make_refuses_who_needs_it() -> None:
     scene.fill_thread.work()
     scene.group("b")
     assert scene.answers[1:] == [("b", None)]
+
+
+def test_after_a_failed_write_the_disk_is_tried_until_it_takes_something() -> None:
+    """Nobody need come back who was refused: `failed_write` does not outlive what it says."""
+    scene = Scene()
+    scene.log.write_error = Failed("No space left on device")
+    scene.group("a")
+    scene.log.unwritten = 0  # as a log takes back what it could not write
+    assert str(scene.commit.failed_write) == "No space left on device"
+    scene.log.write_error = Failed("still none")
+    scene.timers.advance(int(1000 * TRY_SECONDS))
+    scene.fill_thread.work()
+    assert str(scene.commit.failed_write) == "still none"
+    scene.log.write_error = None
+    scene.timers.advance(int(1000 * TRY_SECONDS))
+    assert scene.commit.failed_write is not None
+    scene.fill_thread.work()
+    assert scene.commit.failed_write is None
+    scene.timers.advance(int(5000 * TRY_SECONDS))
+    assert not scene.fill_thread.jobs
+
+
+def test_what_is_still_to_be_written_tells_by_itself_whether_there_is_room() -> None:
+    """Records that the log keeps after a failed write go down first; then nothing is tried."""
+    scene = Scene()
+    scene.log.write_error = Failed("No space left on device")
+    scene.group("a")
+    scene.log.write_error = None
+    scene.timers.advance(int(1000 * TRY_SECONDS))
+    scene.fill_thread.work()
+    assert scene.commit.failed_write is not None
+    scene.group("b")
+    assert scene.commit.failed_write is None
+    scene.timers.advance(int(5000 * TRY_SECONDS))
+    assert scene.log.done.count("try") == 1
+
+
+def test_a_closed_one_tries_nothing() -> None:
+    """Its log is closed by then."""
+    scene = Scene()
+    scene.log.write_error = Failed("No space left on device")
+    scene.group("a")
+    scene.commit.close()
+    scene.timers.advance(int(5000 * TRY_SECONDS))
+    assert not scene.fill_thread.jobs

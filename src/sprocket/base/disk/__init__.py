@@ -14,6 +14,7 @@ from sprocket.base.disk.files import (
     remove_if_there,
     replace_file,
     sync_file,
+    try_room,
 )
 from sprocket.base.disk.kernel_sync import PendingSync
 from sprocket.base.disk.nonblocking import (
@@ -86,5 +87,6 @@ __all__ = [
     "short_files",
     "steps",
     "sync_file",
+    "try_room",
     "written_ranges",
 ]

@@ -5,6 +5,10 @@ import os
 
 from sprocket.base.disk.disk import Disk, File
 from sprocket.base.errors import FileMissing
+from sprocket.base.units import KIB
+
+ROOM_BYTES = 64 * KIB
+"""As much as a write of a busy log may have: what is free for less is no room."""
 
 
 def read_file(disk: Disk, path: str) -> bytes:
@@ -59,6 +63,21 @@ def remove_if_there(disk: Disk, path: str) -> None:
     """Remove a file, unless it is gone already. Durable after `sync_folder`."""
     with contextlib.suppress(FileMissing):
         disk.remove(path)
+
+
+def try_room(disk: Disk, path: str) -> None:
+    """Find out whether `ROOM_BYTES` can be written and synced as a file, which is removed again.
+
+    Raises:
+        DiskFull, DiskFailed: They cannot.
+    """
+    file = disk.open(path, write=True, create=True)
+    try:
+        file.write([bytes(ROOM_BYTES)], 0)
+        file.sync()
+    finally:
+        file.close()
+        remove_if_there(disk, path)
 
 
 def replace_file(disk: Disk, path: str, data: bytes, *, keep_backup: bool = False) -> None:

@@ -30,7 +30,7 @@ Broker = Annotated[
 @app.command("ls")
 @over_the_wire
 def list_brokers(remote: Remote) -> CommandAnswer:
-    """List the brokers: address, version, messages a second, messages today."""
+    """List the brokers: address, version, messages a second and today, why one stores none."""
     admin = remote.admin()
     return answer.table([broker_row(admin, one) for one in masters(admin)], spare=_SPARE)
 
@@ -138,4 +138,5 @@ def broker_row(admin: "Admin", broker: MasterBroker) -> dict[str, Any]:
         "out_today": status.get_today,
         "disk_used_percent": round(100 * status.disk_used_ratio),
         "booted_at_ms": status.boot_at_ms,
+        "refusal": status.refusal,
     }

@@ -63,6 +63,10 @@ class VhostLog:
         """Return the same: what nobody waits for is to be durable soon, too."""
         return self.begin_sync()
 
+    def try_room(self) -> None:
+        """See `WriteAheadLog.try_room`."""
+        self._log.try_room()
+
     def begin_fill(self) -> Job | None:
         """See `WriteAheadLog.begin_fill`."""
         return self._log.begin_fill()

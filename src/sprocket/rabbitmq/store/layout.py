@@ -147,6 +147,11 @@ def numbers(names: Iterable[str], suffix: str) -> list[int]:
     return sorted(int(stem) for stem in stems if _NUMBER.fullmatch(stem))
 
 
+def room_file(folder: str) -> str:
+    """Return the path of the file that is written to find out whether there is room again."""
+    return f"{folder}/sprocket.room"
+
+
 def write_ahead_file(root: str, number: int) -> str:
     """Return the path of a file of the write-ahead log, ours, of the virtual host in `root`."""
     return f"{root}/{_WRITE_AHEAD}{number}"

@@ -137,7 +137,13 @@ class Broker:
             pressure,
         )
         self.durable = DurableAppender(store, self.commits, pressure, self._rounds.refused)
-        self.upkeep = Upkeep(store, self.thread, settings.retention, self.topics.reserve_hours)
+        self.upkeep = Upkeep(
+            store,
+            self.thread,
+            settings.retention,
+            self.topics.reserve_hours,
+            lambda: self.refusal,
+        )
         levels = DelayLevels(settings.store.delay_levels, clock)
         topics, groups = self.topics, self.groups
         self.sender = Sender(
@@ -167,6 +173,7 @@ class Broker:
 
     def start(self) -> None:
         """Finish what a crash cut off, then begin what happens now and then."""
+        self.upkeep.start()
         self.removal.finish()
         self.take_batches()
         self.commits.start()
@@ -179,6 +186,12 @@ class Broker:
             (self._flush_seconds, self.snapshots.begin, "snapshots"),
         ):
             self._tasks.spawn(_every(seconds, work, name), name)
+
+    @property
+    def refusal(self) -> str | None:
+        """Why nothing is stored now: after a failed sync until a restart, else until it can be."""
+        failed = self.commits.failed_write
+        return self.store.refusal or (None if failed is None else str(failed))
 
     def take_batches(self) -> None:
         """Give their batch queues to topics that were new when a crash came."""

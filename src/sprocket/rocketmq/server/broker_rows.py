@@ -95,7 +95,7 @@ def of_administrators(
             longest_ms(commits.unanswered, clock.now_ms()),
         )
 
-    info = RuntimeInfo(store, broker.stats, place, waiting, delay_ranges)
+    info = RuntimeInfo(store, broker.stats, place, waiting, delay_ranges, lambda: broker.refusal)
     topics = TopicHandlers(
         store, broker.topics, broker.removal, broker.stats, name, registration, snapshots
     )

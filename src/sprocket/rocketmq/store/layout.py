@@ -33,6 +33,8 @@ class StoreLayout:
         """The file that is there while the store is open; left behind by a crash."""
         self.lock = f"{root}/lock"
         """The file whose first byte is locked while the store is open."""
+        self.room = f"{root}/sprocket.room"
+        """The file that is written to find out whether there is room again (Sprocket's own)."""
         self.geometry = f"{self.config}/sprocket.json"
         """The sizes that this store was made with (Sprocket's own file)."""
         self.recovery = f"{self.config}/recovery.json"

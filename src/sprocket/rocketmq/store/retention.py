@@ -125,6 +125,10 @@ class Retention:
                 yield from self._parts.index.clean_steps(PhysicalOffset(first))
             self._followed = first
 
+    def heed_space(self, settings: RetentionSettings) -> None:
+        """Refuse appends if the disk is too full; see `Store.heed_space`."""
+        self._heed(self._used_percent(), SpaceLimits.of(settings))
+
     def _used_percent(self) -> int:
         layout = self._parts.layout
         return used_percent(self._parts.disk, layout.commitlog, layout.consumequeue)

@@ -26,7 +26,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from msgspec.structs import replace
 
 from sprocket.base.clock import Clock, LogClock
-from sprocket.base.disk import Disk, Steps, outside, steps
+from sprocket.base.disk import Disk, Steps, outside, steps, try_room
 from sprocket.base.errors import DiskFailed, DiskFull, StoreError, StoreFailed
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.errors import MessageIllegal
@@ -243,6 +243,14 @@ class Store:
         """Why nothing can be appended now; None if it can."""
         return self._appender.refusal
 
+    def heed_space(self, settings: RetentionSettings) -> None:
+        """Look at once whether the disk is too full, as `clean_steps` does.
+
+        Raises:
+            DiskFailed: The system does not say.
+        """
+        self._retention.heed_space(settings)
+
     # Writing.
 
     def write(self) -> PhysicalOffset:
@@ -322,6 +330,14 @@ class Store:
     def fill_blocks_write(self) -> bool:
         """Say whether `write` must wait for the fill that is in flight."""
         return self._flush.fill_blocks_write()
+
+    def try_room(self) -> None:
+        """Find out, on any thread, whether the disk would take a write.
+
+        Raises:
+            DiskFull, DiskFailed: It would not.
+        """
+        try_room(self._disk, self._layout.room)
 
     # From the log to queues and index.
 

@@ -1,7 +1,11 @@
 """`sprocket cluster` lists brokers, and shows and changes their settings."""
 
+from types import SimpleNamespace
+
 from tests.unit.cli.running import done, refused, rows
 
+from sprocket.cli.remote import cluster
+from sprocket.rocketmq.client.admin.brokers import broker_status
 from sprocket.testing.local_broker import LocalBroker
 
 
@@ -11,8 +15,17 @@ def test_list(broker: LocalBroker) -> None:
     (row,) = rows(broker, "cluster", "ls")
     assert (row["cluster"], row["broker"]) == ("DefaultCluster", "broker-a")
     assert row["address"] == broker.address
-    assert row["in_today"] == 1
+    assert (row["in_today"], row["refusal"]) == (1, "")
     assert "broker-a" in done(broker, "cluster", "ls")
+
+
+def test_list_says_why_a_broker_stores_nothing() -> None:
+    """In a column that is empty otherwise; without it all would look well."""
+    table = {"brokerActive": "false", "sprocketRefusal": "the disk is 93 % full, more than 90 %"}
+    status = broker_status(table)
+    admin = SimpleNamespace(broker=SimpleNamespace(status=lambda _: status))
+    row = cluster.broker_row(admin, cluster.MasterBroker("c", "b", "h:1"))  # type: ignore[arg-type]
+    assert row["refusal"] == "the disk is 93 % full, more than 90 %"
 
 
 def test_status(broker: LocalBroker) -> None:

@@ -29,12 +29,21 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from sprocket.base.disk import Disk, File, PendingSync, Steps, StepsTo, remove_if_there, steps
+from sprocket.base.disk import (
+    Disk,
+    File,
+    PendingSync,
+    Steps,
+    StepsTo,
+    remove_if_there,
+    steps,
+    try_room,
+)
 from sprocket.base.errors import DiskFull, DiskRefused, StoreError, StoreFailed
 from sprocket.base.units import KIB
 from sprocket.rabbitmq.codec import write_ahead
 from sprocket.rabbitmq.codec.write_ahead import EntryKind, NamedOrigin, SegmentAppend
-from sprocket.rabbitmq.store.layout import write_ahead_file, write_ahead_files
+from sprocket.rabbitmq.store.layout import room_file, write_ahead_file, write_ahead_files
 
 _ZERO_CHUNK = bytes(256 * KIB)
 
@@ -517,6 +526,14 @@ class WriteAheadLog:
     def fill_blocks_write(self) -> bool:
         """Say whether `write` must wait for the end of such a job."""
         return self._is_making and self._end >= self.file_bytes
+
+    def try_room(self) -> None:
+        """Find out, on any thread, whether the disk would take a write.
+
+        Raises:
+            DiskFull, DiskFailed: It would not.
+        """
+        try_room(self.disk, room_file(self.folder))
 
     # -- its files
 

@@ -34,6 +34,8 @@ PUT_NAMES = (
 
 HELD_PULLS = "sprocketHeldPulls"
 """Our own figure: pulls that wait for messages, which in RocketMQ none tells."""
+REFUSAL = "sprocketRefusal"
+"""Our own: why nothing is stored now, empty if it is. RocketMQ's tools see only `brokerActive`."""
 
 
 class WaitingRequests(NamedTuple):
@@ -55,6 +57,7 @@ class RuntimeInfo:
         place: The store's, for the time since the start and what room its disk has.
         waiting: Gives what waits.
         delays: Gives by delay level the offsets of what comes next and of the queue's end.
+        refusal: Says why nothing is stored now.
     """
 
     def __init__(
@@ -64,19 +67,22 @@ class RuntimeInfo:
         place: Place,
         waiting: Callable[[], WaitingRequests],
         delays: Callable[[], Mapping[int, tuple[int, int]]],
+        refusal: Callable[[], str | None],
     ) -> None:
         self._store = store
         self._stats = stats
         self._place = place
         self._waiting = waiting
         self._delays = delays
+        self._refusal = refusal
         self._start_end = store.end
 
     def table(self) -> dict[str, str]:
         """Return every figure by its name."""
-        now_ms = self._place.clock.now_ms()
+        now_ms, refusal = self._place.clock.now_ms(), self._refusal()
         return {
-            "brokerActive": "true",
+            "brokerActive": "true" if refusal is None else "false",
+            REFUSAL: refusal or "",
             "brokerVersion": str(VERSION),
             "brokerVersionDesc": VERSION_TEXT,
             "bootTimestamp": str(self._stats.started_at_ms),

@@ -35,6 +35,8 @@ class Upkeep:
     _settings: RetentionSettings
     _reserve_hours: Callable[[], Mapping[str, int]]
     """Says which topics are to be kept for how long at least."""
+    _refusal: Callable[[], str | None]
+    """Says why nothing is stored now."""
     _rounds: int = field(default=0, init=False)
     is_busy: bool = field(default=False, init=False)
     """Whether a round is under way."""
@@ -46,6 +48,14 @@ class Upkeep:
         """Change what is kept."""
         self._settings = settings
 
+    def start(self) -> None:
+        """Refuse messages from the first on if the disk is too full for them."""
+        try:
+            self._store.heed_space(self._settings)
+        except StoreError as error:
+            _log.error("the room on the disk is unknown; looking again", why=str(error))
+        self._tell()
+
     def begin(self) -> None:
         """Begin a round, unless the last one is still under way."""
         self._tell()
@@ -54,7 +64,7 @@ class Upkeep:
 
     def _tell(self) -> None:
         """Say once that the store refuses messages, and once that it takes them again."""
-        refusal = self._store.refusal
+        refusal = self._refusal()
         if self._is_refusing == (refusal is not None):
             return
         self._is_refusing = refusal is not None

@@ -72,6 +72,10 @@ class DurableLog:
             tables = self._begin_table_sync()
         return _Sync(self._store, records, tables)
 
+    def try_room(self) -> None:
+        """See `Store.try_room`."""
+        self._store.try_room()
+
     def begin_fill(self) -> "_Fill | None":
         """See `Store.begin_fill`."""
         job = self._store.begin_fill()

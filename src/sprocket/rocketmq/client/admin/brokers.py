@@ -35,6 +35,7 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
         log_min_offset: Where the log begins, in bytes.
         log_max_offset: Where it ends.
         earliest_at_ms: When the oldest message was stored, wall time.
+        refusal: Why it stores nothing now, empty if it does. RocketMQ's brokers do not tell.
         values: All that the broker tells, as it tells it.
     """
 
@@ -50,6 +51,7 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
     log_min_offset: int
     log_max_offset: int
     earliest_at_ms: int
+    refusal: str
     values: Mapping[str, str]
 
 
@@ -170,6 +172,7 @@ def broker_status(table: Mapping[str, str]) -> BrokerStatus:
         log_min_offset=_integer(table, "commitLogMinOffset"),
         log_max_offset=_integer(table, "commitLogMaxOffset"),
         earliest_at_ms=_integer(table, "earliestMessageTimeStamp"),
+        refusal=table.get("sprocketRefusal", ""),
         values=table,
     )
 

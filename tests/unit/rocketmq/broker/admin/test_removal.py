@@ -40,7 +40,7 @@ class Scene:
         self.disk = disk
         self.store = open_store(disk, clock=clock)
         self.thread = DiskThread()
-        self.upkeep = Upkeep(self.store, self.thread, RetentionSettings(), dict)
+        self.upkeep = Upkeep(self.store, self.thread, RetentionSettings(), dict, lambda: None)
         self.topics = Topics(Place(disk, FOLDER, clock), BrokerSettings(), TopicSettings())
         self.groups = Groups(Place(disk, FOLDER, clock), GroupSettings())
         self.offsets = ConsumerOffsets(Place(disk, FOLDER, clock))

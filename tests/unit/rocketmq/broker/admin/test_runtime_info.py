@@ -15,7 +15,7 @@ ROCKETMQ = Path(__file__).parents[4] / "data/rocketmq-5.3.3/runtime-info.json"
 
 
 def test_no_figure_of_rocketmq_is_missing() -> None:
-    """But for the folder in one name; ours has one more."""
+    """But for the folder in one name; ours has two more."""
     disk, store = filled(4)
     disk.used = 0.25
     clock = FakeClock()
@@ -25,11 +25,12 @@ def test_no_figure_of_rocketmq_is_missing() -> None:
         Place(disk, "/store", clock),
         lambda: WaitingRequests(1, 2, 3, 40),
         lambda: {3: (5, 9)},
+        lambda: None,
     )
     theirs = {name.partition("_/")[0] for name in json.loads(ROCKETMQ.read_text())["table"]}
     table = info.table()
     ours = {name.partition("_/")[0] for name in table}
-    assert ours - theirs == {"sprocketHeldPulls", "scheduleMessageOffset_3"}
+    assert ours - theirs == {"sprocketHeldPulls", "sprocketRefusal", "scheduleMessageOffset_3"}
     assert theirs - ours == set()
     assert table["scheduleMessageOffset_3"] == "5,9"
     assert table["commitLogDiskRatio_/store/commitlog"] == "0.25"

@@ -33,7 +33,11 @@ class Scene:
         self.thread = DiskThread()
         self.reserve_hours: dict[str, int] = {}
         self.upkeep = Upkeep(
-            self.store, self.thread, RetentionSettings(), lambda: self.reserve_hours
+            self.store,
+            self.thread,
+            RetentionSettings(),
+            lambda: self.reserve_hours,
+            lambda: self.store.refusal,
         )
 
     def fill(self) -> None:

@@ -1,11 +1,19 @@
 """Tools find every figure they read."""
 
+import asyncio
+import errno
 import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+from tests.waits import LONG_SECONDS
+
+from sprocket.base.errors import StoreFailed
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import ReplicaStatus, StatsData
+from sprocket.runtime import group_commit
+from sprocket.testing.disk import SimulatedDisk
 
 CLUSTER_LIST = (
     "brokerActive",
@@ -110,3 +118,94 @@ def test_a_statistic_nobody_has_is_refused(on_node: Callable[..., None]) -> None
         assert bodies.decode(StatsData, (await lab.broker.call(315, view)).body).day.sum == 0
 
     on_node(scenario)
+
+
+async def cleaned(lab: Any) -> None:
+    """Have the broker look at its disk."""
+    ended: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    lab.node.broker.upkeep.clean(ended.set_result)
+    assert await asyncio.wait_for(ended, LONG_SECONDS) is None
+
+
+async def watched(lab: Any) -> tuple[str, str, str, str]:
+    """Return what operators are told to watch."""
+    table = await figures(lab)
+    names = ("brokerActive", "sprocketRefusal", "putMessageFailedTimes", "commitLogDiskRatio")
+    active, refusal, failed, ratio = (table[name] for name in names)
+    return active, refusal, failed, ratio
+
+
+def test_a_full_disk_is_told_from_the_start_until_there_is_room(
+    on_node: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """To who sends, to who watches, and once in the log; the NameServer goes on to name it."""
+    disk = SimulatedDisk()
+    disk.used = 0.93
+    why = "the disk is 93 % full, more than 90 %"
+
+    def told() -> list[str]:
+        return [text for text in caplog.messages if "messages" in text and "store" in text]
+
+    async def scenario(lab: Any) -> None:
+        assert await watched(lab) == ("false", why, "0", "0.93")
+        for number in range(3):
+            answer = await lab.message()
+            assert (answer.code, answer.remark) == (14, why)
+            assert await watched(lab) == ("false", why, str(number + 1), "0.93")
+        assert len(told()) == 1
+        assert "refuses" in told()[0]
+        assert why in told()[0]
+        assert b"broker-a" in (await lab.names.call(106)).body
+        disk.used = 0.5
+        await cleaned(lab)
+        lab.node.broker.maintain()
+        assert (await lab.message()).code == 0
+        assert await watched(lab) == ("true", "", "3", "0.50")
+        assert len(told()) == 2
+        assert "takes messages again" in told()[1]
+
+    on_node(scenario, disk=disk)
+
+
+def test_a_sync_that_failed_is_told_until_a_restart(on_node: Callable[..., None]) -> None:
+    """Whatever the disk says later."""
+    disk = SimulatedDisk()
+
+    async def scenario(lab: Any) -> None:
+        assert (await lab.message()).code == 0
+        disk.fail("sync", 1)
+        assert (await lab.message()).code == 14
+        assert (await lab.message()).code == 14
+        await cleaned(lab)
+        active, refusal, failed, _ = await watched(lab)
+        assert (active, failed) == ("false", "1")  # of the first nobody knows
+        assert "sync" in refusal
+
+    with pytest.raises(StoreFailed, match="a sync of the log failed"):  # at the stop
+        on_node(scenario, disk=disk)
+
+
+def test_a_write_that_failed_is_told_until_the_disk_takes_one(
+    on_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody need send for that."""
+    monkeypatch.setattr(group_commit, "TRY_SECONDS", 0)
+    disk = SimulatedDisk()
+
+    async def scenario(lab: Any) -> None:
+        assert (await lab.message()).code == 0
+        disk.fail("write", 1, errno.ENOSPC)
+        disk.is_full = True
+        answer = await lab.message()
+        assert answer.code == 14
+        assert "No space left" in answer.remark
+        active, refusal, failed, _ = await watched(lab)
+        assert (active, failed) == ("false", "1")
+        assert "No space left" in refusal
+        disk.is_full = False
+        async with asyncio.timeout(LONG_SECONDS):
+            while (await watched(lab))[0] == "false":
+                lab.node.broker.maintain()
+                await asyncio.sleep(0)
+
+    on_node(scenario, disk=disk)
