@@ -56,8 +56,12 @@ class Loaded(Generic[T_co]):
     """Full name to source, for the fields that no default gave."""
 
     def of(self, root: type[T]) -> T:
-        """Return a root of fewer groups: what one of those is to know that were `joined`."""
-        return root(**{one: getattr(self.root, one) for one in _hints(root)})
+        """Return a root of fewer groups: what one of those is to know that were `joined`.
+
+        Groups that there are none of have their defaults.
+        """
+        known = _hints(type(self.root))
+        return root(**{one: getattr(self.root, one) for one in _hints(root) if one in known})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

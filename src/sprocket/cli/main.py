@@ -20,6 +20,7 @@ FAMILIES: Final = {
     "up": "servers.up:up",
     "nameserver": "servers.up:nameserver",
     "broker": "servers.up:broker",
+    "health": "remote.health:health",
     "settings": "servers.settings:settings",
     "produce": "remote.produce:produce",
     "consume": "remote.consume:consume",

@@ -3,12 +3,12 @@
 A `Product` says which settings it reads, which ports it takes and what opens it. Opening gives a
 function that lets clients in:
 
-    take all ports ── open each product ── let clients in, product by product ── ready
+    take all ports ── tell of health ── open each product ── let clients in, one by one ── ready
                                              stop: what each has left on `Site.parts`, backwards
 
 Invariants
 
-1. Nobody is let in before every product is open.
+1. Nobody is let in before every product is open, except who asks how well the process is.
 2. What was begun ends in the reverse order, at a stop and if something later fails.
 3. A start that is cancelled ends at the next step of an opening; the next start goes on.
 """
@@ -27,12 +27,16 @@ from sprocket.base.settings import ForeignSettings, Loaded
 from sprocket.runtime.settings import HostSettings
 
 if TYPE_CHECKING:
+    from sprocket.node.health import Health
     from sprocket.node.listening import Listening
     from sprocket.node.opening import C, OpeningWatch, Say
     from sprocket.runtime.admission import ConnectionAdmission
     from sprocket.runtime.certificates import CertificateFile
     from sprocket.runtime.driver import Bound, Carried, E, OnEvent
     from sprocket.runtime.pressure import Pressure
+
+HEALTH = "health"
+"""What its port is called."""
 
 _log = log.get_logger(__name__)
 
@@ -45,6 +49,8 @@ class Running:
     """What scripts are told, such as where it can be reached, by name."""
     rows: Sequence[tuple[str, str]]
     """What people are told: name and text."""
+    refusals: Callable[[], Mapping[str, str]] = dict
+    """Gives why nothing is stored now, by what does not store; empty if all is."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,10 +145,14 @@ class Host:
     Threads: event loop only.
     """
 
-    def __init__(self, running: Mapping[str, Running], parts: AsyncExitStack) -> None:
+    def __init__(
+        self, running: Mapping[str, Running], parts: AsyncExitStack, health: "Health"
+    ) -> None:
         self.running = running
-        """By the name of the product."""
+        """By the name of the product, and `health` if that has a port."""
         self._parts = parts
+        self._health = health
+        health.begin(self.refusals)
 
     @classmethod
     async def start(
@@ -170,18 +180,27 @@ class Host:
             SettingsError: A port is in use, or an address none of this machine.
         """
         from sprocket.node.encryption import NodeEncryption
-        from sprocket.node.listening import Listening
+        from sprocket.node.health import PATH, Health
+        from sprocket.node.listening import Listening, told_host
         from sprocket.node.opening import OpeningWatch
         from sprocket.runtime.admission import ConnectionAdmission
+        from sprocket.runtime.driver import address
 
         disk, clock = disk or RealDisk(), clock or SystemClock()
         own = given.of(HostSettings)
         tls = None if own.tls.mode == "off" else NodeEncryption(own.tls, disk, clock)
         ports = [(one, *port) for one in products for port in one.ports(given).items()]
-        admission = ConnectionAdmission.of_process(len(ports), own.server.handshake_seconds)
+        asked = 0 if own.health.port == "off" else 1
+        admission = ConnectionAdmission.of_process(len(ports) + asked, own.server.handshake_seconds)
         listening = Listening(own.server, own.limits, admission, tls)
         bound: dict[str, Bound] = {}
+        health = Health()
         async with AsyncExitStack() as parts:
+            if own.health.port != "off":
+                hint = "health: --health-port takes another"
+                bound[HEALTH] = taken = await listening.bind(own.health.port, hint)
+                parts.callback(taken.close)
+                await _tell(health, listening, taken, clock, parts)
             for product, name, number in ports:
                 bound[name] = await listening.bind(number, product.port_hint)
                 parts.callback(bound[name].close)
@@ -201,13 +220,40 @@ class Host:
                 )
                 served[product.name] = await product.open(site)
             running = {name: await serve() for name, serve in served.items()}
+            if HEALTH in bound:
+                told = address(told_host(own.server), bound[HEALTH].port)
+                rows = [("health", f"{told}{PATH}")]
+                running[HEALTH] = Running(ready={HEALTH: told}, rows=rows)
             _tell_limit(admission, own.limits.connections_max)
-            return cls(running, parts.pop_all())
+            return cls(running, parts.pop_all(), health)
         raise AssertionError("unreachable")
 
     async def stop(self) -> None:
         """Take leave, answer what waits, close everything; what was answered is on the disk."""
+        self._health.end()
         await self._parts.aclose()
+
+    def refusals(self) -> list[str]:
+        """Return why nothing is stored now, by each that does not store; empty if all do."""
+        return [
+            f"{what}: {why}"
+            for one in self.running.values()
+            for what, why in one.refusals().items()
+        ]
+
+
+async def _tell(
+    health: "Health", listening: "Listening", bound: "Bound", clock: Clock, parts: AsyncExitStack
+) -> None:
+    """Answer who asks how well the process is, from now on."""
+    from sprocket.runtime.http import HttpServer
+
+    http = HttpServer(health.handle, lambda _: 0, lambda *_: False, clock)
+    server = await listening.open(
+        http.connection, http.on_event, bound, name=HEALTH, knows_by_event=False
+    )
+    parts.push_async_callback(server.close)
+    parts.push_async_callback(http.stop)
 
 
 def _tell_limit(admission: "ConnectionAdmission", wanted: int) -> None:

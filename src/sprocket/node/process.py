@@ -1,19 +1,33 @@
-"""A process that serves until it is told to stop, and says when it is ready."""
+"""A process that serves until it is told to stop, and says when it is ready.
+
+A service manager (`runtime.service_manager`) is told, too: when it is ready, what stores nothing,
+that it stops, and, where it wants that, in time again and again that the event loop runs.
+"""
 
 import asyncio
 import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from types import FrameType
 from typing import Protocol, TypeVar
 
+from sprocket.base import log
+from sprocket.base.errors import StoreFailed
+from sprocket.runtime.service_manager import ServiceManager
 from sprocket.runtime.standard_streams import write_at_once
 
 START_END_SECONDS = 0.5
 """How long a start may take to end that is told to stop: half of the second that people wait."""
+LOOK_SECONDS = 1.0
+"""How often it is looked whether something stores nothing."""
+STOP_SECONDS = 60.0
+"""How long a stop may take of a process that gave up; a disk that stalls would hold it for ever."""
+FEEDS = 3
+"""How often a watchdog is told that the loop runs in the time after which it would act."""
 
 
 STOPPING = "SIGINT", "SIGTERM", "SIGHUP"
@@ -22,11 +36,25 @@ PASSED_OVER = "SIGUSR1", "SIGUSR2"
 """Signals that would end it, by default, as `kill -9` does, and mean nothing here."""
 
 
+_SERVES = "serves"
+_log = log.get_logger(__name__)
+
+
 class Stoppable(Protocol):
     """Something that was started."""
 
     async def stop(self) -> None:
         """End it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Patience:
+    """When a process gives up what it serves."""
+
+    refusals: Callable[[], Sequence[str]]
+    """Gives why nothing is stored now, by each that does not store; empty if all do."""
+    refusing_seconds_max: float = 0
+    """After so long without an end it stops and fails; 0 is never."""
 
 
 R = TypeVar("R", bound=Stoppable)
@@ -42,7 +70,10 @@ def text_line(text: str) -> str:
 
 
 def serve(
-    start: Callable[[], Awaitable[R]], greet: Callable[[R, float], None], line: Line = text_line
+    start: Callable[[], Awaitable[R]],
+    greet: Callable[[R, float], None],
+    line: Line = text_line,
+    patience: Callable[[R], Patience] | None = None,
 ) -> None:
     """Start something, say so, and stop it when SIGTERM, SIGINT or SIGHUP comes.
 
@@ -56,9 +87,10 @@ def serve(
         start: Starts it.
         greet: Gets it and the seconds that the start took, once it is ready.
         line: Makes the lines that say how it ends.
+        patience: Says of what was started when it is given up; without it, it never is.
 
     Raises:
-        SprocketError: It could not be started.
+        SprocketError: It could not be started, or was given up.
     """
     from sprocket.runtime import collector, driver
 
@@ -66,26 +98,99 @@ def serve(
     # numpy's arithmetic starts threads, one a core, that nothing here uses.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     with collector.rare():
-        driver.run(_run(start, greet, line))
+        driver.run(_run(start, greet, line, patience))
 
 
 async def _run(
-    start: Callable[[], Awaitable[R]], greet: Callable[[R, float], None], line: Line
+    start: Callable[[], Awaitable[R]],
+    greet: Callable[[R, float], None],
+    line: Line,
+    patience: Callable[[R], Patience] | None,
 ) -> None:
     from sprocket.runtime import collector
 
     stop = asyncio.Event()
-    with _told_by_signals(stop, line):
+    manager = ServiceManager(os.environ)
+    with _told_by_signals(stop, line), closing(manager):
         began = time.perf_counter()
         running = await _started(start, stop, line)
         if running is None:
             return
         collector.keep()
-        try:
-            greet(running, time.perf_counter() - began)
-            await stop.wait()
-        finally:
-            await running.stop()
+        why = ""
+        with feeding(manager):
+            try:
+                greet(running, time.perf_counter() - began)
+                manager.tell(READY="1", STATUS=_SERVES)
+                why = await until_ended(
+                    stop, manager, None if patience is None else patience(running)
+                )
+                if why:
+                    _give_up(why, line)
+            finally:
+                manager.tell(STOPPING="1", STATUS=why or "stops")
+                await running.stop()
+    if why:
+        raise StoreFailed(why)
+
+
+@contextmanager
+def feeding(manager: ServiceManager) -> Iterator[None]:
+    """Tell a watchdog again and again that the loop runs, also while it stops."""
+    seconds = manager.watchdog_seconds
+    if seconds is None:
+        yield
+        return
+    pause = seconds / FEEDS
+    loop = asyncio.get_running_loop()
+    timer: asyncio.Handle | None = None
+
+    def feed() -> None:
+        nonlocal timer
+        manager.tell(WATCHDOG="1")
+        timer = loop.call_later(pause, feed)
+
+    timer = loop.call_soon(feed)
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+async def until_ended(
+    stop: asyncio.Event, manager: ServiceManager, patience: Patience | None
+) -> str:
+    """Wait until it is told to stop, or is given up; return why it is, nothing if it is not."""
+    from sprocket.runtime import tasks
+
+    if patience is None:
+        await stop.wait()
+        return ""
+    loop = asyncio.get_running_loop()
+    told: list[str] = []
+    since = loop.time()
+    while True:
+        now, refusals = loop.time(), [*patience.refusals()]
+        if not refusals:
+            since = now
+        if refusals != told:
+            told = refusals
+            manager.tell(STATUS=f"stores nothing: {'; '.join(told)}" if told else _SERVES)
+        if 0 < patience.refusing_seconds_max <= now - since:
+            return f"nothing was stored for {now - since:.0f} s: {'; '.join(refusals)}"
+        if await tasks.is_set_within(LOOK_SECONDS, stop):
+            return ""
+
+
+def _give_up(why: str, line: Line) -> None:
+    """Say why it stops, and have it end at once if that takes too long."""
+    _log.critical("the process gives up, so that it is started again", why=why)
+
+    def end() -> None:
+        write_at_once(sys.stderr, line(f"ended at once, as the stop takes longer: {why}"))
+        os._exit(1)
+
+    asyncio.get_running_loop().call_later(STOP_SECONDS, end)
 
 
 async def _started(start: Callable[[], Awaitable[R]], stop: asyncio.Event, line: Line) -> R | None:

@@ -136,6 +136,7 @@ async def _open(site: Site) -> Serve:
                 ("confirmed means", _MEANING[durability.confirm]),
                 *((f"recovery of {name}", _text(one)) for name, one in reports.items()),
             ],
+            refusals=lambda: broker.refusals,
             broker=broker,
             server=server,
             reports=reports,

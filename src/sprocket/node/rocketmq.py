@@ -193,6 +193,9 @@ async def _open_broker(site: Site) -> Serve:
                 ("recovery", _recovery_text(store.report)),
                 *(("note", text) for text in limits.told(settings.retention)),
             ],
+            refusals=lambda: (
+                {} if broker.refusal is None else {f"broker {own.name}": broker.refusal}
+            ),
             name=own.name,
             broker=broker,
             channels=channels,

@@ -75,9 +75,23 @@ class EncryptionSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class HealthSettings:
+    """Who is told how well the process is, and when it gives up."""
+
+    port: Annotated[int, Meta(ge=0, le=65535)] | Literal["off"] = "off"
+    """Port of `/health` (HTTP), 0 is any free one. Nobody logs in there; it tells only whether
+    the process is alive, ready, and stores what it is sent."""
+    refusing_seconds_max: Annotated[float, Meta(ge=0, le=31_536_000)] = 0
+    """After something has stored nothing for so long, as a sync has failed or the disk is full, the
+    process stops in order and ends with code 1, so that whoever runs it starts it again or
+    elsewhere. 0 is never: then who only reads is served on."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class HostSettings:
     """The groups that a host reads itself; a product may have more to say in them."""
 
     server: ListenSettings = field(default_factory=ListenSettings)
     limits: ClientLimits = field(default_factory=ClientLimits)
     tls: EncryptionSettings = field(default_factory=EncryptionSettings)
+    health: HealthSettings = field(default_factory=HealthSettings)

@@ -7,17 +7,20 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
 import pytest
+from tests.waits import LONG_SECONDS
 
 from sprocket.base import settings as loader
 from sprocket.base.errors import BrokerRefused
+from sprocket.node.host import settings_of
+from sprocket.node.products import PRODUCTS
 from sprocket.rocketmq.client import Message, blocking
-from sprocket.rocketmq.settings import Settings
 from sprocket.testing.local_broker import LocalBroker
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -56,10 +59,17 @@ def test_what_the_unit_starts_serves_and_stops_as_it_says(tmp_path: Path) -> Non
     program, *words = shlex.split(service["ExecStart"])
     assert Path(program).name == "sprocket"
     words[words.index("--data") + 1] = str(tmp_path / "store")
-    free = ["--nameserver-port", "0", "--broker-port", "0"]
+    free = ["--nameserver-port", "0", "--broker-port", "0", "--health-port", "0"]
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    manager.bind(str(tmp_path / "notify"))
+    manager.settimeout(LONG_SECONDS)
     process = subprocess.Popen(
         [*SPROCKET, *words, *free],
-        env=environment(),
+        env={
+            **environment(),
+            "NOTIFY_SOCKET": str(tmp_path / "notify"),
+            "WATCHDOG_USEC": service["WatchdogSec"] + "000000",
+        },
         umask=int(service["UMask"], 8),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -67,12 +77,23 @@ def test_what_the_unit_starts_serves_and_stops_as_it_says(tmp_path: Path) -> Non
     )
     assert process.stdout is not None
     try:
-        assert json.loads(process.stdout.readline())["event"] == "ready"
+        ready = json.loads(process.stdout.readline())
+        assert ready["event"] == "ready"
+        url = f"http://{ready['health']}"
+        asked = subprocess.run([*SPROCKET, "health", "--url", url], env=environment(), check=False)
+        assert asked.returncode == 0
+        assert service["Type"] == "notify"
+        for wanted in ("READY=1\nSTATUS=serves", "WATCHDOG=1"):
+            while manager.recv(1000).decode() != wanted:
+                pass
         assert (tmp_path / "store" / "commitlog").stat().st_mode & 0o077 == 0
     finally:
         process.send_signal(getattr(signal, service["KillSignal"]))
         process.communicate(timeout=float(service["TimeoutStopSec"]))
     assert process.returncode == 0
+    while manager.recv(1000).decode() != "STOPPING=1\nSTATUS=stops":
+        pass
+    manager.close()
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
@@ -132,7 +153,7 @@ def test_a_backup_of_a_running_broker_has_all_that_was_acknowledged(tmp_path: Pa
 
 def test_the_settings_that_are_named_are_settings() -> None:
     """By their full names."""
-    known = {one.full_name for one in loader.declarations(Settings)}
+    known = {one.full_name for one in loader.declarations(settings_of(PRODUCTS))}
     groups = {name.partition(".")[0] for name in known}
     named = {
         name

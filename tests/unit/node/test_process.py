@@ -5,15 +5,20 @@ import contextlib
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from tests import virtual_time
 from tests.waits import LONG_SECONDS
 
-from sprocket.base.errors import DiskFailed
+from sprocket.base.errors import DiskFailed, StoreFailed
 from sprocket.node import process
+from sprocket.node.process import Patience
 from sprocket.runtime import collector
+from sprocket.runtime.service_manager import ServiceManager
 
 SECONDS_MAX = LONG_SECONDS
 HANGING = """
@@ -243,3 +248,122 @@ def test_as_many_files_as_the_system_allows(monkeypatch: pytest.MonkeyPatch) -> 
         process.allow_connections()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+WHY = "broker b: a sync failed"
+
+
+def test_what_stores_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an orderly stop, with the reason; the command's exit code is 1 then."""
+    thing = Thing()
+    monkeypatch.setattr(process, "LOOK_SECONDS", 0)
+
+    async def start() -> Thing:
+        return thing
+
+    def patience(_: Thing) -> Patience:
+        return Patience(refusals=lambda: [WHY], refusing_seconds_max=1e-9)
+
+    with pytest.raises(StoreFailed, match=f"nothing was stored for 0 s: {WHY}"):
+        process.serve(start, lambda *_: None, patience=patience)
+    assert thing.is_stopped
+
+
+class Noted(ServiceManager):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.told: list[dict[str, str]] = []
+
+    def tell(self, **values: str) -> None:
+        """Keep it."""
+        self.told.append(values)
+
+
+def test_who_stores_again_in_time_is_not_given_up() -> None:
+    """Each time counts by itself; a service manager shows what it is at."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        stop, manager = asyncio.Event(), Noted()
+
+        def refusals() -> list[str]:
+            return [WHY] if loop.time() % 10 < 4 or loop.time() >= 30 else []
+
+        ended = await process.until_ended(
+            stop, manager, Patience(refusals=refusals, refusing_seconds_max=5)
+        )
+        assert loop.time() == 34  # the last look at which all was well was 5 s before
+        assert ended == f"nothing was stored for 5 s: {WHY}"
+        nothing, all_is_well = f"stores nothing: {WHY}", "serves"
+        assert [one["STATUS"] for one in manager.told] == [*[nothing, all_is_well] * 3, nothing]
+
+    virtual_time.run(main())
+
+
+def test_by_default_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who only reads is served on, until somebody stops it."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        stop = asyncio.Event()
+        loop.call_later(1e6, stop.set)
+        assert await process.until_ended(stop, Noted(), Patience(refusals=lambda: [WHY])) == ""
+        assert loop.time() >= 1e6
+
+    monkeypatch.setattr(process, "LOOK_SECONDS", 1e5)
+    virtual_time.run(main())
+
+
+def test_a_watchdog_is_told_while_the_loop_runs_and_while_it_stops() -> None:
+    """Three times in its time: it may miss one. A loop that stands still tells nothing."""
+
+    async def main() -> None:
+        manager = Noted()
+        manager.watchdog_seconds = 30.0
+        with process.feeding(manager):
+            await asyncio.sleep(95)
+            assert manager.told == [{"WATCHDOG": "1"}] * 10
+        await asyncio.sleep(95)
+        assert len(manager.told) == 10
+
+    virtual_time.run(main())
+
+
+@pytest.mark.parametrize("is_given_up", [False, True])
+def test_a_service_manager_hears_of_start_and_end(
+    is_given_up: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That it is ready once it was greeted, and that it stops, and why if that is its own idea."""
+    path = str(tmp_path / "notify")
+    monkeypatch.setenv("NOTIFY_SOCKET", path)
+    monkeypatch.setenv("WATCHDOG_USEC", "30000000")
+    monkeypatch.delenv("WATCHDOG_PID", raising=False)
+    monkeypatch.setattr(process, "LOOK_SECONDS", 0)
+
+    async def start() -> Thing:
+        return Thing()
+
+    def greet(*_: object) -> None:
+        if not is_given_up:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def patience(_: Thing) -> Patience:
+        refusals = [WHY] if is_given_up else []
+        return Patience(refusals=lambda: refusals, refusing_seconds_max=1e-9)
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as taken:
+        taken.bind(path)
+        with contextlib.suppress(StoreFailed):
+            process.serve(start, greet, patience=patience)
+        taken.setblocking(False)
+        told = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                told.append(taken.recv(1000).decode())
+    assert "READY=1\nSTATUS=serves" in told
+    ends = [one for one in told if one.startswith("STOPPING=1")]
+    why = f"nothing was stored for 0 s: {WHY}" if is_given_up else "stops"
+    assert ends == [f"STOPPING=1\nSTATUS={why}"]
+    assert "WATCHDOG=1" in told

@@ -7,7 +7,9 @@ and what the products say of themselves, such as `broker=HOST:PORT data=FOLDER`.
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from sprocket.base.errors import SprocketError
 from sprocket.cli.servers import config_file
@@ -20,11 +22,22 @@ if TYPE_CHECKING:
     from sprocket.node.host import Host, Product
 
 
+HealthPortOption = Annotated[
+    str | None,
+    typer.Option(
+        "--health-port",
+        metavar="PORT|off",
+        help="Of /health (HTTP), for probes; 0 is any free port. Off by default.",
+    ),
+]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Serving:
     """The options that every command has which serves."""
 
     config: FileOption = None
+    health_port: HealthPortOption = None
     overrides: SetOption = None
     log_format: logs.FormatOption = logs.LogFormat.TEXT
     log_level: logs.LevelOption = logs.LogLevel.INFO
@@ -73,17 +86,26 @@ def _serve(
 ) -> None:
     from sprocket.node import process
     from sprocket.node.host import Host
+    from sprocket.node.process import Patience
+    from sprocket.runtime.settings import HostSettings
 
     given = config_file.read(options.config, products, voice.say)
+    own = {**own, "health.port": options.health_port}
     loaded = load(known or products, given, options.overrides, own)
+    seconds_max = loaded.of(HostSettings).health.refusing_seconds_max
     folder = os.path.abspath(data or given.folder or default)
 
     async def start() -> "Host":
         return await Host.start(products, loaded, folder, say=voice.say)
 
     def greet(host: "Host", seconds: float) -> None:
-        running = host.running.values()
-        voice.greet([row for one in running for row in one.rows], seconds)
-        voice.ready({name: text for one in running for name, text in one.ready.items()})
+        running, refusals = host.running.values(), host.refusals()
+        rows = [row for one in running for row in one.rows]
+        voice.greet([*rows, *(("stores nothing", one) for one in refusals)], seconds)
+        words = {name: text for one in running for name, text in one.ready.items()}
+        voice.ready({**words, "stores": "no"} if refusals else words)
 
-    process.serve(start, greet, voice.line)
+    def patience(host: "Host") -> Patience:
+        return Patience(refusals=host.refusals, refusing_seconds_max=seconds_max)
+
+    process.serve(start, greet, voice.line, patience)

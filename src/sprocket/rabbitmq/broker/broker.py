@@ -120,7 +120,7 @@ class AmqpBroker:
         """
 
         def look() -> None:
-            self._look_at_resources(now_low)
+            self.look_at_resources(now_low)
 
         look()
         for vhost in self.vhosts.values():
@@ -171,6 +171,19 @@ class AmqpBroker:
             or not self.turns.is_idle
         )
 
+    @property
+    def refusals(self) -> dict[str, str]:
+        """Why nothing is stored now, by what does not store; empty if all do."""
+        found = {
+            f"virtual host {name!r}": why
+            for name, one in sorted(self.vhosts.items())
+            if (why := one.refusal) is not None
+        }
+        if self.is_disk_low:
+            least = self._disk_free_bytes_min
+            found["AMQP"] = f"less than {least:,} bytes are free: who publishes is blocked"
+        return found
+
     async def settle(self) -> None:
         """Wait until everybody who waits has an answer."""
         for vhost in list(self.vhosts.values()):
@@ -193,7 +206,8 @@ class AmqpBroker:
                 await _driven(closing, vhost, name)
         await closing.stop()
 
-    def _look_at_resources(self, now_low: Callable[[Sequence[str]], None]) -> None:
+    def look_at_resources(self, now_low: Callable[[Sequence[str]], None]) -> None:
+        """Look at memory and disk; every second. `now_low` is that of `start`."""
         free = self._place.disk.free_bytes(self._place.folder)
         self._note_low(free < self._disk_free_bytes_min, now_low, free_bytes=free)
 
