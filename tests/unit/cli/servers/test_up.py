@@ -178,3 +178,16 @@ def test_locking_is_seen_from_outside(start: Start, tmp_path: Path) -> None:
     ready(start())
     with pytest.raises(StoreLocked):
         RealDisk().lock(str(tmp_path / "s" / "lock"))
+
+
+def test_a_process_that_stores_nothing_says_so_and_gives_up(start: Start) -> None:
+    """In its ready line and to who asks; then it stops in order and ends with code 1."""
+    much = "amqp.disk_free_bytes_min=9000000000000000000"
+    options = ("--set", much, "--set", "health.refusing_seconds_max=0.001")
+    process = start("--health-port", "0", *options)
+    out, err = process.communicate(timeout=SECONDS_MAX)
+    assert re.search(r"^ready .* health=127\.0\.0\.1:\d+ stores=no$", out, re.MULTILINE)
+    assert process.returncode == 1
+    why = "AMQP: less than 9,000,000,000,000,000,000 bytes are free: who publishes is blocked"
+    assert f"stores nothing {why}" in " ".join(err.split())
+    assert re.search(rf"^sprocket: nothing was stored for \d+ s: {why}$", err, re.MULTILINE)
