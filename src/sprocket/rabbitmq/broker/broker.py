@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from sprocket.base import log, memory
+from sprocket.base.durations import DurationHistogram
 from sprocket.base.errors import StoreError
 from sprocket.base.place import Place
 from sprocket.base.units import MIB
@@ -74,6 +75,8 @@ class AmqpBroker:
         """What was counted by what is gone."""
         self.memory_bytes_max = int(settings.amqp.memory_used_ratio_max * memory.whole_bytes())
         """What the process may take before publishers are held; 0 if that is never."""
+        self.syncs = DurationHistogram()
+        """How long syncs took, which confirms waited for."""
         self._place = place
         self._found = found
         self._disk_free_bytes_min = settings.amqp.disk_free_bytes_min
@@ -102,6 +105,7 @@ class AmqpBroker:
             ids=MessageIds(),
             turns=self.turns,
             counts=self.counts,
+            syncs=self.syncs,
         )
         self.vhosts = {
             topology.vhost.name: VhostBroker(topology, found.stores[topology.vhost.name], floor)

@@ -19,6 +19,7 @@ from functools import partial
 from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Steps
+from sprocket.base.durations import DurationHistogram
 from sprocket.base.errors import StoreError
 from sprocket.rabbitmq.broker.channels import (
     REMOVAL_WORK,
@@ -48,7 +49,7 @@ from sprocket.rabbitmq.broker.topology import (
     Routed,
     VhostTopology,
 )
-from sprocket.rabbitmq.broker.vhost_log import NothingFollows, VhostLog
+from sprocket.rabbitmq.broker.vhost_log import SyncTimes, VhostLog
 from sprocket.rabbitmq.codec.amqp import properties
 from sprocket.rabbitmq.model.binding import Destination
 from sprocket.rabbitmq.model.counts import (
@@ -98,6 +99,8 @@ class VhostFloor:
     turns: Turns
     counts: NodeCounts
     """Keeps what queues and channels have counted that are gone."""
+    syncs: DurationHistogram
+    """Counts how long syncs took, of all virtual hosts."""
 
 
 class VhostBroker:
@@ -127,7 +130,7 @@ class VhostBroker:
         self.commits = GroupCommit(
             VhostLog(store.log, floor.declarations.begin_sync),
             CommitDesk(),
-            NothingFollows(),
+            SyncTimes(floor.syncs),
             Machine(floor.timers, floor.clock, floor.thread, floor.sync_thread),
             floor.mode,
             self._pressure,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from sprocket.base.disk import PendingSync
+from sprocket.base.durations import DurationHistogram
 from sprocket.base.errors import StoreError
 from sprocket.rabbitmq.store.write_ahead import WriteAheadLog
 from sprocket.runtime.group_commit import Job, Sync
@@ -99,16 +100,20 @@ class _BothSync(Struct, frozen=True, eq=False):
         self.tables.finish(error)
 
 
-class NothingFollows:
-    """What follows the log: nothing; see `group_commit.Follower`."""
+class SyncTimes:
+    """What follows the log: its syncs are counted, and nothing else; see `group_commit.Follower`.
+
+    Args:
+        syncs: Where they are counted.
+    """
+
+    def __init__(self, syncs: DurationHistogram) -> None:
+        self.synced = syncs.add
 
     def wrote(self, count: int) -> None:
         """Do nothing."""
 
     def refused(self, count: int) -> None:
-        """Do nothing."""
-
-    def synced(self, seconds: float) -> None:
         """Do nothing."""
 
     def answered(self, *, waits_for_syncs: bool) -> None:

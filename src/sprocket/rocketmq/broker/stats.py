@@ -7,7 +7,6 @@ and group there is what was counted in the last minute, hour and day (`base.mete
 Source: RocketMQ `StatsItem`, whose samples are of 10 s, 10 min and 1 h.
 """
 
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from datetime import date, datetime
 from typing import NamedTuple, TypeVar
 
 from sprocket.base.clock import Clock
+from sprocket.base.durations import DurationHistogram
 from sprocket.base.meters import ROLL_SECONDS, Count, Meter, MeterWindow
 from sprocket.rocketmq.codec.bodies import Rate, StatsData
 from sprocket.rocketmq.store.reput import Put
@@ -24,9 +24,6 @@ WINDOWS_SECONDS = (10, 60, 600)
 
 SAMPLE_SECONDS = 5
 """How often the counters are noted; rates are as exact as that."""
-
-LATENCY_MS = tuple(0.1 * 1.25**step for step in range(56))
-"""Bounds of the histogram of syncs: 0.1 ms to 21 s, a quarter more each."""
 
 Group = tuple[str, str]
 """Topic and group."""
@@ -76,7 +73,7 @@ class Stats:
         puts: What arrived, by topic.
         gets: What was handed out, by topic and group.
         send_backs: What consumers sent back, by topic and group.
-        sync_ms_max: The longest sync of the log.
+        syncs: How long syncs of the log took, which sends waited for.
         pull_ms_max: How long a pull waited for the disk at most.
     """
 
@@ -91,7 +88,8 @@ class Stats:
         self.puts: Meter[str] = Meter()
         self.gets: Meter[Group] = Meter()
         self.send_backs: Meter[Group] = Meter()
-        self.sync_ms_max = self.pull_ms_max = 0.0
+        self.syncs = DurationHistogram()
+        self.pull_ms_max = 0.0
         self._pull_offsets: dict[tuple[str, str, int], int] = {}
         self.started_at_ms = clock.now_ms()
         now = clock.monotonic()
@@ -101,7 +99,6 @@ class Stats:
         self._rolled = now
         self._day = self._today()
         self._put_mornings = self._got_mornings = (0, 0)
-        self._syncs = [0] * (len(LATENCY_MS) + 1)
 
     # Counting.
 
@@ -128,12 +125,6 @@ class Stats:
     def sent_back(self, topic: str, group: str) -> None:
         """Count a message that a consumer could not use."""
         self.send_backs.add((topic, group), 1, 0)
-
-    def synced(self, seconds: float) -> None:
-        """Count a sync of the log, which sends waited for."""
-        took_ms = seconds * 1000
-        self._syncs[bisect_left(LATENCY_MS, took_ms)] += 1
-        self.sync_ms_max = max(self.sync_ms_max, took_ms)
 
     def forget_topic(self, topic: str) -> None:
         """Forget a topic that was deleted."""
@@ -182,23 +173,6 @@ class Stats:
     def got_totals(self) -> Totals:
         """What was handed out, day by day."""
         return Totals(*self._got_mornings, self.got)
-
-    def sync_ms(self, part: float) -> float:
-        """Return how long a part of all syncs took at most, such as 0.99 of them; 0 without any."""
-        wanted = part * sum(self._syncs)
-        count = 0
-        for bound, number in zip((*LATENCY_MS, self.sync_ms_max), self._syncs, strict=True):
-            count += number
-            if number and count >= wanted:
-                return min(bound, self.sync_ms_max)
-        return 0.0
-
-    def syncs_up_to(self, bounds_ms: tuple[float, ...]) -> list[int]:
-        """Return how many syncs took up to each bound and longer than the one before; then more."""
-        found = [0] * (len(bounds_ms) + 1)
-        for took_ms, number in zip((*LATENCY_MS, self.sync_ms_max), self._syncs, strict=True):
-            found[bisect_left(bounds_ms, min(took_ms, self.sync_ms_max))] += number
-        return found
 
     def pull_offset(self, topic: str, group: str, queue_id: int) -> int:
         """Return where the last pull of a group that found something has ended; 0 without one."""

@@ -18,6 +18,7 @@ class NodeFigures(NamedTuple):
     memory_bytes_max: int
     disk_free_bytes: int
     disk_free_bytes_min: int
+    syncs: int
     uptime_seconds: float
     connections: int
     channels: int
@@ -40,6 +41,7 @@ def node_figures(served: Served) -> NodeFigures:
         memory_bytes_max=facts.memory_bytes_max,
         disk_free_bytes=place.disk.free_bytes(place.folder),
         disk_free_bytes_min=facts.disk_free_bytes_min,
+        syncs=served.syncs.count,
         uptime_seconds=served.clock.monotonic() - facts.started_at,
         connections=entrance.connection_count,
         channels=entrance.channel_count,
@@ -58,5 +60,6 @@ def figures_row(node: NodeFigures) -> tuple[int, ...]:
         node.open_fds,
         node.sockets,
         node.disk_free_bytes,
+        node.syncs,
         *measures.churn(node.clients, node.churn),
     )

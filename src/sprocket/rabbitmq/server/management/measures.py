@@ -36,7 +36,7 @@ CHURN: Final = (
     "queue_declared",
     "queue_deleted",
 )
-FIGURES: Final = ("mem_used", "fd_used", "sockets_used", "disk_free")
+FIGURES: Final = ("mem_used", "fd_used", "sockets_used", "disk_free", "io_sync_count")
 
 
 class RowPart(NamedTuple):

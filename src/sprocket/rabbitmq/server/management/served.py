@@ -92,6 +92,8 @@ class Served:
         self.topologies: Vhosts = broker.topologies
         self.vhosts: Mapping[str, VhostBroker] = broker.vhosts
         self.counts: NodeCounts = broker.counts
+        self.syncs = broker.syncs
+        """How long syncs took."""
         self.clock: Clock = place.clock
         self.samples = Samples(place.clock)
 

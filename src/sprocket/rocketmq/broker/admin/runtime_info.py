@@ -97,19 +97,19 @@ class RuntimeInfo:
 
     def _puts(self) -> dict[str, str]:
         stats, size = self._stats, self._store.end - self._start_end
-        totals, counts = stats.put_totals, stats.syncs_up_to(PUT_MS)
+        totals, counts = stats.put_totals, stats.syncs.up_to(PUT_MS)
         return {
             "putTps": _rates(one.put for one in stats.rates()),
             "putMessageTimesTotal": str(stats.put),
             "putMessageFailedTimes": str(stats.refused),
             "putMessageSizeTotal": str(size),
             "putMessageAverageSize": str(size / stats.put if stats.put else 0.0),
-            "putMessageEntireTimeMax": str(round(stats.sync_ms_max)),
+            "putMessageEntireTimeMax": str(round(stats.syncs.ms_max)),
             "putMessageDistributeTime": "".join(
                 f"[{name}]:{count} " for name, count in zip(PUT_NAMES, counts, strict=True)
             ),
-            "putLatency99": f"{stats.sync_ms(0.99):.2f}",
-            "putLatency999": f"{stats.sync_ms(0.999):.2f}",
+            "putLatency99": f"{stats.syncs.ms(0.99):.2f}",
+            "putLatency999": f"{stats.syncs.ms(0.999):.2f}",
             "msgPutTotalYesterdayMorning": str(totals.yesterday),
             "msgPutTotalTodayMorning": str(totals.today),
             "msgPutTotalTodayNow": str(totals.now),

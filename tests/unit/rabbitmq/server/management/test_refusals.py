@@ -73,3 +73,28 @@ def test_every_check_says_that_nothing_is_stored(call: str, number: int, is_pass
         await node.stop()
 
     asyncio.run(life())
+
+
+def test_syncs_are_counted_with_the_time_that_they_took() -> None:
+    """As RabbitMQ tells it, of the node: publishers with confirms wait for them."""
+
+    async def life() -> None:
+        settings = small_settings()
+        settings = replace(settings, amqp=replace(settings.amqp, port=0))
+        node = await AmqpNode.start(settings, "/node", disk=SimulatedDisk())
+        connection = await aio_pika.connect(f"amqp://guest:guest@{node.address}/")
+        channel = await connection.channel()
+        await channel.declare_queue("q", durable=True)
+        (before,) = (await asked(node, "/api/nodes")).json()
+        for _ in range(3):
+            message = aio_pika.Message(b"x", delivery_mode=aio_pika.DeliveryMode.PERSISTENT)
+            await channel.default_exchange.publish(message, "q")
+        (after,) = (await asked(node, "/api/nodes")).json()
+        assert after["io_sync_count"] >= before["io_sync_count"] + 3
+        assert after["io_sync_avg_time"] > 0
+        syncs = node.broker.syncs
+        assert 0 < syncs.ms(0.99) <= syncs.ms_max
+        await connection.close()
+        await node.stop()
+
+    asyncio.run(life())

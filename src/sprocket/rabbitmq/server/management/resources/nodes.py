@@ -321,6 +321,7 @@ class NodeRoutes:
             "enabled_plugins": ["rabbitmq_management", "rabbitmq_prometheus"],
             "mem_calculation_strategy": "rss",
             "cluster_links": [],
+            "io_sync_avg_time": 1000 * served.syncs.seconds / max(served.syncs.count, 1),
             **look.told(measures.NODE_FIGURES, figures_row(figures), served),
         }
 
