@@ -10,7 +10,7 @@ import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import partial
@@ -26,9 +26,12 @@ from sprocket.cli.terminal import output, tables
 
 if TYPE_CHECKING:
     from sprocket.base.disk import Disk
+    from sprocket.spark.rocketmq.folder import LeftOut
 
 ROWS_MAX = 1000
 """Shown without being asked for more."""
+DAMAGE_MAX = 20
+"""Damaged places of a store that are named; all are counted."""
 PROMPT, MORE = "sprocket> ", "      ... "
 _HISTORY = "sprocket/sql_history"
 _HISTORY_LINES = 10_000
@@ -59,6 +62,14 @@ class Sources:
             help="A setting of the file system of `s3://` and the like; may be repeated.",
         ),
     ] = ()  # type: ignore[assignment]
+    skip_damaged: Annotated[
+        bool,
+        typer.Option(
+            "--skip-damaged",
+            help="Leave out, and tell, what is damaged or lost in a store; else it is an error.",
+        ),
+    ] = False
+    verify: Annotated[bool, typer.Option(help="Compare every record with its checksums.")] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +93,16 @@ class View:
         source: What it is a part of, as people read it.
         topic: The topic.
         frame: Makes it.
+        folder: The store that it is a part of, if something may be left out of this.
+        left_out: Returns what that is.
     """
 
     name: str
     source: str
     topic: str
     frame: Callable[[Any], Any]
+    folder: str = ""
+    left_out: "Callable[[Any], LeftOut] | None" = None
 
 
 @expanded
@@ -148,7 +163,7 @@ def found(sources: Sources, cluster: AskedCluster) -> dict[str, View]:
 
         JobFiles(fs=sources.fs).require_use(*sources.store, *sources.archive)
     for folder in sources.store:
-        each += _of_store(folder, sources.fs)
+        each += _of_store(folder, sources)
     for folder in sources.archive:
         each += _of_archive(folder, sources.fs)
     if cluster.nameserver:
@@ -164,26 +179,31 @@ def found(sources: Sources, cluster: AskedCluster) -> dict[str, View]:
         number = 2
         while name in views:
             name, number = f"{view.topic}_{view.source}{number}", number + 1
-        views[name] = View(name, view.source, view.topic, view.frame)
+        views[name] = replace(view, name=name)
     return views
 
 
-def _of_store(folder: str, settings: list[str]) -> Iterator[View]:
+def _of_store(folder: str, sources: Sources) -> Iterator[View]:
     from sprocket.spark.files import local_path, open_files
-    from sprocket.spark.jobs import JobFiles
+    from sprocket.spark.jobs import JobFiles, left_out, reading
     from sprocket.spark.rocketmq.folder import require_store, topics_of
 
-    lies = JobFiles(fs=settings)
+    lies = JobFiles(fs=sources.fs)
+    about_damage = reading(skip_damaged=sources.skip_damaged, verify=sources.verify)
+
+    def damage(spark: Any) -> "LeftOut":
+        return left_out(spark, folder, lies, verify=sources.verify)
 
     def frame(topic: str, spark: Any) -> Any:
-        source = spark.read.format("rocketmq").options(**lies.options(folder))
+        source = spark.read.format("rocketmq").options(**lies.options(folder), **about_damage)
         return source.option("subscribe", topic).load(folder)
 
     files = open_files(folder, lies.settings(folder))
     root = (local_path(folder) or folder).rstrip("/") or "/"
     require_store(files, root)
+    told = damage if sources.skip_damaged else None
     for topic in sorted(topics_of(files, root)):
-        yield View(topic, "store", topic, partial(frame, topic))
+        yield View(topic, "store", topic, partial(frame, topic), folder, told)
 
 
 def _of_archive(folder: str, settings: list[str]) -> Iterator[View]:
@@ -237,6 +257,7 @@ class SqlDesk:
         self._limit = limit
         self._as_json = as_json
         self._made: set[str] = set()
+        self._told: set[str] = set()
 
     def answer(self, statement: str) -> None:
         """Show the result of a statement.
@@ -262,6 +283,7 @@ class SqlDesk:
         rows = result.to_pylist()
         shown = rows[: self._limit] if self._limit else rows
         self._show([{name: plain(value) for name, value in row.items()} for row in shown])
+        self._tell_damage()
         if result.num_columns and not rows and not self._as_json:
             output.say("no rows")
         if len(shown) < len(rows):
@@ -286,6 +308,7 @@ class SqlDesk:
                 self._frame(statement).coalesce(1).write.mode("overwrite").parquet(folder)
             (part,) = (one for one in disk.list(folder) if one.endswith(".parquet"))
             disk.rename(f"{folder}/{part}", path)
+            self._tell_damage()
         finally:
             disk.remove_tree(folder)
 
@@ -298,6 +321,20 @@ class SqlDesk:
                 view.frame(self._spark).createOrReplaceTempView(f"`{view.name}`")
                 self._made.add(view.name)
         return self._spark.sql(statement)
+
+    def _tell_damage(self) -> None:
+        """Say what was left out of the stores that were asked, of each store once."""
+        for name in sorted(self._made):
+            view = self._views[name]
+            if view.left_out is None or view.folder in self._told:
+                continue
+            self._told.add(view.folder)
+            found = view.left_out(self._spark)
+            for one in found.named[:DAMAGE_MAX]:
+                output.say(f"left out: {one}")
+            if found.count:
+                places = f"{found.count:,} damaged place{'s' if found.count > 1 else ''}"
+                output.say(f"{places} of {view.folder} left out, {found.bytes:,} bytes")
 
     def _show(self, rows: Sequence[Mapping[str, Any]]) -> None:
         if self._as_json:

@@ -45,6 +45,7 @@ def encoded(
     sys_flag: int = 0,
     first: int = 0,
     queue: int = 0,
+    crc_tail: bool = False,
 ) -> bytes:
     """Return some records that lie back to back from physical offset `base` on."""
     data = b""
@@ -64,7 +65,7 @@ def encoded(
             queue_offset=number,
             physical_offset=base + len(data),
             stored_at_ms=STORED_AT_MS + number,
-            crc_tail=False,
+            crc_tail=crc_tail,
         )
     return data
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from tests.unit.spark.rocketmq.folder.test_damage import BODY_AT, COUNT, change, closed, logs
 from tests.unit.spark.samples import expected, unpack
 from typer.testing import CliRunner, Result
 
@@ -88,6 +89,30 @@ def test_an_empty_result_is_told(store: str) -> None:
     assert (ended.stdout, ended.stderr) == ("", "")
     ended = ask("create temporary view nothing as select 1", "--store", store)
     assert (ended.stdout, ended.stderr) == ("", "")
+
+
+def test_damage_is_an_error_or_told(store: str, tmp_path: Path) -> None:
+    """With `--skip-damaged` the rest is answered, and what was left out is told once a store."""
+    hurt = closed(tmp_path / "hurt")
+    change(logs(hurt)[0], BODY_AT)
+    asked = "select count(*) as n from orders"
+    failed = ask(asked, "--store", str(hurt))
+    assert (failed.exit_code, failed.stdout) == (1, "")
+    assert "at physical offset 0: the body does not fit its checksum" in failed.stderr
+    ended = ask(asked, "--store", str(hurt), "--no-verify", "--json")
+    assert json.loads(ended.stdout)["n"] == COUNT
+    words = ["--store", str(hurt), "--skip-damaged", "--json"]
+    ended = ask(*words, stdin=f"{asked}; {asked};")
+    assert ended.exit_code == 0
+    assert [json.loads(line)["n"] for line in ended.stdout.splitlines()] == [COUNT - 1] * 2
+    assert ended.stderr.count("left out: ") == 1
+    assert f"1 damaged place of {hurt} left out" in ended.stderr
+    logs(hurt)[-1].unlink()
+    failed = ask(asked, "--store", str(hurt))
+    assert "the log ends here, and went to" in failed.stderr
+    ended = ask(asked, *words)
+    assert json.loads(ended.stdout)["n"] < COUNT - 1
+    assert f"2 damaged places of {hurt} left out" in ended.stderr
 
 
 def test_statements_come_from_stdin(store: str) -> None:

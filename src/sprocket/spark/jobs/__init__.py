@@ -8,6 +8,7 @@ its work inside of the workers. `JOBS` names them; `sprocket pipe NAME` and
 from sprocket.spark.jobs.archive import ArchivedMessages, ArchiveRun, archive
 from sprocket.spark.jobs.cluster import JobCluster
 from sprocket.spark.jobs.command import command
+from sprocket.spark.jobs.damage import left_out
 from sprocket.spark.jobs.erase import ErasedMessages, EraseRun, erase
 from sprocket.spark.jobs.fsck import fsck
 from sprocket.spark.jobs.job import (
@@ -16,6 +17,7 @@ from sprocket.spark.jobs.job import (
     JobReport,
     SparkJob,
     options,
+    reading,
     summary,
 )
 from sprocket.spark.jobs.job_files import JobFiles
@@ -48,8 +50,10 @@ __all__ = [
     "erase",
     "fsck",
     "lag",
+    "left_out",
     "migrate",
     "options",
+    "reading",
     "rebuild_index",
     "rebuild_queues",
     "replay",

@@ -27,11 +27,19 @@ from sprocket.spark.archive import (
     TopicFiles,
 )
 from sprocket.spark.files import WritableFiles, local_path, open_writable
-from sprocket.spark.jobs.job import JobOption, JobReport, PartitionBytes, by_size
+from sprocket.spark.jobs.job import (
+    JobOption,
+    JobReport,
+    PartitionBytes,
+    SkipDamaged,
+    Verify,
+    by_size,
+    damage_rows,
+    reading,
+)
 from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
-from sprocket.spark.jobs.rebuilding import damage_rows
 from sprocket.spark.jobs.tasks import collected, spread
-from sprocket.spark.rocketmq.folder import DamagedRange, Stored, start_of
+from sprocket.spark.rocketmq.folder import LeftOut, Stored, start_of
 
 ROUND_BYTES = 8 * GIB
 """Of the log, between two manifests: some 20 s of work on two cores."""
@@ -48,7 +56,10 @@ class ArchiveReport(JobReport, frozen=True, kw_only=True):
         files: Parquet files.
         bytes: Their bytes.
         removed_files: Files of runs that had not come to their end.
-        damage: What was left out of the log: where it begins, its bytes, and why.
+        damaged: Places of the log that were left out, as they are damaged or lost.
+        damaged_bytes: Their bytes.
+        damage: A row for each of the first 1,000 of them: `file`, `position` in it, `start` (its
+            physical offset), `bytes`, `why`.
     """
 
     start: int
@@ -58,6 +69,8 @@ class ArchiveReport(JobReport, frozen=True, kw_only=True):
     files: int
     bytes: int
     removed_files: int
+    damaged: int
+    damaged_bytes: int
     damage: list[dict[str, Any]]
 
 
@@ -69,9 +82,8 @@ class ArchivedMessages:
     internal: Annotated[
         bool, JobOption("Internal topics and half messages, too: everything that is there.")
     ] = False
-    skip_damaged: Annotated[
-        bool, JobOption("Leave damaged messages out and report where they were, do not fail.")
-    ] = False
+    skip_damaged: SkipDamaged = False
+    verify: Verify = True
     skip_missing: Annotated[
         bool, JobOption("Go on where the log begins if it was cleaned away before it was archived.")
     ] = False
@@ -136,7 +148,7 @@ def archive(
     folder = ArchiveFolder(target.open(), target.folder)
     given = files.options(store)
     given |= by_size(run.partition_bytes)
-    given |= {"mode": "DROPMALFORMED"} if messages.skip_damaged else {}
+    given |= reading(skip_damaged=messages.skip_damaged, verify=messages.verify)
     stored = Stored.plan(
         spark, store, topics=messages.topic, internal=messages.internal, more=given
     )
@@ -147,7 +159,9 @@ def archive(
         if known:
             stored = _after(stored, known[-1].end, store, messages.skip_missing)
         added: list[ArchivedFile] = []
-        damage: list[DamagedRange] = []
+        left_out = LeftOut()
+        if stored.lost_end is not None:
+            left_out.add(stored.lost_end)
         done = 0
         for part_of_log in _rounds(stored, run.round_bytes):
             tell = partial(_tell, progress, done, len(stored.parts))
@@ -165,7 +179,7 @@ def archive(
                 )
             )
             added += written.files
-            damage += written.damage
+            left_out.join(written.left_out)
             done += len(part_of_log.parts)
     at = known[-1].end if known else 0
     start, end = stored.bounds() if stored.parts else (at, at)
@@ -177,7 +191,9 @@ def archive(
         files=len(added),
         bytes=sum(file.bytes for file in added),
         removed_files=removed,
-        damage=damage_rows(damage),
+        damaged=left_out.count,
+        damaged_bytes=left_out.bytes,
+        damage=damage_rows(left_out.named),
     )
 
 
@@ -227,7 +243,7 @@ class _Written(msgspec.Struct, frozen=True):
     """What was written of a part of the log: its files, and what it has no messages of."""
 
     files: list[ArchivedFile]
-    damage: list[DamagedRange]
+    left_out: LeftOut
 
 
 def _written(spark: Any, stored: Stored, to: _Target, tell: Step) -> _Written:
@@ -235,10 +251,10 @@ def _written(spark: Any, stored: Stored, to: _Target, tell: Step) -> _Written:
     work = partial(_write, stored, to, uuid4().hex[:8])
     rows = collected(spark, spread(spark, stored.parts, work, "written string"), tell, "archiving")
     parts = [msgspec.json.decode(row["written"], type=_Written) for row in rows]
-    return _Written(
-        [file for part in parts for file in part.files],
-        [one for part in parts for one in part.damage],
-    )
+    left_out = LeftOut()
+    for part in parts:
+        left_out.join(part.left_out)
+    return _Written([file for part in parts for file in part.files], left_out)
 
 
 def _write(stored: Stored, to: _Target, job: str, part: Any) -> Iterator[Any]:
@@ -249,11 +265,11 @@ def _write(stored: Stored, to: _Target, job: str, part: Any) -> Iterator[Any]:
     partition, attempt = context.partitionId(), context.taskAttemptId()
     name = FileName.of(start_of(part), job, partition, attempt)
     files = TopicFiles(to.open(), to.folder, name)
-    damage: list[DamagedRange] = []
+    left_out = LeftOut()
     try:
-        for batch in stored.read(part, damage):
+        for batch in stored.read(part, left_out):
             files.add(batch)
-        written = _Written(files.close(), damage)
+        written = _Written(files.close(), left_out)
     except BaseException:
         with suppress(StoreError):
             files.abandon()

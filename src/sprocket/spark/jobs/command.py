@@ -38,7 +38,8 @@ def _shown(parameter: inspect.Parameter, option: JobOption) -> inspect.Parameter
     if option.is_argument:
         info = typer.Argument(help=option.note, metavar=option.metavar, show_default=False)
     else:
-        flags = [f"--{parameter.name.replace('_', '-')}"]
+        name = parameter.name.replace("_", "-")
+        flags = [f"--{name}/--no-{name}" if parameter.default is True else f"--{name}"]
         flags += option.also.split()
         has_default = parameter.default not in ("", 0, (), False, inspect.Parameter.empty)
         info = typer.Option(

@@ -8,13 +8,15 @@ parameter `progress`, which is told how far it is.
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, TypeAlias, get_args
 
 import msgspec
 
 from sprocket.base.errors import SettingsError, SprocketError
 from sprocket.base.nearest import hint
+from sprocket.spark.mode import Mode
+from sprocket.spark.rocketmq.folder import DamagedRange
 
 GIVEN = ("spark", "progress")
 """Parameters that are not options: who runs a job gives them."""
@@ -86,6 +88,41 @@ PartitionBytes = Annotated[
 def by_size(partition_bytes: int) -> dict[str, str]:
     """Return the option of the format `rocketmq` that cuts a log into tasks of so many bytes."""
     return {"maxPartitionBytes": str(partition_bytes)} if partition_bytes else {}
+
+
+SkipDamaged = Annotated[
+    bool, JobOption("Leave out, and report, what is damaged or lost; else it is an error.")
+]
+"""Of a job that reads what people have stored."""
+Verify = Annotated[bool, JobOption("Compare every record with its checksums.")]
+"""Of the same; `reading` says both to the format `rocketmq`."""
+
+
+def reading(*, skip_damaged: bool, verify: bool) -> dict[str, str]:
+    """Return the options of the format `rocketmq` that say what is done about damage."""
+    mode = Mode.DROPMALFORMED if skip_damaged else Mode.FAILFAST
+    return {"mode": mode.value, "verifyCrc": "true" if verify else "false"}
+
+
+def damage_rows(damage: Iterable[DamagedRange]) -> list[dict[str, Any]]:
+    """Return damage as reports tell it, in the order of the log.
+
+    A row has `file`, `position` in it, `start` (the physical offset), `bytes` and `why`.
+    """
+    rows = []
+    for one in damage:
+        name = one.where.rpartition("/")[2]
+        position = one.start - int(name) if name.isdecimal() else 0
+        rows.append(
+            {
+                "file": one.where,
+                "position": position,
+                "start": one.start,
+                "bytes": one.size,
+                "why": one.why,
+            }
+        )
+    return sorted(rows, key=lambda row: row["start"])
 
 
 def options(job: Callable[..., Any]) -> Iterator[tuple[inspect.Parameter, JobOption]]:

@@ -30,13 +30,21 @@ from sprocket.rocketmq.store.index import (
     key_of,
 )
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.spark.jobs.job import JobOption, JobReport, PartitionBytes, by_size
+from sprocket.spark.jobs.job import (
+    JobOption,
+    JobReport,
+    PartitionBytes,
+    SkipDamaged,
+    Verify,
+    by_size,
+    damage_rows,
+    reading,
+)
 from sprocket.spark.jobs.rebuilding import (
     Rebuilding,
-    SkipDamaged,
     StoreFolder,
     beyond_end,
-    damage_rows,
+    lost_end,
     rebuilding,
     settled_count,
 )
@@ -95,6 +103,7 @@ def rebuild_index(
     *,
     store: StoreFolder,
     skip_damaged: SkipDamaged = False,
+    verify: Verify = True,
     slots: Annotated[
         int, JobOption("Hash slots of an index file; 0 for as many as the store has.", "COUNT")
     ] = 0,
@@ -124,7 +133,7 @@ def rebuild_index(
             units=settled_count(beside, "units", units, geometry.units, UNITS_MAX, least=2),
         )
         given = by_size(partition_bytes)
-        given |= {"mode": "DROPMALFORMED"} if skip_damaged else {}
+        given |= reading(skip_damaged=skip_damaged, verify=verify)
         stored = Stored.plan(
             spark, layout.root, columns=["size"], internal=True, is_to_break=True, more=given
         )
@@ -135,6 +144,7 @@ def rebuild_index(
         if longer is not None:
             stored = longer
             found = _found(spark, stored, beside, progress)
+        found.damage += lost_end(layout, stored, found.stored_at_ms, skip_damaged=skip_damaged)
         files = list(_files(beside, geometry, found.runs))
         disk.make_folder(beside.made(layout.index))
         made = spread(spark, files, partial(_make, geometry), as_sql(_FILE))
@@ -172,7 +182,8 @@ def _found(spark: Any, stored: Stored, beside: Rebuilding, progress: Step) -> _F
     found = _Found([], [])
     for row in sorted(rows, key=lambda row: int(row["start"])):
         if row["why"] is not None:
-            found.damage.append(DamagedRange(row["start"], row["end"] - row["start"], row["why"]))
+            start, end = row["start"], row["end"]
+            found.damage.append(DamagedRange(stored.file_at(start), start, end - start, row["why"]))
             continue
         found.records += row["records"]
         found.stored_at_ms = row["stored_at_ms"] or found.stored_at_ms

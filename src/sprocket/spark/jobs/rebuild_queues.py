@@ -38,13 +38,21 @@ from sprocket.rocketmq.store.queue import (
     delays_ms,
     stretches,
 )
-from sprocket.spark.jobs.job import JobOption, JobReport, PartitionBytes, by_size
+from sprocket.spark.jobs.job import (
+    JobOption,
+    JobReport,
+    PartitionBytes,
+    SkipDamaged,
+    Verify,
+    by_size,
+    damage_rows,
+    reading,
+)
 from sprocket.spark.jobs.rebuilding import (
     Rebuilding,
-    SkipDamaged,
     StoreFolder,
     beyond_end,
-    damage_rows,
+    lost_end,
     rebuilding,
     settled_count,
 )
@@ -119,6 +127,7 @@ def rebuild_queues(
     *,
     store: StoreFolder,
     skip_damaged: SkipDamaged = False,
+    verify: Verify = True,
     delay_levels: Annotated[
         str, JobOption("Waits of the delay levels, as its broker has them.", "WORDS")
     ] = DELAY_LEVELS,
@@ -149,7 +158,7 @@ def rebuild_queues(
         )
         geometry = replace(geometry, units_per_file=size)
         given = by_size(partition_bytes)
-        given |= {"mode": "DROPMALFORMED"} if skip_damaged else {}
+        given |= reading(skip_damaged=skip_damaged, verify=verify)
         stored = Stored.plan(
             spark, layout.root, columns=["size"], internal=True, is_to_break=True, more=given
         )
@@ -171,11 +180,13 @@ def rebuild_queues(
             disk.remove_tree(work.folder)
             work = replace(work, stored=longer)
             made = _made(spark, work, beside, progress)
+        stored = work.stored
+        made.damage += lost_end(layout, stored, made.stored_at_ms, skip_damaged=skip_damaged)
         kept = _keep_places(layout, work, geometry, made)
         # What it says of the old files is not true of the new ones.
         remove_if_there(disk, layout.queue_ends)
         beside.put_in_place(layout.consumequeue)
-    start, end = work.stored.bounds() if work.stored.parts else (0, 0)
+    start, end = stored.bounds() if stored.parts else (0, 0)
     return RebuildQueuesReport(
         start=start,
         end=end,
@@ -270,7 +281,9 @@ def _made(spark: Any, work: _Work, beside: Rebuilding, progress: Step) -> _Made:
             if row["course"] is not None:
                 unsettled[key] = Course(msgspec.json.decode(row["course"], type=list[Stretch]))
         elif row["why"] is not None:
-            made.damage.append(DamagedRange(row["start"], row["end"] - row["start"], row["why"]))
+            start, end = row["start"], row["end"]
+            path = work.stored.file_at(start)
+            made.damage.append(DamagedRange(path, start, end - start, row["why"]))
         else:
             made.records += row["records"]
             if row["records"] and row["end"] > made.end:

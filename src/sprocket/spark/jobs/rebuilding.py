@@ -14,10 +14,10 @@ Invariants
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import uuid4
 
 from sprocket.base.disk import Disk, RealDisk
@@ -25,7 +25,14 @@ from sprocket.base.errors import CorruptRecord, ForeignStore, SettingsError, Sto
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.spark.files import local_path
 from sprocket.spark.jobs.job import JobOption
-from sprocket.spark.rocketmq.folder import DamagedRange, IsTaken, Stored, log_files, records_behind
+from sprocket.spark.rocketmq.folder import (
+    DamagedRange,
+    IsTaken,
+    Stored,
+    closed_log,
+    log_files,
+    records_behind,
+)
 
 REPLACED = "replaced"
 
@@ -37,7 +44,6 @@ StoreFolder = Annotated[
         is_argument=True,
     ),
 ]
-SkipDamaged = Annotated[bool, JobOption("Go on behind damage in the log, do not fail.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +184,7 @@ def beyond_end(
         CorruptRecord: Something does, and damage is not to be skipped.
     """
     disk = RealDisk()
-    files = log_files(disk, layout)
+    files = log_files(disk, layout, with_gaps=True)
     if not files:
         return None
     newest = files[-1]
@@ -195,7 +201,30 @@ def beyond_end(
     return stored.reaching(newest, found)
 
 
-def damage_rows(damage: Iterable[DamagedRange]) -> list[dict[str, Any]]:
-    """Return damage as reports tell it, in the order of the log."""
-    in_order = sorted(damage, key=lambda one: one.start)
-    return [{"start": one.start, "bytes": one.size, "why": one.why} for one in in_order]
+def lost_end(
+    layout: StoreLayout, stored: Stored, stored_at_ms: int, *, skip_damaged: bool
+) -> list[DamagedRange]:
+    """Return what a log has lost of its end, as note and checkpoint of the store tell.
+
+    Its queues are not asked: they are made again since something is wrong with them.
+
+    Args:
+        layout: The store's.
+        stored: Its log.
+        stored_at_ms: Store time of the last record of this.
+        skip_damaged: Lost messages are to be skipped.
+
+    Raises:
+        CorruptRecord: It has lost something, and that is not to be skipped.
+    """
+    disk = RealDisk()
+    closed = closed_log(disk, layout, asks_queues=False)
+    if closed is None:
+        return []
+    files = log_files(disk, layout, with_gaps=True)
+    path, first = (files[-1].path, files[-1].start) if files else (layout.commitlog, 0)
+    end = max(first, stored.bounds()[1] if stored.parts else 0)
+    lost = closed.lost(disk, path, end, lambda: stored_at_ms)
+    if lost is not None and not skip_damaged:
+        raise CorruptRecord(f"{lost}; --skip-damaged goes on without them")
+    return [lost] if lost is not None else []

@@ -17,9 +17,18 @@ from sprocket.spark.archive import is_archive, read_archive
 from sprocket.spark.failures import in_one_line
 from sprocket.spark.files import local_path, open_files
 from sprocket.spark.jobs.cluster import NO_CLUSTER, JobCluster
-from sprocket.spark.jobs.job import JobOption, JobReport
+from sprocket.spark.jobs.damage import left_out
+from sprocket.spark.jobs.job import (
+    JobOption,
+    JobReport,
+    SkipDamaged,
+    Verify,
+    damage_rows,
+    reading,
+)
 from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles, pairs
 from sprocket.spark.jobs.tasks import collected
+from sprocket.spark.rocketmq.folder import LeftOut
 from sprocket.spark.session import activate
 from sprocket.spark.watching import watched
 
@@ -34,13 +43,18 @@ class ReplayReport(JobReport, frozen=True, kw_only=True):
         messages: How many messages.
         bytes: Their bodies.
         is_sent: False for a dry run.
+        damaged: Places of the store that were left out, as they are damaged or lost.
         topics: Of a dry run, a row for each topic: `topic`, `messages`, `bytes`.
+        damage: A row for each of the first 1,000 damaged places: `file`, `position` in it, `start`
+            (its physical offset), `bytes`, `why`.
     """
 
     messages: int
     bytes: int
     is_sent: bool
+    damaged: int
     topics: list[dict[str, Any]]
+    damage: list[dict[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +67,8 @@ class ReplayedMessages:
         JobOption("The dead letters of this group, each to the topic it was sent to.", "GROUP"),
     ] = ""
     where: Annotated[str, JobOption("Only messages for which this holds, in SQL.", "SQL")] = ""
+    skip_damaged: SkipDamaged = False
+    verify: Verify = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +119,9 @@ def replay(
         raise SettingsError("name the cluster by --name-server, or ask for a --dry-run")
     if messages.dead_letters and messages.topic:
         raise SettingsError("--dead-letters names a topic already; leave --topic away")
+    damage = LeftOut()
+    if messages.skip_damaged and not _is_archive(source, files):
+        damage = left_out(spark, source, files, verify=messages.verify, progress=progress)
     with in_one_line():
         rows = _changed(_by_queue(_chosen(spark, source, files, messages)), messages, sending)
         sent = rows.select(*SENT, "shardingKey")
@@ -116,7 +135,9 @@ def replay(
             messages=sum(row["messages"] for row in topics),
             bytes=sum(row["bytes"] for row in topics),
             is_sent=False,
+            damaged=damage.count,
             topics=topics,
+            damage=damage_rows(damage.named),
         )
     seen = Observation()
     sent = sent.observe(seen, F.count("*").alias("messages"), F.sum(size).alias("bytes"))
@@ -130,7 +151,12 @@ def replay(
         writer.save()
     found = seen.get
     return ReplayReport(
-        messages=found["messages"], bytes=found["bytes"] or 0, is_sent=True, topics=[]
+        messages=found["messages"],
+        bytes=found["bytes"] or 0,
+        is_sent=True,
+        damaged=damage.count,
+        topics=[],
+        damage=damage_rows(damage.named),
     )
 
 
@@ -138,15 +164,25 @@ def _chosen(spark: Any, source: str, files: JobFiles, messages: ReplayedMessages
     """Return the rows of the messages that are sent, as they were stored."""
     dead = messages.dead_letters
     topics = [DEAD_LETTER_PREFIX + dead] if dead else list(messages.topic)
-    rows = _read(spark, source, files, topics)
+    rows = _read(spark, source, files, topics, messages)
     return rows.where(messages.where) if messages.where else rows
 
 
-def _read(spark: Any, source: str, files: JobFiles, topics: Sequence[str]) -> Any:
-    settings = files.settings(source)
-    if is_archive(open_files(source, settings), local_path(source) or source):
-        return read_archive(spark, source, topics, settings)
+def _is_archive(source: str, files: JobFiles) -> bool:
+    return is_archive(open_files(source, files.settings(source)), local_path(source) or source)
+
+
+def _read(
+    spark: Any,
+    source: str,
+    files: JobFiles,
+    topics: Sequence[str],
+    messages: ReplayedMessages,
+) -> Any:
+    if _is_archive(source, files):
+        return read_archive(spark, source, topics, files.settings(source))
     reader = spark.read.format("rocketmq").options(**files.options(source))
+    reader = reader.options(**reading(skip_damaged=messages.skip_damaged, verify=messages.verify))
     if topics:
         reader = reader.option("subscribe", ",".join(topics))
     return reader.load(source)

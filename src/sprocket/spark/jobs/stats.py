@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,16 +22,23 @@ from sprocket.base.errors import SettingsError
 from sprocket.base.nearest import hint
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.columns import Ints
-from sprocket.spark.jobs.job import JobOption, JobReport
+from sprocket.spark.jobs.job import (
+    JobOption,
+    JobReport,
+    SkipDamaged,
+    Verify,
+    damage_rows,
+    reading,
+)
 from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
 from sprocket.spark.jobs.tasks import collected, spread
-from sprocket.spark.rocketmq.folder import DamagedRange, Stored
+from sprocket.spark.rocketmq.folder import LeftOut, Stored
 
 PERCENTILES = (50, 90, 99)
 PARTIAL_ROWS_MAX = 100_000
 """So many rows of batches are added up at a time."""
 DAMAGE = -1
-"""In the place of a size class: the row counts damage, and has no keys."""
+"""In the place of a size class: the row has what a task left out, as JSON, and no keys."""
 _HOUR_US = 3_600_000_000
 _EXACT_BITS = 6
 """Sizes below 2⁶ are classes of their own; so many steps less one bit has each octave above."""
@@ -64,8 +72,10 @@ class StatsReport(JobReport, frozen=True, kw_only=True):
     Attributes:
         messages: Records of the log that were chosen.
         bytes: Their sizes, as stored.
-        damaged: Places of the log where no record begins, as far as these were to be left out.
-        damaged_bytes: Bytes up to the next records.
+        damaged: Places of the log that were left out, as they are damaged or lost.
+        damaged_bytes: Their bytes.
+        damage: A row for each of the first 1,000 of them: `file`, `position` in it, `start` (its
+            physical offset), `bytes`, `why`.
         counts: A row for each group, in the order of what they are grouped by: the keys, then
             `messages`, `bytes`, `p50_bytes`, `p90_bytes`, `p99_bytes`, `largest_bytes`,
             `first_stored_at_ms` and `last_stored_at_ms`.
@@ -75,6 +85,7 @@ class StatsReport(JobReport, frozen=True, kw_only=True):
     bytes: int
     damaged: int
     damaged_bytes: int
+    damage: list[dict[str, Any]]
     counts: list[dict[str, Any]]
 
 
@@ -90,9 +101,8 @@ def stats(
     internal: Annotated[
         bool, JobOption("Count internal topics and half messages, too: everything that is there.")
     ] = False,
-    skip_damaged: Annotated[
-        bool, JobOption("Leave damaged messages out and say how much that is, do not fail.")
-    ] = False,
+    skip_damaged: SkipDamaged = False,
+    verify: Verify = True,
     progress: Step = unwatched,
 ) -> StatsReport:
     """Count the messages of a store by topic, queue, hour, tag or producer.
@@ -112,23 +122,29 @@ def stats(
         columns=sorted(columns),
         topics=topic,
         internal=internal,
-        more=files.options(store) | ({"mode": "DROPMALFORMED"} if skip_damaged else {}),
+        more=files.options(store) | reading(skip_damaged=skip_damaged, verify=verify),
     )
     schema = ", ".join(f"`{key}` {KEYS[key][1]}" for key in keys)
     counted = spread(
         spark,
         stored.parts,
         partial(_counted, stored, tuple(keys)),
-        f"{schema}, size_class int, {_MEASURES}",
+        f"{schema}, size_class int, {_MEASURES}, left_out string",
     )
     rows = collected(spark, _added_up(counted, keys), progress, "counting")
     groups = _groups([row for row in rows if row["size_class"] != DAMAGE], keys)
-    damage = [row for row in rows if row["size_class"] == DAMAGE]
+    left_out = LeftOut()
+    if stored.lost_end is not None:
+        left_out.add(stored.lost_end)
+    for row in rows:
+        if row["size_class"] == DAMAGE:
+            left_out.join(msgspec.json.decode(row["left_out"], type=LeftOut))
     return StatsReport(
         messages=sum(row["messages"] for row in groups),
         bytes=sum(row["bytes"] for row in groups),
-        damaged=sum(row["messages"] for row in damage),
-        damaged_bytes=sum(row["bytes"] for row in damage),
+        damaged=left_out.count,
+        damaged_bytes=left_out.bytes,
+        damage=damage_rows(left_out.named),
         counts=groups,
     )
 
@@ -145,7 +161,7 @@ def _added_up(counted: Any, keys: Sequence[str]) -> Any:
     """Return the DataFrame of rows of all tasks, each group and class once."""
     from pyspark.sql import functions as F
 
-    return counted.groupBy(*keys, "size_class").agg(
+    return counted.groupBy(*keys, "size_class", "left_out").agg(
         F.sum("messages").alias("messages"),
         F.sum("bytes").alias("bytes"),
         F.max("largest").alias("largest"),
@@ -158,8 +174,8 @@ def _counted(stored: Stored, keys: tuple[str, ...], part: Any) -> Iterator[Any]:
     """Count one part of the log; runs in a worker."""
     kept: list[Any] = []
     waiting = 0
-    damage: list[DamagedRange] = []
-    for batch in stored.read(part, damage):
+    left_out = LeftOut()
+    for batch in stored.read(part, left_out):
         kept.append(_grouped(_measured(batch, keys), keys))
         waiting += kept[-1].num_rows
         if waiting > PARTIAL_ROWS_MAX:
@@ -167,13 +183,14 @@ def _counted(stored: Stored, keys: tuple[str, ...], part: Any) -> Iterator[Any]:
             waiting = 0
     names = [*keys, "size_class", "messages", "bytes", "largest", "first", "last"]
     if kept:
-        yield from _grouped(pa.concat_tables(kept), keys).select(names).to_batches()
-    if damage:
-        size = sum(one.size for one in damage)
-        counts = {"messages": len(damage), "bytes": size, "largest": 0, "first": 0, "last": 0}
+        counted = _grouped(pa.concat_tables(kept), keys).select(names)
+        nothing = pa.nulls(counted.num_rows, pa.string())
+        yield from counted.append_column("left_out", nothing).to_batches()
+    if left_out.count:
         columns = {key: pa.nulls(1, _KINDS[KEYS[key][1]]) for key in keys}
         columns["size_class"] = pa.array([DAMAGE], pa.int32())
-        columns |= {name: pa.array([count], pa.int64()) for name, count in counts.items()}
+        columns |= {name: pa.array([0], pa.int64()) for name, _ in _SUMS}
+        columns["left_out"] = pa.array([msgspec.json.encode(left_out).decode()], pa.string())
         yield pa.RecordBatch.from_pydict(columns)
 
 

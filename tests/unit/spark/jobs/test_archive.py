@@ -11,11 +11,19 @@ import duckdb
 import pyarrow.dataset as ds
 import pytest
 from tests.unit.spark.jobs import interrupted_archive
+from tests.unit.spark.rocketmq.folder.test_damage import (
+    BODY_AT,
+    COUNT,
+    change,
+    closed,
+    cut_short,
+    logs,
+)
 from tests.unit.spark.rocketmq.folder.test_plan import write_log
 from tests.unit.spark.samples import expected, unpack
 
 from sprocket.base.disk import RealDisk
-from sprocket.base.errors import DataLost, SettingsError
+from sprocket.base.errors import CorruptRecord, DataLost, SettingsError
 from sprocket.spark import QueryFailed
 from sprocket.spark.archive import ArchiveFolder, archive_files, read_archive
 from sprocket.spark.files import LocalFiles
@@ -118,6 +126,27 @@ def test_damage_fails_or_is_left_out(spark: Any, tmp_path: Path) -> None:
     report = archive(spark, store=store, to=to, messages=messages)
     assert report.messages == 10
     assert [(one["start"], one["bytes"]) for one in report.damage] == [(120, 120)]
+    assert (report.damaged, report.damaged_bytes, report.damage[0]["position"]) == (1, 120, 120)
+
+
+def test_wrong_checksums_and_a_lost_end_are_damage(spark: Any, tmp_path: Path) -> None:
+    """No message is archived that is not as it was stored; what is lost is told each time."""
+    store, to = closed(tmp_path / "store"), str(tmp_path / "archive")
+    change(logs(store)[0], BODY_AT)
+    with pytest.raises(QueryFailed, match="at physical offset 0: the body does not fit"):
+        archive(spark, store=str(store), to=to)
+    cut_short(logs(store)[-1])
+    with pytest.raises(CorruptRecord, match="the log ends here, and went to"):
+        archive(spark, store=str(store), to=to)
+    assert ArchiveFolder(LocalFiles(RealDisk()), to).manifests() == []
+    messages = ArchivedMessages(skip_damaged=True)
+    report = archive(spark, store=str(store), to=to, messages=messages)
+    assert [row["start"] for row in report.damage] == [0, report.end]
+    rows = read_archive(spark, to).select("body").collect()
+    assert len(rows) == report.messages < COUNT - 1
+    assert all(row["body"].startswith(b"body ") for row in rows)
+    again = archive(spark, store=str(store), to=to, messages=messages)
+    assert (again.messages, [row["start"] for row in again.damage]) == (0, [report.end])
 
 
 def test_what_lies_behind_damage_in_the_newest_file_is_archived(spark: Any, tmp_path: Path) -> None:

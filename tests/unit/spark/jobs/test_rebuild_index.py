@@ -15,11 +15,12 @@ from tests.unit.spark.jobs.test_rebuild_queues import (
     records,
     unpacked,
 )
+from tests.unit.spark.rocketmq.folder.test_damage import BODY_AT, change, closed, logs
 from tests.unit.spark.rocketmq.folder.test_plan import write_log
 
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import CorruptRecord
-from sprocket.rocketmq.geometry import IndexGeometry
+from sprocket.rocketmq.geometry import Geometry, IndexGeometry
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import opening
 from sprocket.rocketmq.store.index import Indexes, key_string
@@ -115,6 +116,25 @@ def test_damage_fails_or_is_left_out(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(CorruptRecord, match=f"at physical offset {places[1]}.*--skip-damaged"):
         rebuilt(spark, newest, small)
     assert not (newest / "index").exists()
+
+
+def test_wrong_checksums_and_a_lost_end_are_damage(spark: Any, tmp_path: Path) -> None:
+    """No key of such a record is in the index, and the end that was lost is told."""
+    store = closed(tmp_path / "store")
+    small = Geometry.small().index
+    whole = rebuilt(spark, store, small)
+    change(logs(store)[0], BODY_AT)
+    with pytest.raises(QueryFailed, match="at physical offset 0: the body does not fit"):
+        rebuilt(spark, store, small)
+    assert rebuilt(spark, store, small, verify=False).records == whole.records
+    report = rebuilt(spark, store, small, skip_damaged=True)
+    assert [row["start"] for row in report.damage] == [0]
+    assert (report.records, report.keys) == (whole.records - 1, whole.keys - 1)
+    logs(store)[-1].unlink()
+    with pytest.raises(CorruptRecord, match=r"the log ends here, and went to .*--skip-damaged"):
+        rebuilt(spark, store, small, verify=False)
+    report = rebuilt(spark, store, small, skip_damaged=True)
+    assert [row["start"] for row in report.damage] == [0, report.end]
 
 
 def test_a_store_without_messages(spark: Any, tmp_path: Path) -> None:

@@ -9,6 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.spark.rocketmq.folder.test_damage import (
+    BODY_AT,
+    COUNT,
+    change,
+    closed,
+    cut_short,
+    logs,
+)
 from tests.unit.spark.samples import expected, unpack
 from tests.waits import LONG_SECONDS
 
@@ -124,6 +132,26 @@ def test_dead_letters_go_back_to_their_topics(spark: Any, broker: LocalBroker) -
     rows = stored(spark, broker, "orders")
     assert [(row["body"], row["keys"]) for row in rows] == [(b"stone", "k1")] * 2
     assert len({row["msgId"] for row in rows}) == 1
+
+
+def test_damage_is_an_error_or_told(spark: Any, broker: LocalBroker, tmp_path: Path) -> None:
+    """No body is sent that is not as it was stored; the report names what was left out."""
+    store = closed(tmp_path / "store")
+    change(logs(store)[0], BODY_AT)
+    cut_short(logs(store)[-1])
+    cluster = JobCluster(name_server=broker.nameserver)
+    with Admin(broker.nameserver) as admin:
+        admin.topic.create("orders")
+    with pytest.raises(QueryFailed, match="the log ends here, and went to"):
+        replay(spark, source=str(store), cluster=cluster)
+    messages = ReplayedMessages(skip_damaged=True)
+    report = replay(spark, source=str(store), cluster=cluster, messages=messages)
+    assert report.damaged == len(report.damage) == 2
+    assert [row["file"] for row in report.damage] == [str(logs(store)[0]), str(logs(store)[-1])]
+    assert 0 < report.messages < COUNT - 1
+    bodies = [row["body"] for row in stored(spark, broker, "orders")]
+    assert len(bodies) == report.messages
+    assert all(body.startswith(b"body ") for body in bodies)
 
 
 DRY: dict[str, Any] = {"dry_run": True}

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.spark.rocketmq.folder.test_damage import BODY_AT, change, closed, logs
 from tests.unit.spark.rocketmq.folder.test_plan import write_log
 from tests.unit.spark.samples import expected, unpack
 
-from sprocket.base.errors import SettingsError
+from sprocket.base.errors import CorruptRecord, SettingsError
 from sprocket.rocketmq.model.internal import is_internal_topic
 from sprocket.spark import QueryFailed
 from sprocket.spark.jobs import stats
@@ -91,11 +92,39 @@ def test_what_is_damaged_is_counted(spark: Any, tmp_path: Path) -> None:
     report = stats(spark, store=str(tmp_path), skip_damaged=True, by=["hour", "queue", "tag"])
     assert (report.messages, report.bytes) == (10, 1200)
     assert (report.damaged, report.damaged_bytes) == (3, 360)
+    assert [(row["position"], row["start"], row["bytes"]) for row in report.damage] == [
+        (120, 120, 120),
+        (480, 480, 120),
+        (240, 1440, 120),
+    ]
     report.frame(spark, "counts").createOrReplaceTempView("counted")
     assert spark.sql("select sum(messages) from counted").first()[0] == 10
     with pytest.raises(SettingsError, match="no rows 'count'; did you mean counts"):
         report.frame(spark, "count")
     assert sum(row["messages"] for row in report.counts) == 10
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_wrong_checksums_and_a_lost_end_are_damage(spark: Any, tmp_path: Path) -> None:
+    """Of a store that was closed: an error each, or counted and named; unless not wanted."""
+    store = closed(tmp_path / "store")
+    whole = stats(spark, store=str(store))
+    change(logs(store)[0], BODY_AT)
+    with pytest.raises(QueryFailed, match="at physical offset 0: the body does not fit"):
+        stats(spark, store=str(store))
+    assert stats(spark, store=str(store), verify=False).counts == whole.counts
+    report = stats(spark, store=str(store), skip_damaged=True)
+    assert (report.messages, report.damaged) == (whole.messages - 1, 1)
+    logs(store)[-1].unlink()
+    with pytest.raises(CorruptRecord, match="the log ends here, and went to"):
+        stats(spark, store=str(store))
+    report = stats(spark, store=str(store), skip_damaged=True)
+    assert report.damaged == 2
+    assert [row["file"] for row in report.damage] == [str(logs(store)[0]), str(logs(store)[-1])]
+    assert report.damage[1]["why"].endswith("bytes are lost")
+    assert report.damaged_bytes == sum(row["bytes"] for row in report.damage)
+    assert report.messages < whole.messages - 1
 
 
 @pytest.mark.spark

@@ -269,6 +269,13 @@ class Records:
         bad[looked] |= named[looked] != (right & (digits[looked] <= 9).all(axis=1))
         return bad
 
+    def wrong_sums(self) -> Mask:
+        """Tell which records do not fit a checksum: their body's, or a CRC tail's over all of it.
+
+        The one rule of all who read many records: recovery, checks, copies, queries and jobs.
+        """
+        return self.bad_bodies() | self.bad_tails()
+
     def _are_tails(self, found: npt.NDArray[np.void]) -> bool:
         """Tell whether all records end in a CRC tail that fits, given their last bytes.
 

@@ -261,7 +261,7 @@ class LogScanner:
             records = columns.records(view, found.positions, found.stopped_at, base)
             records = records.part(0, min(len(records), len(places)))
             if self._check_crc:
-                records = records.part(0, _leading(~(records.bad_bodies() | records.bad_tails())))
+                records = records.part(0, _leading(~records.wrong_sums()))
             batch = RecordBatch(records)
             fresh = _leading(~self._are_stale(batch))
             batch = batch if fresh == len(batch) else RecordBatch(records.part(0, fresh))

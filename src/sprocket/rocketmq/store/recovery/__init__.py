@@ -10,7 +10,6 @@ from sprocket.rocketmq.store.recovery.checkpoint import CHECKPOINT_BYTES, Checkp
 from sprocket.rocketmq.store.recovery.checkpointer import Checkpointer
 from sprocket.rocketmq.store.recovery.deletions import Deleter, Deletions
 from sprocket.rocketmq.store.recovery.recovery import (
-    CleanNote,
     RecoveryReport,
     StoreParts,
     keep_report,
@@ -21,7 +20,6 @@ __all__ = [
     "CHECKPOINT_BYTES",
     "Checkpoint",
     "Checkpointer",
-    "CleanNote",
     "Deleter",
     "Deletions",
     "RecoveryReport",

@@ -6,11 +6,12 @@ from functools import partial
 
 from sprocket.base.disk import Steps, steps
 from sprocket.base.errors import DiskFull, DiskRefused, StoreError, StoreFailed
+from sprocket.rocketmq.store.clean_note import CleanNote
 from sprocket.rocketmq.store.log import CommitLog, Flusher
 from sprocket.rocketmq.store.recovery import checkpoint as checkpoints
 from sprocket.rocketmq.store.recovery import recovery
 from sprocket.rocketmq.store.recovery.checkpoint import Checkpoint
-from sprocket.rocketmq.store.recovery.recovery import CleanNote, StoreParts
+from sprocket.rocketmq.store.recovery.recovery import StoreParts
 from sprocket.rocketmq.store.reput import Reput
 
 _PLACES_MAX = 8

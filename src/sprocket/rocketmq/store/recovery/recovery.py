@@ -61,7 +61,9 @@ from sprocket.base.progress import Step, unwatched
 from sprocket.base.units import KIB
 from sprocket.rocketmq.model.offsets import ANYWHERE, PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings
+from sprocket.rocketmq.store import clean_note
 from sprocket.rocketmq.store.agreement import range_check
+from sprocket.rocketmq.store.clean_note import CleanNote
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.log import Damage, LogScanner, Misplaced, glance, intact_entry, mend
@@ -154,20 +156,6 @@ class Mended(msgspec.Struct):
         replace_file(disk, layout.mended, msgspec.json.encode(self))
 
 
-class CleanNote(msgspec.Struct, frozen=True):
-    """What a clean stop leaves for the next start, as `config/clean.json`.
-
-    Attributes:
-        log_end: Where the log ended.
-        last_record: Where its last record begins.
-        index_end: Where the last record in the index begins.
-    """
-
-    log_end: int
-    last_record: int
-    index_end: int
-
-
 QueueTable = dict[str, dict[int, int]]
 """By topic and queue id: an offset that the queue had reached, durably."""
 
@@ -253,7 +241,7 @@ def mark_doubtful(disk: Disk, layout: StoreLayout) -> None:
 
 def mark_closed(disk: Disk, layout: StoreLayout, note: CleanNote) -> None:
     """Leave the note for the next start, then remove `abort`; all else must be durable before."""
-    replace_file(disk, layout.clean, msgspec.json.encode(note))
+    replace_file(disk, layout.clean, clean_note.encode(note))
     disk.remove(layout.abort)
     disk.sync_folder(layout.root)
 
@@ -285,8 +273,8 @@ def _last_life(disk: Disk, layout: StoreLayout) -> _LastLife:
     note = None
     if abort is None:
         try:
-            note = msgspec.json.decode(read_file(disk, layout.clean), type=CleanNote)
-        except (FileMissing, msgspec.DecodeError, UnicodeDecodeError):
+            note = clean_note.decode(read_file(disk, layout.clean))
+        except FileMissing:
             note = None
     return _LastLife(
         clean=abort is None,

@@ -8,14 +8,12 @@ is open or was not closed, its latest moments are not checked: a broker may not 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 
-import msgspec
-
 from sprocket.base.disk import Disk, OpenFiles, SegmentFiles, read_file
 from sprocket.base.errors import DiskFailed, FileMissing, ForeignStore, WireError
 from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.geometry import Geometry, QueueGeometry
-from sprocket.rocketmq.store import committed_offsets, topic_table
+from sprocket.rocketmq.store import clean_note, committed_offsets, topic_table
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store.agreement import (
     BatchCheck,
@@ -32,6 +30,7 @@ from sprocket.rocketmq.store.agreement import (
     log_segments,
     queues_in,
 )
+from sprocket.rocketmq.store.clean_note import CleanNote
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue import (
     Extension,
@@ -41,7 +40,7 @@ from sprocket.rocketmq.store.queue import (
     UnitAssigner,
     engines,
 )
-from sprocket.rocketmq.store.recovery import CHECKPOINT_BYTES, CleanNote, Deletions, load_to_read
+from sprocket.rocketmq.store.recovery import CHECKPOINT_BYTES, Deletions, load_to_read
 
 _CHECKPOINT_FIELDS = 5
 
@@ -170,7 +169,7 @@ def _check_messages(
     disk: Disk, layout: StoreLayout, geometry: Geometry, log: LogCheck, stored: StoredQueues
 ) -> Iterator[Finding]:
     """Walk over the log, and hold queues and index against it."""
-    note = clean_note(disk, layout)
+    note = closing_note(disk, layout)
     batches = BatchCheck(disk, layout.batch_queues, geometry.queue, log)
     queues = QueueCheck(
         log,
@@ -245,11 +244,11 @@ def unread(path: str, error: DiskFailed, more: str = "") -> Finding:
     return Finding(Rule.FILE_READ, path, 0, "what was written", f"{error}{more}")
 
 
-def clean_note(disk: Disk, layout: StoreLayout) -> CleanNote | None:
+def closing_note(disk: Disk, layout: StoreLayout) -> CleanNote | None:
     """Return what the last clean stop of ours left."""
     try:
-        return msgspec.json.decode(read_file(disk, layout.clean), type=CleanNote)
-    except (DiskFailed, msgspec.DecodeError, UnicodeDecodeError):
+        return clean_note.decode(read_file(disk, layout.clean))
+    except DiskFailed:
         return None  # what cannot be read is told with the other tables
 
 

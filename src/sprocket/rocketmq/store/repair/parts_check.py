@@ -393,7 +393,7 @@ class PartsCheck:
         Ask for it when no part is wanted.
         """
         files = self.index_files([])
-        note = check.clean_note(self._disk, self._layout)
+        note = check.closing_note(self._disk, self._layout)
         if not files and note is not None and note.index_end < 0:
             return None
         before, agreed = WalkedBefore(), None
@@ -421,7 +421,7 @@ class PartsCheck:
             yield from report.findings
         log = _JoinedLog(self.segments, reports, is_open=check.is_open(self._disk, self._folder))
         yield from self._queues(log, reports)
-        note = check.clean_note(self._disk, self._layout)
+        note = check.closing_note(self._disk, self._layout)
         yield from check.short_log(note, log, log.where(log.end))
         next_offsets = {
             (queue.topic, queue.queue_id): queue.next_offset
@@ -594,7 +594,7 @@ def check_in_one_walk(
         log = LogCheck(segments, is_open=is_open)
     else:
         log = LogCheck(segments, is_open=is_open, start=index.start, before=index.before)
-    note = check.clean_note(disk, layout)
+    note = check.closing_note(disk, layout)
     is_off = note is not None and note.index_end < 0
     parts: list[BatchCheck | IndexCheck] = []
     if has_batches:

@@ -7,6 +7,7 @@ what Spark calls; jobs use the rest.
 from sprocket.spark.rocketmq.folder.beyond_end import FoundRecord, IsTaken, records_behind
 from sprocket.spark.rocketmq.folder.copied import copy_records
 from sprocket.spark.rocketmq.folder.known_topics import topics_of
+from sprocket.spark.rocketmq.folder.lost_end import closed_log
 from sprocket.spark.rocketmq.folder.plan import (
     likely_starts,
     log_files,
@@ -15,10 +16,10 @@ from sprocket.spark.rocketmq.folder.plan import (
 )
 from sprocket.spark.rocketmq.folder.queue_files import queue_files
 from sprocket.spark.rocketmq.folder.reader import DirectoryReader
-from sprocket.spark.rocketmq.folder.scan import DamagedRange
 from sprocket.spark.rocketmq.folder.stored import Stored, start_of
 from sprocket.spark.rocketmq.folder.stream import DirectoryStream, starting_place
 from sprocket.spark.rocketmq.folder.tail import GrowingLog
+from sprocket.spark.rocketmq.rows.damage import DamagedRange, LeftOut
 
 __all__ = [
     "DamagedRange",
@@ -27,7 +28,9 @@ __all__ = [
     "FoundRecord",
     "GrowingLog",
     "IsTaken",
+    "LeftOut",
     "Stored",
+    "closed_log",
     "copy_records",
     "likely_starts",
     "log_files",

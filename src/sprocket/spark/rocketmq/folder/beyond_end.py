@@ -45,10 +45,17 @@ IsTaken = Callable[[FoundRecord], bool]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RecordsBehind:
-    """Intact records that follow each other: physical offsets from `start` up to `end`."""
+    """Intact records that follow each other.
+
+    Args:
+        start: Physical offset where the first begins.
+        end: Physical offset behind the last.
+        stored_at_ms: Store time of the last.
+    """
 
     start: int
     end: int
+    stored_at_ms: int
 
 
 def records_behind(
@@ -115,13 +122,13 @@ def _own_records(
             break
     if first < 0:
         return _Chain(None, stored_at_ms, at)
-    return _Chain(RecordsBehind(first, base + at), last, at)
+    return _Chain(RecordsBehind(first, base + at, last), last, at)
 
 
 def _first_fresh(found: Records, stored_at_ms: int, is_taken: IsTaken) -> int:
     """Return the number of the first record that belongs to the log; their count if none does."""
     batch = RecordBatch(found)
-    likely = ~found.bad_bodies() & (batch.stored_at_ms >= stored_at_ms)
+    likely = ~found.wrong_sums() & (batch.stored_at_ms >= stored_at_ms)
     rows = np.flatnonzero(likely).tolist()
     own = (row for row in rows if not (batch.queueable[row] and is_taken(_of(batch, row))))
     return next(own, len(found))
@@ -133,7 +140,7 @@ def _are_fresh(found: Records, stored_at_ms: int, is_taken: IsTaken, *, is_first
     The first behind damage is known to be; of others it takes both signs that they are not.
     """
     batch = RecordBatch(found)
-    fresh: Mask = ~found.bad_bodies()
+    fresh: Mask = ~found.wrong_sums()
     times = np.append(stored_at_ms, batch.stored_at_ms)
     doubted = times[1:] < times[:-1]
     doubted[:1] &= not is_first

@@ -36,7 +36,7 @@ def copy_records(
     """
     for span in spans:
         if span.why:
-            raise CorruptRecord(f"{span.path}, at physical offset {span.start}: {span.why}")
+            raise CorruptRecord(str(span.damage))
         file = target(span)
         ahead = read_on(disk, disk.open(span.path), span.end - span.base)
         with closing(ahead) as opened:
@@ -63,7 +63,7 @@ def copy_records(
 
 
 def _require_sound(records: Records, span: Span, start: int) -> None:
-    bad = records.bad_bodies() | records.bad_tails()
+    bad = records.wrong_sums()
     if bad.any():
         place = span.base + start + int(records.start[bad][0])
         raise CorruptRecord(

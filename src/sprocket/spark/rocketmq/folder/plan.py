@@ -17,6 +17,7 @@ How a cut is found, and why it can be trusted
 * Others that lie there may be the log's own, behind damage (see `beyond_end`). Then the damage is a
   span as well, so that no query passes over it without a word.
 * The end of the log is fixed here once; what comes later is for the next query.
+* What the log lacks is a span, too: a file between others, and its end (see `lost_end`).
 """
 
 import dataclasses
@@ -24,15 +25,14 @@ import itertools
 import os
 from collections.abc import Sequence
 from contextlib import closing
+from functools import cache, partial
 
 import numpy as np
 
 from sprocket.base import log
 from sprocket.base.disk import RealDisk
-from sprocket.base.errors import CorruptRecord, ForeignStore, WireError
+from sprocket.base.errors import CorruptRecord, ForeignStore
 from sprocket.base.units import KIB, MIB
-from sprocket.rocketmq.codec.columns import Records
-from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, MAGIC_AT
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.spark.files import Files, ReadableFile, read_on
@@ -43,8 +43,10 @@ from sprocket.spark.rocketmq.folder.beyond_end import (
     TakenByQueues,
     records_behind,
 )
+from sprocket.spark.rocketmq.folder.lost_end import closed_log, durable_at_ms
 from sprocket.spark.rocketmq.folder.settled import settled_place
 from sprocket.spark.rocketmq.folder.slices import MAGICS, SLICE_BYTES, resync, slices
+from sprocket.spark.rocketmq.rows.damage import DamagedRange
 
 _log = log.get_logger(__name__)
 
@@ -73,6 +75,7 @@ class Span:
         end: Where the last one ends, or the end of the file.
         may_pad: The file's blank record may come before `end`.
         why: Why there is no record of the log in it, if that is known already.
+        lost: How many bytes the log had behind `end`, where it has lost its end; an empty span.
     """
 
     path: str
@@ -81,6 +84,17 @@ class Span:
     end: int
     may_pad: bool
     why: str = ""
+    lost: int = 0
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it stands for an end that the log has lost."""
+        return bool(self.why) and self.start == self.end
+
+    @property
+    def damage(self) -> DamagedRange:
+        """What is told of a span in which there is no record."""
+        return DamagedRange(self.path, self.start, self.end - self.start + self.lost, self.why)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -111,16 +125,19 @@ def plan(
         by_chain: Find cuts by walking every record.
         partitions_min: Tasks wanted at least; how many there are depends on where records end.
         no_cut_bytes: At the end of each sealed file; small for tests with small files.
-        is_to_break: End where no record begins in the newest file, whatever lies behind.
+        is_to_break: End where no record begins in the newest file, whatever lies behind, and
+            whatever the log has lost there.
 
     Raises:
         ForeignStore: The folder is no store, or one of a kind that is not read.
-        CorruptRecord: A file of the log is missing between others.
+        CorruptRecord: Files of the log overlap.
     """
     layout = StoreLayout(folder.rstrip("/") or "/")
-    files = log_files(disk, layout)
+    closed = None if is_to_break else closed_log(disk, layout)
+    files = log_files(disk, layout, with_gaps=True)
     if not files:
-        return []
+        lost = closed.lost(disk, layout.commitlog, 0, lambda: 0) if closed is not None else None
+        return [[_lost_span(lost, 0)]] if lost is not None else []
     last = files[-1]
     settled = last.start
     if not by_chain:
@@ -128,15 +145,20 @@ def plan(
     end, cuts = newest(disk, layout, last, settled)
     near = max((cut for cut in cuts if cut < end), default=settled)
     behind = []
-    if not is_to_break:
-        behind = _behind(disk, layout, last, near, end, is_settled=settled > last.start)
+    last_ms = cache(partial(_last_stored_at_ms, disk, last, near, end))
+    if not is_to_break and end < last.end - BLANK_BYTES:
+        behind = _behind(disk, layout, last, end, last_ms(), is_settled=settled > last.start)
     size = (behind[-1].end if behind else end) - files[0].start
     target = partition_bytes or task_bytes(size)
     if partitions_min:
         target = max(1, min(target, size // partitions_min))
     spans: list[Span] = []
-    for file in files[:-1]:
+    for file, after in itertools.pairwise(files):
         spans += _divided(disk, file, _span(file, 0, file.end), target, by_chain, no_cut_bytes)
+        if file.end < after.start:
+            why = f"this file is cut short, or others are missing before {after.path}"
+            gap = Span(file.path, file.start, file.end, after.start, may_pad=False, why=why)
+            spans.append(gap)
     if settled > last.start:
         spans += _divided(disk, last, _span(last, 0, settled), target, by_chain, no_cut_bytes)
     spans += _spans(_span(last, settled, end), cuts, target)
@@ -146,24 +168,40 @@ def plan(
             spans.append(Span(last.path, last.start, end, found.start, may_pad=False, why=why))
         spans.append(_span(last, found.start, found.end))
         end = found.end
-    return _grouped(spans, target)
+    groups = _grouped(spans, target)
+    if closed is not None:
+        at_ms = (lambda: behind[-1].stored_at_ms) if behind else last_ms
+        lost = closed.lost(disk, last.path, end, at_ms)
+        groups += [[_lost_span(lost, last.start)]] if lost is not None else []
+    return groups
+
+
+def _lost_span(lost: DamagedRange, base: int) -> Span:
+    """Return the span of an end that a log has lost."""
+    return Span(
+        lost.where, base, lost.start, lost.start, may_pad=False, why=lost.why, lost=lost.size
+    )
 
 
 def _behind(
-    disk: Files, layout: StoreLayout, file: LogFile, near: int, end: int, *, is_settled: bool
+    disk: Files,
+    layout: StoreLayout,
+    file: LogFile,
+    end: int,
+    stored_at_ms: int,
+    *,
+    is_settled: bool,
 ) -> list[RecordsBehind]:
     """Return the records of the log that lie behind damage at `end` of its newest file.
 
-    From `near` on records lead to that end; `is_settled` says that the index knows of none later.
+    The last one before was stored at `stored_at_ms`; `is_settled` says that the index knows of none
+    later.
     """
-    if end >= file.end - BLANK_BYTES:
-        return []
-    stored_at_ms = _last_stored_at_ms(disk, file, near, end)
     is_open = disk.exists(layout.abort)
     # Elsewhere, to look at what lies behind would be to ask for all of it, a GiB of zeros mostly.
     if is_settled and not is_open and not isinstance(disk, RealDisk):
-        durable_at_ms = _durable_at_ms(disk, layout)
-        if durable_at_ms is not None and stored_at_ms >= durable_at_ms:
+        known_ms = durable_at_ms(disk, layout)
+        if known_ms is not None and stored_at_ms >= known_ms:
             return []
     is_taken: IsTaken = TakenBefore(disk, file.path, file.start, end)
     if disk.list(layout.consumequeue):
@@ -174,16 +212,6 @@ def _behind(
         if not found or found[0].start == end:
             return []  # what a broker wrote meanwhile is no damage, and for the next query
     return found
-
-
-def _durable_at_ms(disk: Files, layout: StoreLayout) -> int | None:
-    """Return the store time of the last message that a broker made durable, None if unknown."""
-    from sprocket.rocketmq.store.recovery import checkpoint  # most plans do without
-
-    if not disk.exists(layout.checkpoint):
-        return None
-    with closing(disk.open(layout.checkpoint)) as opened:
-        return checkpoint.decode(opened.read(0, checkpoint.CHECKPOINT_BYTES)).log_at_ms
 
 
 def _last_stored_at_ms(disk: Files, file: LogFile, start: int, end: int) -> int:
@@ -236,14 +264,19 @@ def task_bytes(total: int) -> int:
     return max(PARTITION_BYTES_MIN, min(PARTITION_BYTES_MAX, share))
 
 
-def log_files(disk: Files, layout: StoreLayout) -> list[LogFile]:
+def log_files(disk: Files, layout: StoreLayout, *, with_gaps: bool = False) -> list[LogFile]:
     """Return the files of the log that hold something, in order.
 
     The newest may begin with damage.
 
+    Args:
+        disk: Where.
+        layout: The store's.
+        with_gaps: Some may be missing between others.
+
     Raises:
         ForeignStore: There is no log, or it is not RocketMQ's plain one.
-        CorruptRecord: A file is missing between others.
+        CorruptRecord: One is missing between others, or they overlap.
     """
     require_store(disk, layout.root)
     files = [
@@ -254,7 +287,7 @@ def log_files(disk: Files, layout: StoreLayout) -> list[LogFile]:
     while files and not _is_written(disk, files[-1]):
         files.pop()
     for before, after in itertools.pairwise(files):
-        if before.end != after.start:
+        if before.end > after.start or (before.end < after.start and not with_gaps):
             raise CorruptRecord(f"{before.path} ends at {before.end}, then comes {after.path}")
     if files:
         _refuse_foreign(disk, files[0])
@@ -387,25 +420,12 @@ def _chain(
 def _trusted_end(disk: Files, file: LogFile, first: int, end: int, cuts: list[int]) -> int:
     """Return where the records from `first` on end that are whole, looking at the last part."""
     start = max((cut for cut in cuts if cut <= end - DOUBTED_BYTES), default=first)
-    last: Records | None = None
     with closing(read_on(disk, disk.open(file.path), end - file.start)) as opened:
         for piece in slices(opened, file.start, start - file.start, end - file.start):
-            bad = piece.records.bad_bodies()
+            bad = piece.records.wrong_sums()
             if bad.any():
                 return file.start + piece.start + int(piece.records.start[bad][0])
-            if len(piece.records):
-                last = piece.records.part(len(piece.records) - 1, len(piece.records))
-    return end - int(last.end[0] - last.start[0]) if last and _is_torn(last) else end
-
-
-def _is_torn(last: Records) -> bool:
-    """Tell whether the end of a record, which the checksum of its body does not cover, is lost."""
-    try:
-        record.decode(last.data, int(last.start[0]), check_tail=True)
-    except WireError:
-        return True
-    has_properties = last.properties_start[0] < last.end[0]
-    return bool(has_properties) and last.data[last.end[0] - 1] == 0
+    return end
 
 
 def _span(file: LogFile, start: int, end: int) -> Span:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, TypeAlias
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
@@ -15,10 +15,13 @@ from sprocket.spark.mode import Mode
 from sprocket.spark.rocketmq.folder.known_offsets import require_offsets
 from sprocket.spark.rocketmq.folder.known_topics import require_pattern, require_topics
 from sprocket.spark.rocketmq.folder.plan import Span, log_files, plan
-from sprocket.spark.rocketmq.folder.scan import DamagedRange, pieces, scan
+from sprocket.spark.rocketmq.folder.scan import pieces, scan
 from sprocket.spark.rocketmq.folder.stored_times import part_of_times
 from sprocket.spark.rocketmq.options import Options
 from sprocket.spark.rocketmq.rows.batches import Batches
+from sprocket.spark.rocketmq.rows.damage import DamagedRange, LeftOut, without_wrong
+
+RecordsOrDamage: TypeAlias = Records | DamagedRange
 
 
 class DirectoryReader(DataSourceReader):  # type: ignore[misc]
@@ -42,6 +45,7 @@ class DirectoryReader(DataSourceReader):  # type: ignore[misc]
         Raises:
             SettingsError: A topic or queue that is named is not there.
             DataLost: A message that is named is not there any more, and that is an error.
+            CorruptRecord: The log has lost its end, and the mode is FAILFAST.
         """
         least = -(-self._options.partitions_min // len(self._folders))
         return [
@@ -55,32 +59,42 @@ class DirectoryReader(DataSourceReader):  # type: ignore[misc]
         # Spark gives None in place of an empty list.
         return self.batches(partition.value or [])
 
-    def batches(
-        self, spans: Sequence[Span], damage: list[DamagedRange] | None = None
-    ) -> Iterator[Any]:
-        """Do the same, and add what is damaged to a list, if there is one."""
+    def batches(self, spans: Sequence[Span], left_out: LeftOut | None = None) -> Iterator[Any]:
+        """Do the same, and add what is left out of it to something, if there is that."""
         if not spans:
-            return iter(())
+            return
         options = self._options
-        return scan(
-            self._files(spans),
-            spans,
-            Batches(self._schema, options),
-            fail_on_data_loss=options.fail_on_data_loss,
-            damage=damage,
-        )
+        batches = Batches(self._schema, options, left_out=left_out)
+        files = self._files(spans)
+        yield from scan(files, spans, batches, fail_on_data_loss=options.fail_on_data_loss)
 
     def records(self, spans: Sequence[Span]) -> Iterator[Records | DamagedRange]:
         """Give all records of one task as they are; see `Stored.records`."""
         files = self._files(spans)
+        verifies = self._options.verify_crc is not False
         for span in spans:
+            if span.why:
+                yield self._allowed(span.damage)
+                continue
             with closing(files.open(span.path)) as file:
-                for piece in pieces(file, span, skip_bodies=isinstance(files, RealDisk)):
-                    if isinstance(piece, DamagedRange) and self._options.mode is Mode.FAILFAST:
-                        raise CorruptRecord(
-                            f"{span.path}: at physical offset {piece.start}: {piece.why}"
-                        )
-                    yield piece
+                skip_bodies = isinstance(files, RealDisk) and not verifies
+                for piece in pieces(file, span, skip_bodies=skip_bodies):
+                    if isinstance(piece, DamagedRange):
+                        yield self._allowed(piece)
+                    elif verifies:
+                        yield from map(self._allowed, without_wrong(piece, span.path))
+                    else:
+                        yield piece
+
+    def _allowed(self, piece: RecordsOrDamage) -> RecordsOrDamage:
+        """Return records, or damage if that is not an error.
+
+        Raises:
+            CorruptRecord: There is damage, and the mode is FAILFAST.
+        """
+        if isinstance(piece, DamagedRange) and self._options.mode is Mode.FAILFAST:
+            raise CorruptRecord(str(piece))
+        return piece
 
     def _files(self, spans: Sequence[Span]) -> Files:
         """Return what reads the files of a task."""
@@ -108,9 +122,16 @@ class DirectoryReader(DataSourceReader):  # type: ignore[misc]
             partitions_min=partitions_min,
             is_to_break=self._is_to_break,
         )
-        if options.starting_at_ms is None and options.ending_at_ms is None:
-            return groups
-        log = log_files(files, StoreLayout(folder))
-        start, end = part_of_times(files, log, options.starting_at_ms, options.ending_at_ms)
-        kept = ([one for one in spans if one.end > start and one.start < end] for spans in groups)
-        return [spans for spans in kept if spans]
+        has_times = (options.starting_at_ms, options.ending_at_ms) != (None, None)
+        log = log_files(files, StoreLayout(folder), with_gaps=True) if has_times else []
+        if log:
+            start, end = part_of_times(files, log, options.starting_at_ms, options.ending_at_ms)
+            is_last = end >= log[-1].end
+            kept = (
+                [one for one in spans if one.end > start and (one.start < end or is_last)]
+                for spans in groups
+            )
+            groups = [spans for spans in kept if spans]
+        if groups and groups[-1][0].is_lost:  # before tasks have done work that is for nothing
+            self._allowed(groups[-1][0].damage)
+        return groups

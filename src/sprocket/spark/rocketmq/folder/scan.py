@@ -1,6 +1,5 @@
 """Rows of a partition of a store directory."""
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any
@@ -13,19 +12,15 @@ from sprocket.spark.files import Files, ReadableFile, read_on
 from sprocket.spark.rocketmq.folder.plan import Span
 from sprocket.spark.rocketmq.folder.slices import resync, slices
 from sprocket.spark.rocketmq.rows.batches import Batches
+from sprocket.spark.rocketmq.rows.damage import DamagedRange
 
 _log = log.get_logger(__name__)
 
 
 def scan(
-    disk: Files,
-    spans: Sequence[Span],
-    batches: Batches,
-    *,
-    fail_on_data_loss: bool,
-    damage: "list[DamagedRange] | None" = None,
+    disk: Files, spans: Sequence[Span], batches: Batches, *, fail_on_data_loss: bool
 ) -> Iterator[Any]:
-    """Give the Arrow batches of some spans; add what is damaged to a list, if there is one.
+    """Give the Arrow batches of some spans.
 
     Each span must end where a record ends (or in the padding of its file), else it is damaged: a
     cut that fell on bytes that only look like a record shows here.
@@ -35,6 +30,9 @@ def scan(
         FileMissing: A file was cleaned away since the query was planned, and that is an error.
     """
     for span in spans:
+        if span.why:
+            yield from batches.damage([span.damage])
+            continue
         try:
             file = disk.open(span.path)
         except FileMissing as error:
@@ -49,16 +47,13 @@ def scan(
             for piece in pieces(ahead, span, skip_bodies=skip_bodies):
                 if isinstance(piece, Records):
                     yield from batches.of(piece, span.path)
-                    continue
-                batches.refuse_damage(span.path, piece.start, piece.why)
-                if damage is not None:
-                    damage.append(piece)
-                yield from batches.damage(piece.start, piece.size, piece.why)
+                else:
+                    yield from batches.damage([piece])
 
 
 def pieces(
     file: ReadableFile, span: Span, *, skip_bodies: bool = False
-) -> "Iterator[Records | DamagedRange]":
+) -> Iterator[Records | DamagedRange]:
     """Give the records of a span, some thousand at a time, and between them what is damaged.
 
     Args:
@@ -66,9 +61,6 @@ def pieces(
         span: Where to look.
         skip_bodies: Bodies are not wanted: leave them out where they are large.
     """
-    if span.why:
-        yield DamagedRange(span.start, span.end - span.start, span.why)
-        return
     at, end = span.start - span.base, span.end - span.base
     while at < end:
         stop, why = None, ""
@@ -82,19 +74,4 @@ def pieces(
             why = f"the padding of the file begins here, before {span.end}"
         found = resync(file, span.base, at + 1, end)
         at = found if found >= 0 else end
-        yield DamagedRange(start, span.base + at - start, why)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class DamagedRange:
-    """A range of the log that holds no record where one should be.
-
-    Args:
-        start: Physical offset of its first byte.
-        size: Bytes up to the next record, or to where the span ends.
-        why: What was found there.
-    """
-
-    start: int
-    size: int
-    why: str
+        yield DamagedRange(span.path, start, span.base + at - start, why)

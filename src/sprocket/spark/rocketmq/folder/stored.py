@@ -11,9 +11,9 @@ from typing import Any
 from sprocket.rocketmq.codec.columns import Records
 from sprocket.spark.rocketmq.folder.plan import LogFile, Span
 from sprocket.spark.rocketmq.folder.reader import DirectoryReader
-from sprocket.spark.rocketmq.folder.scan import DamagedRange
 from sprocket.spark.rocketmq.options import read_directory
 from sprocket.spark.rocketmq.rows.batches import spark_schema
+from sprocket.spark.rocketmq.rows.damage import DamagedRange, LeftOut
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,10 +23,12 @@ class Stored:
     Args:
         reader: Reads a part.
         parts: In the order of the log; each is for one task.
+        lost_end: What the log has lost behind its last part, if that is no error.
     """
 
     reader: DirectoryReader
     parts: tuple[Any, ...]
+    lost_end: DamagedRange | None = None
 
     def __reduce__(self) -> Any:
         """Leave the parts out: a worker is given the one that it reads."""
@@ -58,7 +60,7 @@ class Stored:
 
         Raises:
             SettingsError: A topic or column is unknown.
-            StoreError: The folder is no store, or lacks a file.
+            StoreError: The folder is no store, or its log lacks something and the mode is FAILFAST.
         """
         given = {"path": folder, **(more or {})}
         if columns:
@@ -70,7 +72,9 @@ class Stored:
         options = read_directory(given)
         schema = spark.createDataFrame([], spark_schema(options)).schema
         reader = DirectoryReader(schema, options, is_to_break=is_to_break)
-        return cls(reader, tuple(part.value for part in reader.partitions()))
+        parts = [part.value for part in reader.partitions()]
+        lost = parts.pop()[0].damage if parts and parts[-1][0].is_lost else None
+        return cls(reader, tuple(parts), lost)
 
     def bounds(self) -> tuple[int, int]:
         """Return the physical offsets where the first part begins and behind the last one."""
@@ -78,7 +82,7 @@ class Stored:
 
     def only(self, first: int, stop: int) -> "Stored":
         """Return the parts from number `first` up to `stop`."""
-        return Stored(self.reader, self.parts[first:stop])
+        return dataclasses.replace(self, parts=self.parts[first:stop])
 
     def after(self, offset: int) -> "Stored":
         """Return what lies at a physical offset, where a record begins, or behind it."""
@@ -91,40 +95,47 @@ class Stored:
             ]
             if left:
                 parts.append(left)
-        return Stored(self.reader, tuple(parts))
+        return dataclasses.replace(self, parts=tuple(parts))
 
     def reaching(self, file: LogFile, end: int) -> "Stored":
         """Return the same up to a later physical offset, which is in the newest file."""
         last = self.parts[-1][-1] if self.parts else None
         if last is not None and last.path == file.path:
             longer = dataclasses.replace(last, end=end, may_pad=False)
-            return Stored(self.reader, (*self.parts[:-1], [*self.parts[-1][:-1], longer]))
+            parts = (*self.parts[:-1], [*self.parts[-1][:-1], longer])
+            return dataclasses.replace(self, parts=parts)
         more = [Span(file.path, file.start, file.start, end, may_pad=False)]
-        return Stored(self.reader, (*self.parts, more))
+        return dataclasses.replace(self, parts=(*self.parts, more))
 
     def within(self, start: int, end: int) -> "Stored":
         """Return the parts that have something of a range of physical offsets."""
         parts = [one for one in self.parts if one[0].start < end and start < one[-1].end]
-        return Stored(self.reader, tuple(parts))
+        return dataclasses.replace(self, parts=tuple(parts))
+
+    def file_at(self, place: int) -> str:
+        """Return the file of a physical offset that is in one of the parts."""
+        spans = (span for part in self.parts for span in part)
+        path: str = next(span.path for span in spans if span.start <= place < span.end)
+        return path
 
     def records(self, part: Any) -> "Iterator[Records | DamagedRange]":
         """Give all records of one part, whatever their topic, as they are; runs in a worker.
 
-        Where bodies are large they may be left out. Of checksums none is compared.
+        Where no checksums are compared, large bodies may be left out.
 
         Raises:
             CorruptRecord: There is damage, and the mode is FAILFAST.
         """
         return self.reader.records(part)
 
-    def read(self, part: Any, damage: list[DamagedRange]) -> Iterator[Any]:
+    def read(self, part: Any, left_out: LeftOut) -> Iterator[Any]:
         """Give the Arrow batches of one part; runs in a worker.
 
         Args:
             part: One of the parts.
-            damage: What is damaged is added to it, where the mode lets it be left out.
+            left_out: Damage is added to it, where the mode lets it be left out.
         """
-        return self.reader.batches(part, damage)
+        return self.reader.batches(part, left_out)
 
 
 def start_of(part: Any) -> int:

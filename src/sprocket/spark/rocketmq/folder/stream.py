@@ -28,8 +28,9 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 
 from sprocket.base import log
 from sprocket.base.clock import Clock, SystemClock
-from sprocket.base.errors import DataLost, FileMissing, SettingsError
+from sprocket.base.errors import CorruptRecord, DataLost, FileMissing, SettingsError
 from sprocket.spark.files import open_files
+from sprocket.spark.mode import Mode
 from sprocket.spark.rocketmq.admission import Admission
 from sprocket.spark.rocketmq.folder.known_offsets import require_offsets
 from sprocket.spark.rocketmq.folder.known_topics import require_topics
@@ -59,6 +60,7 @@ class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         self._initial: dict[str, int] | None = None
         self._target: int | None = None
         self._latest: int | None = None
+        self._is_whole = False
         Batches(schema, options)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
@@ -77,7 +79,12 @@ class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         return self._admission.read_limit()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Fix the end up to which this query reads."""
+        """Fix the end up to which this query reads.
+
+        Raises:
+            CorruptRecord: See `latestOffset`.
+        """
+        self._retried(self._require_whole)
         self._target = self._retried(self._tail.look).end
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -85,7 +92,9 @@ class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
 
         Raises:
             DataLost: The log has lost the place where the batch starts, and that is an error.
+            CorruptRecord: It has lost its end since it was closed, and the mode is FAILFAST.
         """
+        self._retried(self._require_whole)
         begin = decode(start)
         end = self._retried(lambda: self._next_end(begin, limit))
         if end == begin:
@@ -111,6 +120,17 @@ class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         batches = Batches(self._schema, options)
         spans = partition.value or []
         return scan(self._files, spans, batches, fail_on_data_loss=options.fail_on_data_loss)
+
+    def _require_whole(self) -> None:
+        """Look once whether a log that was closed has all that it had then."""
+        if self._is_whole:
+            return
+        lost = self._tail.lost_end()
+        if lost is not None and self._options.mode is Mode.FAILFAST:
+            raise CorruptRecord(str(lost))
+        if lost is not None:
+            _log.warning("damage is left out", place=str(lost), bytes=lost.size)
+        self._is_whole = True
 
     def _next_end(self, begin: int, limit: ReadLimit) -> int:
         found = self._tail.look()

@@ -32,8 +32,10 @@ from sprocket.rocketmq.codec.record_layout import (
 )
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.spark.files import Files, ReadableFile
+from sprocket.spark.rocketmq.folder.lost_end import closed_log
 from sprocket.spark.rocketmq.folder.plan import LogFile, log_files, newest
 from sprocket.spark.rocketmq.folder.slices import MAGICS, resync, slices
+from sprocket.spark.rocketmq.rows.damage import DamagedRange
 
 _WINDOW_BYTES = 8 * MIB
 """How far before a place in a full file the chain begins that must land on it."""
@@ -130,6 +132,25 @@ class GrowingLog:
                 for ends in _runs(opened, last, near, end):
                     near = self._mark(opened, last, near, ends)
         return LogExtent(files, files[0].start, end)
+
+    def lost_end(self) -> DamagedRange | None:
+        """Return what the log has lost of its end since it was closed, None if nothing is known."""
+        closed = closed_log(self._disk, self._layout)
+        if closed is None:
+            return None
+        found = self.look()
+        path = found.files[-1].path if found.files else self._layout.commitlog
+        return closed.lost(self._disk, path, found.end, lambda: self._stored_at_ms(found))
+
+    def _stored_at_ms(self, log: LogExtent) -> int:
+        """Return the store time of the last record, 0 if it is not known."""
+        mark = self._marks.get(log.end)
+        if mark is None or not log.files:
+            return 0
+        last = log.files[-1]
+        with closing(self._disk.open(last.path)) as opened:
+            piece = next(slices(opened, last.start, mark.start - last.start, log.end - last.start))
+        return int(piece.records.stored_at_ms[0]) if len(piece.records) else 0
 
     def place(self, log: LogExtent, at: int) -> LogPlace:
         """Return a place if the log still has it, else where the log goes on or ends.

@@ -25,6 +25,7 @@ from sprocket.runtime.blocking import Portal, ThreadFuture
 from sprocket.spark.rocketmq.live.offsets import name
 from sprocket.spark.rocketmq.options import Options
 from sprocket.spark.rocketmq.rows.batches import Batches
+from sprocket.spark.rocketmq.rows.damage import DamagedRange
 
 _log = log.get_logger(__name__)
 T = TypeVar("T")
@@ -336,12 +337,11 @@ def _decoded(answers: Sequence[SliceAnswer], batches: Batches) -> Iterator[Any]:
     queues = {answer.wanted.queue for answer in answers}
     more = f" or one of {len(queues) - 1} behind it" if len(queues) > 1 else ""
     where = name(answers[0].wanted.queue) + more
-    yield from batches.of(kept.keep(_asked_for(kept, answers)), where)
+    yield from batches.of(kept, where, _asked_for(kept, answers))
     if kept.defect or found.stop is not Stop.END:
         done = int(kept.end[-1]) if len(kept) else 0
-        why = kept.defect or "no record begins here"
-        batches.refuse_damage(where, None, f"byte {done} of an answer: {why}")
-        yield from batches.damage(None, len(data) - done, why)
+        why = f"byte {done} of an answer: {kept.defect or 'no record begins here'}"
+        yield from batches.damage([DamagedRange(where, -1, len(data) - done, why)])
 
 
 def _asked_for(kept: Records, answers: Sequence[SliceAnswer]) -> Mask:

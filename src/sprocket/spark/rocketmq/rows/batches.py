@@ -1,6 +1,12 @@
-"""Arrow batches for Spark: chosen records, in the schema asked for, damage told as `mode` says."""
+"""Arrow batches for Spark: chosen records, in the schema asked for, damage told as `mode` says.
 
-from collections.abc import Iterator, Mapping
+Nothing of a record is handed out that its checksums do not vouch for, unless that is asked for.
+They are compared before records are chosen by what they say: a record with a wrong topic, time or
+tag would be missing without a word.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +15,7 @@ import pyarrow as pa
 from sprocket.base.errors import CorruptRecord, SettingsError, WireError
 from sprocket.base.nearest import hint
 from sprocket.base.units import MIB
-from sprocket.rocketmq.codec.columns import Records
+from sprocket.rocketmq.codec.columns import Mask, Records
 from sprocket.rocketmq.model.message import COMPRESSED, unpacked
 from sprocket.spark.arrow import cut, numbers
 from sprocket.spark.mode import Mode
@@ -17,11 +23,13 @@ from sprocket.spark.rocketmq.options import Options
 from sprocket.spark.rocketmq.rows.columns import (
     BODIES,
     COLUMNS,
+    FROM_PROPERTIES,
     PROPERTIES_JSON,
     VIEWS,
     RecordRows,
     SourceColumn,
 )
+from sprocket.spark.rocketmq.rows.damage import DamagedRange, LeftOut, wrong_records
 from sprocket.spark.rocketmq.rows.selection import RecordSelection
 
 BATCH_BYTES_MAX = 16 * MIB
@@ -105,6 +113,7 @@ class Batches:
         schema: The StructType that Spark wants filled: any columns of ours, in any order.
         options: What to choose and how.
         broker_name: Whose records they are; empty if that is not known.
+        left_out: Damage that is left out is added to it.
 
     Raises:
         SettingsError: A column is unknown or has another type, or there is none: batches without
@@ -116,7 +125,10 @@ class Batches:
         schema: Any,
         options: Options,
         broker_name: str = "",
+        *,
+        left_out: LeftOut | None = None,
     ) -> None:
+        self._left_out = left_out or LeftOut()
         from pyspark.sql.pandas.types import to_arrow_schema
 
         self._schema = to_arrow_schema(schema, timezone="UTC")
@@ -138,89 +150,107 @@ class Batches:
     @property
     def has_bodies(self) -> bool:
         """Whether anything is made of the bodies of records."""
-        return self._options.verify_crc or not BODIES.isdisjoint(self._names)
+        return self._verifies or not BODIES.isdisjoint(self._names)
 
-    def of(self, records: Records, where: str) -> Iterator[Any]:
-        """Give the batches of some records; `where` is what they were read from, for errors.
+    @property
+    def _verifies(self) -> bool:
+        """Whether checksums are compared; by default where bodies or properties are read."""
+        options = self._options
+        if options.verify_crc is not None:
+            return options.verify_crc
+        return bool(options.tags) or not (BODIES | FROM_PROPERTIES).isdisjoint(self._names)
+
+    def of(self, records: Records, where: str, wanted: Mask | None = None) -> Iterator[Any]:
+        """Give the batches of some records.
+
+        Args:
+            records: The records.
+            where: What they were read from, for errors.
+            wanted: Which of them are wanted; None for all. Damage is told of the others, too.
 
         Raises:
-            CorruptRecord: A body is damaged and the mode is FAILFAST.
+            CorruptRecord: A record is damaged and the mode is FAILFAST.
         """
         for first in range(0, len(records), BATCH_ROWS_MAX):
-            part = self._selection.keep(records.part(first, first + BATCH_ROWS_MAX))
+            part = records.part(first, first + BATCH_ROWS_MAX)
+            kept = None if wanted is None else wanted[first : first + BATCH_ROWS_MAX]
+            if self._verifies:
+                bad = part.wrong_sums()
+                if bad.any():
+                    damaged = part.keep(bad)
+                    yield from self.damage(wrong_records(damaged, where), damaged)
+                    kept = ~bad if kept is None else kept & ~bad
+            part = self._selection.keep(part if kept is None else part.keep(kept))
             if not len(part):
                 continue
-            corruption: dict[int, str] = {}
-            if self._options.verify_crc:
-                part, corruption = self._verified(part, where)
             if self._options.decompress and "body" in self._names:
-                yield from self._unpacked(part, corruption, where)
-            elif len(part):
-                yield self._batch(RecordRows(part, self._broker_name, None, corruption))
+                yield from self._unpacked(part, where)
+            else:
+                yield self._batch(RecordRows(part, self._broker_name))
 
-    def refuse_damage(self, where: str, start: int | None, why: str) -> None:
-        """Say that no record is where one should be, if that ends the query.
+    def damage(
+        self, damage: Sequence[DamagedRange], records: Records | None = None
+    ) -> Iterator[Any]:
+        """Give what stands for damage: rows, or nothing.
 
-        The file or queue is `where`, and `start` the physical offset if that is known.
+        Of damaged `records`, one for each range, their bytes are in the column `record`.
 
         Raises:
             CorruptRecord: The mode is FAILFAST.
         """
-        if self._options.mode is Mode.FAILFAST:
-            place = "" if start is None else f"at physical offset {start}: "
-            raise CorruptRecord(f"{where}: {place}{why}")
+        mode = self._options.mode
+        if mode is Mode.FAILFAST:
+            raise CorruptRecord(str(damage[0]))
+        if mode is Mode.DROPMALFORMED:
+            for one in damage:
+                self._left_out.add(one)
+            return
+        values: dict[str, Any] = {
+            "physicalOffset": [one.start if one.start >= 0 else None for one in damage],
+            "size": [min(one.size, 0x7FFFFFFF) for one in damage],
+            "corruption": [one.why for one in damage],
+        }
+        if records is not None:
+            values["record"] = cut(records.data, records.start, records.end)
+        nothing = [None] * len(damage)
+        columns = [
+            pa.array(values.get(name, nothing), kind)
+            for name, kind in zip(self._names, self._schema.types, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
-    def damage(self, start: int | None, size: int, why: str) -> Iterator[Any]:
-        """Give what stands for `size` bytes that hold no record: a row, or nothing.
-
-        They begin at the physical offset `start`, if that is known.
-        """
-        if self._options.mode is Mode.PERMISSIVE:
-            known = {"physicalOffset": start, "size": min(size, 0x7FFFFFFF)}
-            values = {**known, "corruption": why}
-            kinds = zip(self._names, self._schema.types, strict=True)
-            columns = [pa.array([values.get(name)], kind) for name, kind in kinds]
-            yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
-
-    def _verified(self, records: Records, where: str) -> tuple[Records, dict[int, str]]:
-        """Look for bodies that do not fit their checksums; return what is left, and what is bad."""
-        bad = records.bad_bodies()
-        if not bad.any():
-            return records, {}
-        text = "the body does not fit its checksum"
-        self._fail_fast(records, int(np.argmax(bad)), where, text)
-        if self._options.mode is Mode.DROPMALFORMED:
-            return records.keep(~bad), {}
-        return records, dict.fromkeys(np.flatnonzero(bad).tolist(), text)
-
-    def _fail_fast(self, records: Records, number: int, where: str, why: str) -> None:
-        if self._options.mode is Mode.FAILFAST:
-            offset = records.number("physical_offset")[number]
-            raise CorruptRecord(f"{where}: record at physical offset {offset}: {why}")
-
-    def _unpacked(self, records: Records, corruption: dict[int, str], where: str) -> Iterator[Any]:
+    def _unpacked(self, records: Records, where: str) -> Iterator[Any]:
         """Give batches with unpacked bodies, each of a bounded size."""
         packed = np.flatnonzero(records.number("sys_flag") & COMPRESSED)
         sys_flags = records.number("sys_flag")
         view = memoryview(records.data)
         first, size = 0, 0
         bodies: dict[int, bytes] = {}
-        dropped: set[int] = set()
+        corruption: dict[int, str] = {}
         for number in packed.tolist():
             stored = view[records.body_start[number] : records.body_end[number]]
             try:
                 body = unpacked(stored, int(sys_flags[number]))
             except WireError as error:
-                self._fail_fast(records, number, where, str(error))
-                corruption.setdefault(number, str(error))
-                dropped.add(number)
+                self._refuse_packed(records.part(number, number + 1), where, str(error))
+                corruption[number] = str(error)
                 continue
             bodies[number] = body
             size += len(body)
             if size > BATCH_BYTES_MAX:
-                yield from self._group(records, first, number + 1, bodies, corruption, dropped)
+                yield from self._group(records, first, number + 1, bodies, corruption)
                 first, size, bodies = number + 1, 0, {}
-        yield from self._group(records, first, len(records), bodies, corruption, dropped)
+        yield from self._group(records, first, len(records), bodies, corruption)
+
+    def _refuse_packed(self, record: Records, where: str, why: str) -> None:
+        """Take note of a body that cannot be unpacked, as its producer sent it.
+
+        Raises:
+            CorruptRecord: The mode is FAILFAST.
+        """
+        if self._options.mode is not Mode.PERMISSIVE:  # where its row has the stored body
+            offset, size = int(record.number("physical_offset")[0]), int(record.number("size")[0])
+            deque(self.damage([DamagedRange(where, offset, size, why)]), maxlen=0)
 
     def _group(
         self,
@@ -229,7 +259,6 @@ class Batches:
         stop: int,
         unpacked: dict[int, bytes],
         corruption: dict[int, str],
-        damaged: set[int],
     ) -> Iterator[Any]:
         """Give the batch of the records from `first` up to `stop`; some have unpacked bodies."""
         part = records.part(first, stop)
@@ -242,8 +271,9 @@ class Batches:
             loose = pa.array([unpacked[number] for number in places.tolist()], pa.binary())
             bodies = pa.concat_arrays([plain, loose]).take(numbers(order, pa.int64()))
         texts = {number - first: text for number, text in corruption.items() if first <= number}
-        if damaged and self._options.mode is Mode.DROPMALFORMED:
-            keep = np.array([number not in damaged for number in range(first, stop)])
+        if texts and self._options.mode is Mode.DROPMALFORMED:
+            keep = np.ones(len(part), np.bool_)
+            keep[list(texts)] = False
             part, texts = part.keep(keep), {}
             bodies = None if bodies is None else bodies.filter(pa.array(keep))
         if len(part):

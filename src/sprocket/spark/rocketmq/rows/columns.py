@@ -214,8 +214,9 @@ BODIES = frozenset({"body", "record"})
 """Columns for which the body of a record must be there."""
 RAW = ("physicalOffset", "size", "record")
 FULL = tuple(name for name in COLUMNS if name not in ("record", "corruption"))
-_FROM_PROPERTIES = ("tags", "keys", "msgId")
-META = tuple(name for name in FULL if name not in ("body", "properties", *_FROM_PROPERTIES))
+FROM_PROPERTIES = frozenset({"properties", "tags", "keys", "msgId"})
+"""Columns that are made of the properties of a record."""
+META = tuple(name for name in FULL if name not in ("body", *FROM_PROPERTIES))
 VIEWS = {"full": FULL, "meta": META, "raw": RAW}
 """Columns by `view`: everything, what costs little, or the stored bytes."""
 

@@ -142,6 +142,24 @@ def test_doubtful_bodies_of_a_killed_store_are_damage(tmp_path: Path) -> None:
     assert offsets(plan(RealDisk(), str(tmp_path), is_to_break=True)) == [0, 120]
 
 
+@pytest.mark.parametrize("left", [None, 0, 120, 200])
+def test_a_file_that_is_missing_between_others_is_damage(tmp_path: Path, left: int | None) -> None:
+    """Or that is cut short: up to where the next one begins; what is in the others is read."""
+    write_log(tmp_path, [2, 2, 2])
+    path = tmp_path / "commitlog" / f"{FILE_BYTES:020d}"
+    path.write_bytes(path.read_bytes()[: left or 0])
+    if left is None:
+        path.unlink()
+    groups = plan(RealDisk(), str(tmp_path))
+    whole = [span for group in groups for span in group if span.start + 120 <= span.end]
+    assert damaged(groups) == [(FILE_BYTES + (left or 0), 2 * FILE_BYTES)]
+    assert [span.start for span in whole if not span.why] == [
+        0,
+        *([FILE_BYTES] if left else []),
+        2 * FILE_BYTES,
+    ]
+
+
 def hurt(folder: Path, *places: int) -> None:
     """Write over some bytes of the first file of a log."""
     path = folder / "commitlog" / f"{0:020d}"
@@ -258,7 +276,7 @@ def test_files_made_ahead_and_an_empty_log(tmp_path: Path) -> None:
 
 
 def test_what_is_no_plain_log_is_refused(tmp_path: Path) -> None:
-    """A folder without a log, a log of DLedger, and a log with a hole are named."""
+    """A folder without a log, a log of DLedger, and files that overlap are named."""
     with pytest.raises(ForeignStore, match="no folder commitlog"):
         plan(RealDisk(), str(tmp_path))
     with pytest.raises(ForeignStore, match="nowhere is no store directory: nothing has this name"):
@@ -268,9 +286,11 @@ def test_what_is_no_plain_log_is_refused(tmp_path: Path) -> None:
         plan(RealDisk(), str(tmp_path / "notes"))
     write_log(tmp_path, [2, 2, 2])
     log = tmp_path / "commitlog"
-    (log / f"{FILE_BYTES:020d}").unlink()
-    with pytest.raises(CorruptRecord, match="ends at 1200, then comes"):
+    middle = log / f"{FILE_BYTES:020d}"
+    middle.write_bytes(middle.read_bytes() + b"more")
+    with pytest.raises(CorruptRecord, match="ends at 2404, then comes"):
         plan(RealDisk(), str(tmp_path))
+    middle.unlink()
     first = log / f"{0:020d}"
     first.write_bytes((b"\0\0\0\1\0\0\0\x99" + bytes(40) + encoded(1)).ljust(FILE_BYTES, b"\0"))
     (log / f"{2 * FILE_BYTES:020d}").unlink()

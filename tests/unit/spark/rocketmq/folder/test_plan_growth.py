@@ -73,6 +73,6 @@ def test_a_log_of_64_gib_is_planned_by_a_few_reads(store: str) -> None:
     starts = [span.start for group in groups for span in group]
     assert set(wanted) <= set(starts)
     assert all(group[-1].end - group[0].start <= PARTITION_BYTES_MAX + BEHIND for group in groups)
-    assert disk.opened <= FILES + 6
+    assert disk.opened <= FILES + 7
     assert disk.calls <= len(wanted) + 8
     assert disk.taken <= len(wanted) * 32 * KIB + 2 * MIB

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import datasource
 from tests.unit.spark.samples import FakeCluster, FakeDoor, encoded, plain_rows, schema
 
-from sprocket.base.errors import DataLost, SettingsError
+from sprocket.base.errors import CorruptRecord, DataLost, SettingsError
 from sprocket.rocketmq.client import Message, blocking
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.spark.rocketmq.live import cluster as live_cluster
@@ -225,3 +225,25 @@ def test_live_topics_in_the_engine(spark: Any, tmp_path: Path) -> None:
             spark.sql("DROP TABLE live_orders")
         with pytest.raises(Exception, match="did you mean orders"):
             load.option("topic", "order").load().count()
+
+
+@pytest.mark.parametrize("at", [88, 27])
+def test_damage_of_a_message_is_told(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    """By the rule of directories; one that names another place in its queue is not passed over."""
+    fake = cluster()
+    for queue, stored in fake.records.items():
+        for number in range(len(stored)):
+            stored[number] = encoded(1, first=number, topic=queue.topic, crc_tail=True)
+    damaged = bytearray(fake.records[ONE][2])
+    damaged[at] ^= 0x40
+    fake.records[ONE][2] = bytes(damaged)
+
+    def rows(**given: str) -> list[dict[str, Any]]:
+        made = reader(monkeypatch, fake, **given)
+        return [row for part in made.partitions() for row in plain_rows(list(made.read(part)))]
+
+    with pytest.raises(CorruptRecord, match=r"'orders' on 'broker-a'.*does not fit its checksum"):
+        rows()
+    assert len(rows(mode="DROPMALFORMED")) == 7
+    told = [row["corruption"] for row in rows(mode="PERMISSIVE")]
+    assert (len(told), sum(text is not None for text in told)) == (8, 1)

@@ -23,6 +23,7 @@ from sprocket.rocketmq.model.internal import is_internal_topic
 from sprocket.spark.rocketmq.rows import batches as module
 from sprocket.spark.rocketmq.rows.batches import Batches, column_names, spark_schema
 from sprocket.spark.rocketmq.rows.columns import FULL
+from sprocket.spark.rocketmq.rows.damage import NAMED_MAX, LeftOut
 
 
 def rows(data: bytes, **given: str) -> list[dict[str, Any]]:
@@ -121,7 +122,7 @@ def test_packed_bodies_are_unpacked_unless_not_wanted(monkeypatch: pytest.Monkey
 def test_bodies_that_cannot_be_unpacked() -> None:
     """The mode says what happens; in PERMISSIVE the stored body stays."""
     data = encoded(1) + encoded(1, base=120, body=b"????", sys_flag=0x301, first=1)
-    with pytest.raises(CorruptRecord, match="here: record at physical offset 120"):
+    with pytest.raises(CorruptRecord, match="here: at physical offset 120: body is not valid ZLIB"):
         rows(data)
     assert len(rows(data, mode="DROPMALFORMED")) == 1
     told = rows(data, mode="PERMISSIVE", columns="body")
@@ -130,17 +131,85 @@ def test_bodies_that_cannot_be_unpacked() -> None:
     assert told[1]["body"] == b"????"
 
 
-def test_checksums_when_asked_for() -> None:
-    """A changed body is only noticed with `verifyCrc`."""
-    data = bytearray(encoded(3))
-    data[120 + 88] ^= 1
+def three_sealed() -> bytes:
+    """Return three records that end in a checksum over all of them."""
+    return encoded(3, pairs={"TAGS": "A", "KEYS": "k"}, queue=3, crc_tail=True)
+
+
+BODY_AT, TOPIC_AT, TAG_AT, STORED_AT, QUEUE_AT = 88, 93, 106, 56, 15
+"""Places in such a record: body, first letter of the topic, the tag, store time, queue."""
+
+
+@pytest.mark.parametrize("at", [BODY_AT, TOPIC_AT, TAG_AT, STORED_AT, QUEUE_AT])
+@pytest.mark.parametrize("columns", ["body", "tags", "keys,size", "properties", "record", "msgId"])
+def test_what_does_not_fit_a_checksum_is_not_handed_out(at: int, columns: str) -> None:
+    """Whatever of the record is wrong, where bodies or properties are read; the others are."""
+    data = bytearray(three_sealed())
+    size = len(data) // 3
+    data[size + at] ^= 1
     changed = bytes(data)
-    assert len(rows(changed)) == 3
+    part = "body" if at == BODY_AT else "record"
+    with pytest.raises(CorruptRecord, match=f"offset {size}: the {part} does not fit its check"):
+        rows(changed, columns=columns)
+    sound = rows(changed, columns=columns, mode="DROPMALFORMED")
+    assert sound == [row for n, row in enumerate(rows(three_sealed(), columns=columns)) if n != 1]
+    told = rows(changed, columns=columns, mode="PERMISSIVE")
+    assert [row["corruption"] is None for row in told] == [False, True, True]
+    names = {name: value for name, value in told[0].items() if name != "corruption"}
+    stored = {"record": changed[size : 2 * size], "size": size}
+    assert names == {name: stored.get(name) for name in columns.split(",")}
+    assert len(rows(changed, columns=columns, verifyCrc="false")) == 3
+
+
+@pytest.mark.parametrize(
+    ("at", "given"),
+    [
+        (TOPIC_AT, {"subscribe": "orders"}),
+        (TAG_AT, {"subExpression": "A", "columns": "size"}),
+        (STORED_AT, {"startingTimestamp": "1700000000000"}),
+        (QUEUE_AT, {"assign": '{"orders":{"b":[3]}}'}),
+    ],
+)
+def test_what_would_not_be_chosen_since_it_is_damaged_is_told(
+    at: int, given: dict[str, str]
+) -> None:
+    """A record that names another topic, tag, time or queue than its own is missed there."""
+    data = bytearray(three_sealed())
+    data[at] ^= 0x80 if at == STORED_AT else 1
+    assert len(rows(bytes(data), verifyCrc="false", **given)) == 2
+    with pytest.raises(CorruptRecord, match="at physical offset 0: the record does not fit"):
+        rows(bytes(data), **given)
+
+
+def test_what_is_left_out_is_counted_and_named() -> None:
+    """Each place with what it says of itself; of very many the first ones."""
+    data = bytearray(three_sealed())
+    size = len(data) // 3
+    data[size + TAG_AT] ^= 1
+    options = directory(mode="DROPMALFORMED", columns="tags")
+    left_out = LeftOut()
+    batches = Batches(schema(options), options, left_out=left_out)
+    for _ in range(NAMED_MAX + 2):
+        assert sum(batch.num_rows for batch in batches.of(found(bytes(data)), "log")) == 2
+    assert (left_out.count, left_out.bytes) == (NAMED_MAX + 2, (NAMED_MAX + 2) * size)
+    assert len(left_out.named) == NAMED_MAX
+    assert str(left_out.named[0]) == (
+        f"log: at physical offset {size}: the record does not fit its checksum; by its own words it"
+        " is message 1 of queue 3 of topic 'orders'"
+    )
+    other = LeftOut()
+    other.join(left_out)
+    other.join(left_out)
+    assert (other.count, len(other.named)) == (2 * NAMED_MAX + 4, NAMED_MAX)
+
+
+def test_checksums_of_what_is_not_read_are_compared_when_asked_for() -> None:
+    """Columns of the header alone do without, unless `verifyCrc` is set."""
+    data = bytearray(encoded(3))
+    data[120 + BODY_AT] ^= 1
+    assert len(rows(bytes(data), view="meta")) == 3
     with pytest.raises(CorruptRecord, match="offset 120: the body does not fit its checksum"):
-        rows(changed, verifyCrc="true")
-    assert len(rows(changed, verifyCrc="true", mode="DROPMALFORMED")) == 2
-    told = rows(changed, verifyCrc="true", mode="PERMISSIVE", columns="body")
-    assert [row["corruption"] is None for row in told] == [True, False, True]
+        rows(bytes(data), view="meta", verifyCrc="true")
 
 
 def test_long_slices_are_cut_into_batches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,4 +255,6 @@ def test_who_wants_bodies() -> None:
     assert has_bodies(view="raw")
     assert has_bodies(view="meta", verifyCrc="true")
     assert not has_bodies(view="meta")
-    assert not has_bodies(columns="properties,tags,msgId,size", mode="PERMISSIVE")
+    assert has_bodies(columns="tags")
+    assert has_bodies(view="meta", subExpression="A")
+    assert not has_bodies(columns="properties,tags,msgId,size", verifyCrc="false")
