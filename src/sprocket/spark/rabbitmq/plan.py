@@ -75,6 +75,7 @@ def plan(options: RabbitOptions) -> list[list[QueueShare]]:
     for reader, found in queues:
         wanted = [queue for queue in found if options.names_queue(queue.name)]
         weighed += _shares(disk, reader, wanted, options)
+        reader.tell_missing_queues()
         if reader.faults and options.mode is Mode.FAILFAST:
             raise CorruptRecord(str(reader.faults[0]))
     return _grouped(weighed, options)

@@ -47,8 +47,10 @@ def _of_share(
 ) -> Iterator[Any]:
     """Give the batches of one queue, and tell what is wrong with its files."""
     told = len(reader.faults)
+    if share.tells_vhost:
+        reader.tell_missing_queues()
     inside = f"{reader.layout.queue(share.folder).root}/"
-    for number, rows in enumerate(reader.rows(share.part)):
+    for number, rows in enumerate(reader.rows_of_all(share.part)):
         if number % share.count == share.number:
             yield from batches.of(share, rows, stored)
     for fault in reader.faults[told:]:

@@ -1,6 +1,7 @@
 """The rows of the format, against the reader that takes one message at a time."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -316,3 +317,37 @@ def test_checksums_of_ours_are_compared(tmp_path: Path) -> None:
     assert all("another checksum" in row["corruption"] for row in bad)
     assert found.ids[1].tobytes() not in {row["id"] for row in rows}
     assert found.ids[0].tobytes() in {row["id"] for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("name", "has_others"),
+    [
+        ("02-segments-16384", False),
+        ("06-segments-2048-default", True),
+        ("07-journal-over-segment", False),
+        ("08-classic-v2", True),
+    ],
+)
+def test_what_was_there_at_the_clean_stop_is_missed(
+    tmp_path: Path, name: str, has_others: bool
+) -> None:
+    """A segment, or the folder of a queue, that is missing leaves a folder that looks whole."""
+    folder = RecordedVhosts(name).unpack(tmp_path)
+    whole = read(folder, view="meta", includeGone="false")
+    files = sorted(Path(folder).rglob("*.idx")) + sorted(Path(folder).rglob("*.qi"))
+    segment = next(path for path in files if path.stat().st_size > 1000)
+    kept = segment.read_bytes()
+    segment.unlink()
+    missing = rf"{segment.name} at 0: \d+ of \d+ messages are missing"
+    with pytest.raises(CorruptRecord, match=missing):
+        read(folder, view="meta")
+    rest = read(folder, view="meta", mode="DROPMALFORMED", includeGone="false")
+    assert len(rest) < len(whole)
+    told = read(folder, view="meta", mode="PERMISSIVE", includeGone="false")
+    assert [row["corruption"] is not None for row in told].count(True) == 1
+    segment.write_bytes(kept)
+    shutil.rmtree(segment.parent)
+    with pytest.raises(CorruptRecord, match="the folder of a queue is missing, with"):
+        read(folder, view="meta")
+    told = read(folder, view="meta", mode="PERMISSIVE")
+    assert [row["corruption"] is not None for row in told].count(True) == has_others

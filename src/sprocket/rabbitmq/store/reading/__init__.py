@@ -4,7 +4,12 @@
 """
 
 from sprocket.rabbitmq.store.reading.faults import FaultyReads, FileTooLarge
-from sprocket.rabbitmq.store.reading.index_rows import EMBEDDED, IndexRows, RowSource
+from sprocket.rabbitmq.store.reading.index_rows import (
+    EMBEDDED,
+    IndexRows,
+    RowSource,
+    left_by_segment,
+)
 from sprocket.rabbitmq.store.reading.shared_messages import MessageMissing, SharedMessages
 from sprocket.rabbitmq.store.reading.vhost import (
     FoundDelayed,
@@ -32,5 +37,6 @@ __all__ = [
     "RowSource",
     "SharedMessages",
     "VhostReader",
+    "left_by_segment",
     "vhost_folders",
 ]

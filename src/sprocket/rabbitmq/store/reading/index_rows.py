@@ -4,6 +4,7 @@ Both are there when a conversion from one to the other was cut short; then versi
 the messages that it has.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -136,6 +137,23 @@ def chosen(rows: IndexRows, which: Mask | Ints) -> IndexRows:
         rows.positions[which],
         rows.sizes[which],
     )
+
+
+def left_by_segment(rows: IndexRows, entry_count: int) -> Counter[int]:
+    """Return how many of some messages are not acknowledged, by the number of their segment.
+
+    Args:
+        rows: Of one queue.
+        entry_count: Entries of each segment of version 1; one of version 2 says in its name which
+            it is.
+    """
+    is_here = ~rows.is_acked
+    path = rows.files[0].path
+    if path.endswith(layout.SEGMENT_V2):
+        number = int(path.rpartition("/")[2].removesuffix(layout.SEGMENT_V2))
+        return Counter({number: int(np.count_nonzero(is_here))})
+    numbers, counts = np.unique(rows.seq_ids[is_here] // entry_count, return_counts=True)
+    return Counter(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
 
 
 def _v2(reads: FaultyReads, path: str, store_path: str) -> IndexRows | None:

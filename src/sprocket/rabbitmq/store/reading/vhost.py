@@ -5,6 +5,7 @@ a single message is told with it.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -33,6 +34,7 @@ from sprocket.rabbitmq.store.reading.index_rows import (
     RowSource,
     chosen,
     has_v2,
+    left_by_segment,
     read_rows,
 )
 from sprocket.rabbitmq.store.reading.shared_messages import MessageMissing, SharedMessages
@@ -323,6 +325,34 @@ class VhostReader:
             self._log.tail(part.folder),
             are_sums_void=self._are_sums_void,
         )
+
+    def rows_of_all(self, part: QueuePart) -> Iterator[IndexRows]:
+        """Do the same, and tell at the end which messages of a clean stop the index lacks.
+
+        A segment that is cut short or missing leaves an index that looks whole.
+        """
+        left: Counter[int] = Counter()
+        for rows in self.rows(part):
+            left += left_by_segment(rows, self.segment_entry_count)
+            yield rows
+        terms = self.terms.get(part.folder)
+        if terms is None:
+            return
+        paths = self.layout.queue(part.folder)
+        for number, count in sorted(terms.segments.items()):
+            if left[number] < count:
+                path = paths.segment_v2(number) if terms.is_v2 else paths.segment(number)
+                missing = f"{count - left[number]} of {count} messages are missing"
+                self._reads.tell(path, 0, f"{missing}, which were there at the clean stop")
+
+    def tell_missing_queues(self) -> None:
+        """Tell which folders of queues are missing that had messages at the clean stop."""
+        known = {part.folder for part in self._parts}
+        for folder in sorted(self.terms.keys() - known):
+            count = sum(self.terms[folder].segments.values())
+            if count:
+                what = f"the folder of a queue is missing, with {count} messages at the clean stop"
+                self._reads.tell(self.layout.queue(folder).root, 0, what)
 
     def messages(
         self, queue: FoundQueue, *, with_gone: bool = False, seq_id: int | None = None

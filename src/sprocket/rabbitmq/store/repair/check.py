@@ -30,6 +30,7 @@ from sprocket.rabbitmq.store.reading import (
     MessageState,
     QueuePart,
     VhostReader,
+    left_by_segment,
 )
 
 
@@ -111,7 +112,7 @@ class _Check:
             for part in queue.parts:
                 added = _Part()
                 for rows in self._reader.rows(part):
-                    self._add(added, part, rows)
+                    self._add(added, rows)
                 if part.terms is not None:
                     yield from self._compare_terms(part, part.terms, added)
             for message in self._reader.messages(queue, with_gone=True):
@@ -134,16 +135,9 @@ class _Check:
                 yield VhostFinding(rule, fault.path, fault.position, rule.value, fault.what)
         self._told = len(faults)
 
-    def _add(self, added: _Part, part: QueuePart, rows: IndexRows) -> None:
-        is_here = ~rows.is_acked
-        if part.is_v2 and rows.files[0].path.endswith(".qi"):
-            number = int(rows.files[0].path.rpartition("/")[2].removesuffix(".qi"))
-            added.left[number] += int(np.count_nonzero(is_here))
-        else:
-            numbers = rows.seq_ids[is_here] // self._reader.segment_entry_count
-            for number, count in zip(*np.unique(numbers, return_counts=True), strict=True):
-                added.left[int(number)] += int(count)
-        is_kept = is_here & rows.is_persistent
+    def _add(self, added: _Part, rows: IndexRows) -> None:
+        added.left += left_by_segment(rows, self._reader.segment_entry_count)
+        is_kept = ~rows.is_acked & rows.is_persistent
         added.persistent += int(np.count_nonzero(is_kept))
         added.body_bytes += int(rows.body_sizes[is_kept].sum())
         if len(rows):
