@@ -63,7 +63,7 @@ def test_a_manager_that_has_gone_is_told_of_in_the_log(
         ({"WATCHDOG_USEC": "0"}, None),
         ({"WATCHDOG_USEC": "soon"}, None),
     ],
-    ids=str,
+    ids=["not at all", "for anybody", "for this process", "for another", "never", "what"],
 )
 def test_how_often_it_wants_to_hear(variables: dict[str, str], seconds: float | None) -> None:
     """If it is meant, and not a parent of this process; never without a socket."""
