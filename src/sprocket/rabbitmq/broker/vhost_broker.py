@@ -150,6 +150,7 @@ class VhostBroker:
             clock=clock,
             windows=Windows(floor.windows),
             reads=reads,
+            deaths=floor.counts.deaths,
             dead_letters=DeadLetters(
                 self._route_letter,
                 floor.clock.now_ms,

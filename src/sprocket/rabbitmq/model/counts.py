@@ -1,5 +1,8 @@
 """How often something was done with messages: what statistics are made of."""
 
+from collections import Counter
+from typing import NamedTuple
+
 from msgspec import Struct, field
 
 
@@ -95,6 +98,16 @@ class PublishCounts(Struct, gc=False):
         self.dropped += other.dropped
 
 
+class Death(NamedTuple):
+    """A way in which messages die."""
+
+    queue_type: str
+    is_letter: bool
+    """Whether they are passed on, as their queue has an exchange for dead letters."""
+    reason: str
+    """RabbitMQ's word, as in the header `x-death`."""
+
+
 class PastQueues(Struct):
     """What was counted by queues of one type that are deleted."""
 
@@ -114,3 +127,5 @@ class NodeCounts(Struct):
     """Of channels that are closed."""
     past_queues: dict[str, PastQueues] = field(default_factory=dict)
     """Of queues that are deleted, by their type."""
+    deaths: Counter[Death] = field(default_factory=Counter)
+    """How many messages have died, of all queues."""

@@ -21,9 +21,9 @@ Source: `rabbit_amqqueue_process`, `rabbit_variable_queue`, `rabbit_priority_que
 docs/formats/amqp.md.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -40,7 +40,7 @@ from sprocket.rabbitmq.broker.queues.storage import QueueStorage
 from sprocket.rabbitmq.broker.queues.turns import Turns
 from sprocket.rabbitmq.broker.queues.windows import Windows
 from sprocket.rabbitmq.codec.amqp import ReplyCode
-from sprocket.rabbitmq.model.counts import DeliveryCounts
+from sprocket.rabbitmq.model.counts import Death, DeliveryCounts
 from sprocket.rabbitmq.model.declared_queue import CLASSIC, QUORUM
 from sprocket.rabbitmq.model.message import BasicMessage
 from sprocket.rabbitmq.model.names import QueueName
@@ -78,6 +78,8 @@ class QueueServices:
     windows: Windows
     reads: QueueReads
     dead_letters: DeadLetters
+    deaths: Counter[Death] = field(default_factory=Counter)
+    """Where messages are counted that die."""
 
 
 class Getter(msgspec.Struct):
@@ -713,6 +715,7 @@ class BrokerQueue:
                 options.dead_letter_exchange is not None
             ):
                 unqueued = QueueEntry(_UNQUEUED, message, None, False, 0, 0)
+                self._count_deaths(DeathReason.MAX_LENGTH, 1)
                 self._services.dead_letters.add(self, DeathReason.MAX_LENGTH, [unqueued])
             return False
         ttl_ms = options.message_ttl_ms
@@ -802,12 +805,17 @@ class BrokerQueue:
             return
         for level in self._levels:
             entries = level.living(entries)
+        self._count_deaths(reason, len(entries))
         if self._options.dead_letter_exchange is None:
             self._settled += entries
             self._mark()
         else:
             self._dying_count += len(entries)
             self._services.dead_letters.add(self, reason, entries)
+
+    def _count_deaths(self, reason: DeathReason, count: int) -> None:
+        is_letter = self._options.dead_letter_exchange is not None
+        self._services.deaths[Death(self.type, is_letter, reason.value)] += count
 
     def _count_returns(self, entries: Sequence[QueueEntry]) -> list[QueueEntry]:
         """Count that messages came back; those that did so too often are dead letters."""

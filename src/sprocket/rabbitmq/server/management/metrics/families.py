@@ -4,13 +4,13 @@ Left out are families about Erlang's processes, its files and Raft, and what nob
 docs/answers-rabbitmq.md names them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from sprocket.rabbitmq.broker.channels import ChannelState
-from sprocket.rabbitmq.broker.queues import BrokerQueue, StorageDepth
+from sprocket.rabbitmq.broker.queues import BrokerQueue, DeathReason, StorageDepth
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
-from sprocket.rabbitmq.model.counts import DeliveryCounts, PublishCounts, Traffic
+from sprocket.rabbitmq.model.counts import Death, DeliveryCounts, PublishCounts, Traffic
 from sprocket.rabbitmq.model.declared_queue import CLASSIC, QUORUM
 from sprocket.rabbitmq.model.exchange import DEFAULT_EXCHANGE, Exchange
 from sprocket.rabbitmq.server.management.figures import NodeFigures
@@ -63,6 +63,13 @@ class _ChannelNow(NamedTuple):
     state: ChannelState
 
 
+class _Deaths(NamedTuple):
+    """How many messages have died in one way."""
+
+    death: Death
+    times: int
+
+
 class _BoundExchange(NamedTuple):
     exchange: Exchange
     bindings: int
@@ -82,6 +89,7 @@ AnyGroup: TypeAlias = (
     | Group[_ChannelNow]
     | Group[VhostBroker]
     | Group[_BoundExchange]
+    | Group[_Deaths]
 )
 
 # Where the objects are.
@@ -168,6 +176,18 @@ def _exchanges(scope: Scope) -> Iterable[_BoundExchange]:
     )
 
 
+def _deaths(scope: Scope) -> Iterable[_Deaths]:
+    return [_Deaths(death, count) for death, count in scope.served.counts.deaths.items()]
+
+
+def _too_often(scope: Scope) -> Iterable[_Deaths]:
+    return [one for one in _deaths(scope) if one.death.queue_type == QUORUM]
+
+
+def _died(reason: DeathReason) -> Callable[[_Deaths], int]:
+    return lambda one: one.times if one.death.reason == reason.value else 0
+
+
 # What a series is labelled with.
 
 
@@ -202,6 +222,21 @@ def _type(one: _CountedQueue) -> str:
 
 _TYPES = {
     one: labelled(protocol=_PROTOCOL, queue_type=f"rabbit_{one}_queue") for one in (CLASSIC, QUORUM)
+}
+
+
+def _strategy(kind: str, *, is_letter: bool) -> str:
+    strategy = "at_most_once" if is_letter else "disabled"
+    return labelled(queue_type=f"rabbit_{kind}_queue", dead_letter_strategy=strategy)
+
+
+def _death(one: _Deaths) -> str:
+    return _strategy(one.death.queue_type, is_letter=one.death.is_letter)
+
+
+_STRATEGIES = {
+    kind: tuple(_strategy(kind, is_letter=one) for one in (False, True))
+    for kind in (CLASSIC, QUORUM)
 }
 
 # The table.
@@ -777,6 +812,48 @@ SUMMED: Final[tuple[AnyGroup, ...]] = (
                 COUNTER,
                 "Total number of messages acknowledged by consumers",
                 lambda one: one.deliveries.acked,
+            ),
+        ),
+    ),
+    Group(
+        name="deaths",
+        objects=_deaths,
+        labels=lambda one: f"{_death(one)},{labelled(reason=one.death.reason)}",
+        sum_labels=_death,
+        sums=_STRATEGIES[CLASSIC] + _STRATEGIES[QUORUM],
+        families=(
+            Family(
+                "global_messages_dead_lettered_expired_total",
+                COUNTER,
+                "Total number of messages that expired in a queue",
+                _died(DeathReason.EXPIRED),
+            ),
+            Family(
+                "global_messages_dead_lettered_rejected_total",
+                COUNTER,
+                "Total number of messages that a consumer rejected",
+                _died(DeathReason.REJECTED),
+            ),
+            Family(
+                "global_messages_dead_lettered_maxlen_total",
+                COUNTER,
+                "Total number of messages that were too much for their queue",
+                _died(DeathReason.MAX_LENGTH),
+            ),
+        ),
+    ),
+    Group(
+        name="deaths_of_quorum_queues",
+        objects=_too_often,
+        labels=_death,
+        sum_labels=_death,
+        sums=_STRATEGIES[QUORUM],
+        families=(
+            Family(
+                "global_messages_dead_lettered_delivery_limit_total",
+                COUNTER,
+                "Total number of messages that came back to their queue too often",
+                _died(DeathReason.DELIVERY_LIMIT),
             ),
         ),
     ),

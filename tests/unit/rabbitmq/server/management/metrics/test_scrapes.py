@@ -112,6 +112,44 @@ def test_transactions_count_when_they_should(broker: LocalAmqp, connect: Connect
     assert [one.value(published) for one in (before, after)] == [0, 4]
 
 
+def test_deaths_are_counted_by_their_reason(broker: LocalAmqp, connect: Connect) -> None:
+    """Whether they are passed on or not; what is counted stays when the queue goes."""
+    with connect() as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        for name, more in (
+            ("short", {"x-max-length": 1}),
+            ("brief", {"x-message-ttl": 1000, "x-dead-letter-exchange": ""}),
+            ("limited", {"x-queue-type": "quorum", "x-delivery-limit": 1}),
+        ):
+            channel.queue_declare(name, durable=True, arguments=more)
+        for queue, count in (("short", 3), ("brief", 4), ("limited", 1)):
+            for _ in range(count):
+                channel.basic_publish("", queue, b"", PERSISTENT)
+        channel.basic_reject(channel.basic_get("short")[0].delivery_tag, requeue=False)
+        for _ in range(2):
+            channel.basic_reject(channel.basic_get("limited")[0].delivery_tag, requeue=True)
+        broker.advance(seconds=2)
+        for queue in ("short", "brief", "limited"):
+            channel.queue_delete(queue)
+    found = scraped(broker)
+
+    def died(reason: str, kind: str, strategy: str) -> float:
+        return found.value(
+            f"rabbitmq_global_messages_dead_lettered_{reason}_total",
+            queue_type=f"rabbit_{kind}_queue",
+            dead_letter_strategy=strategy,
+        )
+
+    assert died("maxlen", "classic", "disabled") == 2
+    assert died("rejected", "classic", "disabled") == 1
+    assert died("expired", "classic", "at_most_once") == 4
+    assert died("expired", "classic", "disabled") == 0
+    assert died("delivery_limit", "quorum", "disabled") == 1
+    limited = found.families["rabbitmq_global_messages_dead_lettered_delivery_limit_total"]
+    assert len(limited.series) == 2
+
+
 def test_each_queue_has_its_series(broker: LocalAmqp, ask: Ask, connect: Connect) -> None:
     """By all groups, and by those that are asked for, in the virtual hosts that are."""
     assert ask("PUT", f"/vhosts/{quote(ODD, safe='')}").status_code == 201
