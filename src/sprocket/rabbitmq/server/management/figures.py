@@ -19,6 +19,7 @@ class NodeFigures(NamedTuple):
     disk_free_bytes: int
     disk_free_bytes_min: int
     syncs: int
+    sync_seconds: float
     uptime_seconds: float
     connections: int
     channels: int
@@ -42,6 +43,7 @@ def node_figures(served: Served) -> NodeFigures:
         disk_free_bytes=place.disk.free_bytes(place.folder),
         disk_free_bytes_min=facts.disk_free_bytes_min,
         syncs=served.syncs.count,
+        sync_seconds=served.syncs.seconds,
         uptime_seconds=served.clock.monotonic() - facts.started_at,
         connections=entrance.connection_count,
         channels=entrance.channel_count,

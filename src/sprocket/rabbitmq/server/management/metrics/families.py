@@ -340,6 +340,25 @@ GROUPS: Final[tuple[AnyGroup, ...]] = (
         ),
     ),
     Group(
+        name="node_persister_metrics",
+        objects=_node,
+        labels=_none,
+        families=(
+            Family(
+                "io_sync_ops_total",
+                COUNTER,
+                "Total number of syncs of what confirms wait for",
+                lambda one: one.syncs,
+            ),
+            Family(
+                "io_sync_time_seconds_total",
+                COUNTER,
+                "How long they took altogether",
+                lambda one: one.sync_seconds,
+            ),
+        ),
+    ),
+    Group(
         name="auth_attempt_metrics",
         objects=lambda scope: scope.logins,
         labels=_login,

@@ -238,3 +238,13 @@ def test_the_node_says_what_publishers_may_take(broker: LocalAmqp, ask: Ask) -> 
     assert node["mem_limit"] == limit > node["mem_used"] > 0
     for told in (node, ask("GET", "/overview").json()):
         assert "x-delayed-message" in [one["name"] for one in told["exchange_types"]]
+
+
+def test_syncs_are_what_the_node_tells(broker: LocalAmqp, ask: Ask, connect: Connect) -> None:
+    """Those that a confirm has waited for, and how long they took."""
+    use(connect, "/", "q", 4).close()
+    broker.settle()
+    found, (node,) = scraped(broker), ask("GET", "/nodes").json()
+    assert found.value("rabbitmq_io_sync_ops_total") == node["io_sync_count"] >= 4
+    seconds = found.value("rabbitmq_io_sync_time_seconds_total")
+    assert seconds * 1000 / node["io_sync_count"] == pytest.approx(node["io_sync_avg_time"])
