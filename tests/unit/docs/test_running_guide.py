@@ -59,7 +59,8 @@ def test_what_the_unit_starts_serves_and_stops_as_it_says(tmp_path: Path) -> Non
     program, *words = shlex.split(service["ExecStart"])
     assert Path(program).name == "sprocket"
     words[words.index("--data") + 1] = str(tmp_path / "store")
-    free = ["--nameserver-port", "0", "--broker-port", "0", "--health-port", "0"]
+    names = ("nameserver", "broker", "amqp", "health")
+    free = [word for name in names for word in (f"--{name}-port", "0")]
     manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     manager.bind(str(tmp_path / "notify"))
     manager.settimeout(LONG_SECONDS)
