@@ -157,7 +157,7 @@ def test_a_failed_sync_is_seen_until_a_restart(product: str) -> None:
         run(scenario)
 
 
-def test_while_it_opens_it_is_alive_and_not_ready() -> None:
+def test_while_it_opens_and_stops_it_is_alive_and_not_ready() -> None:
     """A recovery takes its time; whoever ends what is not alive lets it go on."""
 
     async def main() -> None:
@@ -173,6 +173,11 @@ def test_while_it_opens_it_is_alive_and_not_ready() -> None:
             port = site.ports["health"]
             found.extend([await ask(name) for name in ("live", "ready", "stores")])
 
+            async def stop() -> None:
+                found.extend([await ask(name) for name in ("live", "ready")])
+
+            site.parts.push_async_callback(stop)
+
             async def serve() -> Running:
                 return Running(ready={}, rows=[])
 
@@ -184,6 +189,8 @@ def test_while_it_opens_it_is_alive_and_not_ready() -> None:
         assert found[1].json()["checks"] == {"ready": ["it starts"]}
         assert await failing(host) == {}
         await host.stop()
+        assert [one.status_code for one in found[3:]] == [200, 503]
+        assert found[4].json()["checks"] == {"ready": ["it stops"]}
 
     driver.run(main())
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.waits import LONG_SECONDS
 
-from sprocket.base.errors import StoreFailed
+from sprocket.base.errors import DiskFull, StoreFailed
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import ReplicaStatus, StatsData
 from sprocket.runtime import group_commit
@@ -185,24 +185,33 @@ def test_a_sync_that_failed_is_told_until_a_restart(on_node: Callable[..., None]
         on_node(scenario, disk=disk)
 
 
+@pytest.mark.parametrize("is_undone", [False, True])
 def test_a_write_that_failed_is_told_until_the_disk_takes_one(
-    on_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    is_undone: bool, on_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody need send for that."""
+    """Nobody need send for that; whether what it has left could be undone at once or not."""
     monkeypatch.setattr(group_commit, "TRY_SECONDS", 0)
     disk = SimulatedDisk()
+    has_room = False
+
+    def refuse(_: str, path: str) -> None:
+        if not has_room and path.endswith("/sprocket.room"):
+            raise DiskFull(f"open {path}: No space left on device")
+
+    disk.before = refuse
 
     async def scenario(lab: Any) -> None:
         assert (await lab.message()).code == 0
         disk.fail("write", 1, errno.ENOSPC)
-        disk.is_full = True
+        disk.is_full = not is_undone
         answer = await lab.message()
         assert answer.code == 14
         assert "No space left" in answer.remark
         active, refusal, failed, _ = await watched(lab)
         assert (active, failed) == ("false", "1")
         assert "No space left" in refusal
-        disk.is_full = False
+        nonlocal has_room
+        has_room, disk.is_full = True, False
         async with asyncio.timeout(LONG_SECONDS):
             while (await watched(lab))[0] == "false":
                 lab.node.broker.maintain()
