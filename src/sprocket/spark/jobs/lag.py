@@ -17,7 +17,7 @@ from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.errors import EngineMissing
 from sprocket.rocketmq.store import committed_offsets, geometry
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.queue import Queue, engines
+from sprocket.rocketmq.store.queue import Queue, Queues, engines
 from sprocket.spark.files import local_path, open_disk
 from sprocket.spark.jobs.cluster import NO_CLUSTER, JobCluster
 from sprocket.spark.jobs.job import JobOption, JobReport
@@ -115,7 +115,7 @@ def _of_folder(
         )
     queues = engines.make(disk, layout, settled, write=False)
     try:
-        queues.load(clean=not disk.exists(layout.abort))
+        _take_up(disk, layout, queues)
         for number, (key, by_queue) in enumerate(offsets.items()):
             topic, _, group = key.rpartition("@")
             tell("groups looked at", number, len(offsets))
@@ -130,6 +130,14 @@ def _of_folder(
                 }
     finally:
         queues.close()
+
+
+def _take_up(disk: Disk, layout: StoreLayout, queues: Queues) -> None:
+    """Load queues with the bounds that a broker gives them."""
+    from sprocket.rocketmq.store.recovery import Deletions, load_to_read  # no other job needs it
+
+    starts = (int(name) for name in disk.list(layout.commitlog) if name.isdecimal())
+    load_to_read(queues, Deletions(disk, layout, write=False), min(starts, default=0))
 
 
 def _row(disk: Disk, layout: StoreLayout, queue: Queue | None, offset: int) -> Mapping[str, int]:

@@ -1,18 +1,26 @@
 """The job `lag`: of a folder and of a cluster, with a consumer at known offsets."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from tests.stores import maintain, new
 from tests.unit.spark.samples import expected, unpack
 
+from sprocket.base.disk import RealDisk, steps
 from sprocket.base.errors import ForeignStore, SettingsError
 from sprocket.rocketmq.client import Message
 from sprocket.rocketmq.client.blocking import Admin, Producer
 from sprocket.rocketmq.codec.config import fastjson
+from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.settings import StoreSettings
+from sprocket.rocketmq.store.store import Store
 from sprocket.spark.jobs import JobCluster, lag
+from sprocket.testing.clock import FakeClock
 from sprocket.testing.local_broker import LocalBroker
 
 
@@ -86,3 +94,28 @@ def test_what_is_asked_for_must_be_there(tmp_path: Path) -> None:
         lag(None, store=str(tmp_path), group=["kitchn"])
     (row,) = lag(None, store=str(tmp_path)).queues
     assert (row["committed_offset"], row["max_offset"], row["lag"]) == (3, 0, 0)
+
+
+@pytest.mark.parametrize("engine", ["files", "rocksdb"])
+def test_a_topic_that_was_deleted_has_no_messages_left(
+    tmp_path: Path, engine: Literal["files", "rocksdb"]
+) -> None:
+    """As for the broker that runs; a RocksDB has its units until they are compacted away."""
+    if engine == "rocksdb":
+        pytest.importorskip("rocksdict")
+    small = Geometry.small()
+    geometry = replace(small, queue=replace(small.queue, engine=engine))
+    settings = StoreSettings(fill_ahead_bytes=0)
+    store = Store.open(RealDisk(), str(tmp_path), settings, FakeClock(), geometry)
+    for number in range(8):
+        store.append(new("gone" if number < 3 else "topic", 0, b"body"))
+        store.write()
+    store.sync()
+    maintain(store)
+    steps.run(store.delete_topic_steps("gone", lambda: None))
+    offsets = {"offsetTable": {"gone@group": {0: 1}, "topic@group": {0: 1}}}
+    (tmp_path / "config" / "consumerOffset.json").write_text(json.dumps(offsets))
+    report = lag(None, store=str(tmp_path))
+    found = {row["topic"]: (row["max_offset"], row["lag"]) for row in report.queues}
+    assert found == {"gone": (0, 0), "topic": (5, 4)}
+    store.close()
