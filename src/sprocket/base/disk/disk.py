@@ -658,21 +658,35 @@ class RealDisk:
         """See `Disk.make_folder`."""
         parent = os.path.dirname(path)
         try:
-            os.mkdir(path)
-        except FileExistsError as error:
-            if not self.is_folder(path):
-                _refuse(error, "mkdir", path)
-            return
+            is_new = self._make_one(path)
         except FileNotFoundError as error:
             if not parent or parent == path:
                 _refuse(error, "mkdir", path)
             self.make_folder(parent, durable=durable)
-            self.make_folder(path, durable=durable)
-            return
+            try:
+                is_new = self._make_one(path)
+            except FileNotFoundError as again:  # /proc says so of every new name
+                _refuse(again, "mkdir", path)
+        if is_new and durable:
+            self.sync_folder(parent)
+
+    def _make_one(self, path: str) -> bool:
+        """Make a folder in one that is there; tell whether it is new.
+
+        Raises:
+            FileNotFoundError: The one that it is to be in is not there.
+        """
+        try:
+            os.mkdir(path)
+        except FileNotFoundError:
+            raise
+        except FileExistsError as error:
+            if not self.is_folder(path):
+                _refuse(error, "mkdir", path)
+            return False
         except OSError as error:
             _refuse(error, "mkdir", path)
-        if durable:
-            self.sync_folder(parent)
+        return True
 
     def remove(self, path: str) -> None:
         """See `Disk.remove`."""

@@ -37,7 +37,7 @@ from sprocket.spark.jobs.job import (
     damage_rows,
     reading,
 )
-from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
+from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles, require_outside
 from sprocket.spark.jobs.tasks import collected, spread
 from sprocket.spark.rocketmq.folder import LeftOut, Stored, start_of
 
@@ -140,10 +140,12 @@ def archive(
     Raises:
         DataLost: The log begins behind the end of the archive, or ends before it.
         SettingsError: The archive was begun with other topics.
-        StoreError: There is no such store or archive, or another run writes to it (StoreLocked).
+        StoreError: There is no such store or archive, this would lie inside of that, or another
+            run writes to it (StoreLocked).
         QueryFailed: A task failed; what was published before stays.
     """
     files.require_use(store, to)
+    require_outside(to, store)
     target = _Target(local_path(to) or to.rstrip("/"), files.settings(to))
     folder = ArchiveFolder(target.open(), target.folder)
     given = files.options(store)

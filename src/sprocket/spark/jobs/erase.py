@@ -43,7 +43,7 @@ from sprocket.rocketmq.store.queue import QUEUE_UNIT, UNIT_BYTES, UnitAssigner
 from sprocket.spark.failures import in_one_line
 from sprocket.spark.files import local_path, open_disk, open_files
 from sprocket.spark.jobs.job import JobOption, JobReport, PartitionBytes, by_size
-from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
+from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles, require_outside
 from sprocket.spark.jobs.tasks import collected, spread
 from sprocket.spark.rocketmq.folder import Stored, copy_records
 
@@ -283,9 +283,7 @@ def _understood(source: _Source) -> Geometry:
 
 def _require_free(source: _Source, target: str) -> None:
     disk = RealDisk()
-    own = local_path(source.path)
-    if own is not None and f"{os.path.abspath(target)}/".startswith(f"{os.path.abspath(own)}/"):
-        raise ForeignStore(f"{target}: expected a folder outside of the store {own}")
+    require_outside(target, source.path)
     if disk.exists(target) and (not disk.is_folder(target) or disk.list(target)):
         raise ForeignStore(f"{target}: expected a new or an empty folder")
 

@@ -1,10 +1,11 @@
 """Which file system the folders of a job lie on, where they are named by a scheme."""
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from typing import Annotated
 
-from sprocket.base.errors import SettingsError
+from sprocket.base.errors import ForeignStore, SettingsError
 from sprocket.spark.files import PREFIX, local_path
 from sprocket.spark.jobs.job import JobOption
 
@@ -49,6 +50,20 @@ class JobFiles:
 
 LOCAL_FILES = JobFiles()
 """What a job has unless it is told of settings."""
+
+
+def require_outside(folder: str, store: str) -> None:
+    """Check that a folder that a job makes is not in the store that it reads.
+
+    Raises:
+        ForeignStore: It is, or is the store itself.
+    """
+    inner, outer = (
+        one.rstrip("/") if (path := local_path(one)) is None else os.path.realpath(path)
+        for one in (folder, store)
+    )
+    if f"{inner}/".startswith(f"{outer}/"):
+        raise ForeignStore(f"{folder}: expected a folder outside of the store {store}")
 
 
 def pairs(texts: Sequence[str], what: str) -> list[tuple[str, str]]:

@@ -331,3 +331,11 @@ def test_memory_that_is_given_back_is_gone_though_it_was_mapped(tmp_path: pathli
         assert file.read_nowait(0, buffer) is None
         assert (bytes(view) if is_viewed else file.read(0, size)) == b"x" * size
     assert file.read_nowait(0, buffer) == size
+
+
+@pytest.mark.skipif(platform.system() != "Linux", reason="only Linux has such a file system")
+@pytest.mark.parametrize("path", ["/proc/none", "/proc/none/archive"])
+def test_a_folder_that_cannot_be_made_is_one_error(path: str) -> None:
+    """Also where the system says of a new name that something is missing, though nothing is."""
+    with pytest.raises(DiskFailed, match="mkdir /proc/none"):
+        RealDisk().make_folder(path)

@@ -23,7 +23,12 @@ from tests.unit.spark.rocketmq.folder.test_plan import write_log
 from tests.unit.spark.samples import expected, unpack
 
 from sprocket.base.disk import RealDisk
-from sprocket.base.errors import CorruptRecord, DataLost, SettingsError
+from sprocket.base.errors import (
+    CorruptRecord,
+    DataLost,
+    ForeignStore,
+    SettingsError,
+)
 from sprocket.spark import QueryFailed
 from sprocket.spark.archive import ArchiveFolder, archive_files, read_archive
 from sprocket.spark.files import LocalFiles
@@ -182,3 +187,14 @@ def test_runs_that_end_badly_leave_no_repeats(spark: Any, tmp_path: Path) -> Non
     assert (report.start, report.removed_files) == (before[-1].end, 1)
     wanted = rows_of(spark.read.format("rocketmq").load(store))
     assert rows_of(read_archive(spark, to)) == wanted
+
+
+def test_an_archive_inside_of_its_store_is_refused(tmp_path: Path) -> None:
+    """Before Spark is asked for anything, and by whatever path; nothing is made."""
+    store = closed(tmp_path / "store")
+    (tmp_path / "link").symlink_to(store)
+    before = sorted(store.rglob("*"))
+    for to in (store, store / "archive", store / "commitlog" / ".." / "x", tmp_path / "link" / "x"):
+        with pytest.raises(ForeignStore, match="expected a folder outside of the store"):
+            archive(None, store=str(store), to=str(to))
+    assert sorted(store.rglob("*")) == before
