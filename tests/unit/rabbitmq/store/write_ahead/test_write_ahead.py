@@ -110,6 +110,19 @@ def test_files_that_no_queue_needs_go_or_are_used_again() -> None:
     assert records(disk) == {"A": b"later", "B": b"b" + FILE_BYTES * b"c" + b"d"}
 
 
+def test_what_a_purge_made_void_holds_no_file() -> None:
+    """Only the file that says so is needed, until a flush has removed those of the queue."""
+    disk = SimulatedDisk()
+    log = new(disk)
+    a = Origin("A")
+    for number in range(3):
+        fill(log, a, [b"%d" % number * FILE_BYTES])
+    log.forget(a)
+    log.commit()
+    assert steps.run(log.retire_steps()) == 2
+    assert files(disk) == [2, 3]
+
+
 def test_a_file_that_is_used_again_does_not_speak_of_its_past() -> None:
     """Before anything is written to it, too."""
     disk = SimulatedDisk()
@@ -153,6 +166,21 @@ def test_flushes_and_removals() -> None:
     log.commit()
     tail = read_log(disk, ROOT).tails["A"]
     assert (tail.appends, tail.records, tail.journal_bytes) == ([], [b"2"], 0)
+
+
+def test_a_journal_is_held_against_what_the_log_says() -> None:
+    """It may be shorter, or end within a record though others come behind it."""
+    disk = SimulatedDisk()
+    log = new(disk)
+    whole = index.deliver(3) + index.deliver(4)
+    fill(log, Origin("A", journal_bytes=len(whole)), [index.ack(3)])
+    tail = read_log(disk, ROOT).tails["A"]
+    assert tail.journal_fault(whole) is None
+    assert tail.journal_fault(whole + b"more") is None
+    short = tail.journal_fault(whole[:-1])
+    assert short == (len(whole) - 1, "expected 16 bytes, as the log says, found 15")
+    torn = index.deliver(3) + index.publish(4, bytes(16), 0, 1, b"", is_persistent=True)[:8]
+    assert tail.journal_fault(torn) == (8, "8 bytes do not count")
 
 
 @pytest.mark.parametrize("kind", [EntryKind.RECOVERED, EntryKind.CLOSED])

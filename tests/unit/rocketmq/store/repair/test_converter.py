@@ -92,6 +92,8 @@ def test_queues_keep_all_they_had(source: Engine, target: Engine, tmp_path: Path
     units = sum(len(queue[2]) for queue in expected.values())
     assert report == ConvertReport(source=source, target=target, queues=4, units=units)
     assert told[-1] == (units, units)
+    left = [f"{root}/consumequeue/{name}" for name in DISK.list(f"{root}/consumequeue")]
+    assert {DISK.is_folder(path) for path in left} == {target == "files"}
     assert convert(DISK, root, target) == ConvertReport(source=target, target=target)
     with pytest.raises(ForeignStore, match="sprocket store convert"):
         opened(root, source)
