@@ -24,7 +24,7 @@ import pytest
 from tests.crash import sites
 from tests.crash.driver import GEOMETRY, ROOT, History, Life, check
 
-from sprocket.base.errors import DiskFull, StoreError, StoreFailed
+from sprocket.base.errors import DiskFailed, DiskFull, StoreError, StoreFailed
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.log import Appender, CommitLog, LogSync
@@ -178,6 +178,9 @@ class Script:
             if not self.is_sync_fault:
                 raise
             self._revive()
+            self.life.append()
+        except DiskFailed:  # upkeep undoes what a failed write has left, now that there is room
+            self.life.maintain()
             self.life.append()
         self.life.write()
         end = self.life.store.end

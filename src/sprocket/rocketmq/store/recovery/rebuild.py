@@ -99,6 +99,10 @@ class Rebuild:
             key: queue.max_offset for key, queue in queues.by_key.items()
         }
         self._empty = _empty(queues)
+        self._blank = {
+            key for key, one in queues.by_key.items() if one.max_offset <= one.min_offset
+        }
+        """Those of which no message was seen, so that nothing says what number the next has."""
         self._continued: set[QueueKey] = set(self._next)
         self._kept: dict[QueueKey, int] = {}
         self._parts: list[UnitBatch] = []
@@ -162,6 +166,7 @@ class Rebuild:
             key = run.topic, run.queue_id
             self._next[key] = max(offset, self._next.get(key, 0))
             self._empty.discard(key)
+            self._blank.discard(key)
         if self._index is not None:
             self.indexed += self._index.put_batch(batch, self._index_from)
         if sum(map(len, self._parts)) >= GATHERED_MAX:
@@ -221,10 +226,13 @@ class Rebuild:
                 entry = self._renumbered(entry, expected)
         if expected is None or entry.queue_offset >= expected:
             self._next[key] = entry.next_offset
+        self._blank.discard(key)
         self._units.append(entry)
 
     def _is_misnumbered(self, entry: Entry, expected: int) -> bool:
         """Say whether a record that is next in its queue has one wrong bit where it says so."""
+        if (entry.topic, entry.queue_id) in self._blank:
+            return False
         wrong_bits = (entry.queue_offset ^ expected) & _INT64
         return wrong_bits.bit_count() == 1 and entry.extra is None and not self._lacks_records
 

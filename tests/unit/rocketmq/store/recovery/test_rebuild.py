@@ -178,6 +178,22 @@ def test_an_empty_queue_goes_on_where_it_says() -> None:
     assert rebuild.reached(queues) == {("t", 0): 22}
 
 
+@pytest.mark.parametrize("goes_on_at", [0, 3])
+def test_a_queue_without_a_message_says_no_record_to_be_misnumbered(goes_on_at: int) -> None:
+    """One wrong bit between its offset and the record's is no sign: nothing was seen of it."""
+    queues, _, _ = _make(from_first=True)
+    queues.begin("t", 0, goes_on_at)
+    again = Rebuild(queues, None, from_first=True, knows_deletions=True)
+    first = goes_on_at + 4
+    for number in range(3):
+        again.add(_entry(first + number, 100 * number), after_damage=False)
+    again.finish()
+    assert again.misplaced == []
+    queue = queues.by_key.get(("t", 0))
+    assert queue is not None
+    assert [queue.unit(first + number)[0] for number in range(3)] == [0, 100, 200]
+
+
 def test_the_last_indexed_record_is_put_again_only_if_asked() -> None:
     """After a crash some of its keys may be missing."""
     disk = SimulatedDisk()
