@@ -31,6 +31,7 @@ PREFIX = "fs."
 """Before the names of settings, where they stand among other options."""
 
 _FSSPEC = "fsspec+"
+_SOME_REGION = "us-east-1"
 
 
 def local_path(folder: str) -> str | None:
@@ -117,6 +118,8 @@ def _s3(bucket: str, path: str, settings: dict[str, Any]) -> tuple[Any, str]:
     from pyarrow import fs
 
     if not settings.keys() & {"region", "endpoint_override"}:
+        # Of a name that is no argument this tells, before the public cloud is asked for anything.
+        fs.S3FileSystem(**settings, region=_SOME_REGION)
         try:
             settings["region"] = fs.resolve_s3_region(bucket)
         except (OSError, pa.ArrowException) as error:

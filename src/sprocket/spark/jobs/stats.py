@@ -95,7 +95,10 @@ def stats(
     store: Annotated[str, JobOption("The store's folder.", "FOLDER", is_argument=True)],
     files: JobFiles = LOCAL_FILES,
     by: Annotated[
-        list[str], JobOption("What to count by: topic, queue, hour, tag, producer; may be repeated")
+        list[str],
+        JobOption(
+            "What to count by: topic, queue, hour, tag, producer, commas between; may be repeated"
+        ),
     ] = ("topic",),  # type: ignore[assignment]
     topic: Annotated[list[str], JobOption("Only this topic; may be repeated.", also="-t")] = (),  # type: ignore[assignment]
     internal: Annotated[
@@ -150,11 +153,12 @@ def stats(
 
 
 def _keys(by: Sequence[str]) -> list[str]:
-    for key in by:
+    keys = [key.strip() for text in by for key in text.split(",")]
+    for key in keys:
         if key not in KEYS:
             meant = hint(key, KEYS) or f"; expected {', '.join(KEYS)}"
             raise SettingsError(f"cannot count by {key!r}{meant}")
-    return list(dict.fromkeys(by))
+    return list(dict.fromkeys(keys))
 
 
 def _added_up(counted: Any, keys: Sequence[str]) -> Any:

@@ -66,7 +66,7 @@ def test_the_region_of_a_bucket_is_asked_for(monkeypatch: pytest.MonkeyPatch) ->
     made = made_by(monkeypatch, "S3FileSystem")
     monkeypatch.setattr(fs, "resolve_s3_region", lambda bucket: f"region of {bucket}")
     open_files("s3://bucket/store")
-    assert made == [((), {"region": "region of bucket"})]
+    assert made[1:] == [((), {"region": "region of bucket"})]
 
     def fails(bucket: str) -> str:
         raise OSError(f"no bucket {bucket}\nand more")
@@ -111,6 +111,24 @@ def test_what_cannot_be_opened(folder: str, settings: dict[str, str], said: str)
     """The text names the setting, the scheme or the library that is missing."""
     with pytest.raises(SettingsError, match=said):
         open_files(folder, settings)
+
+
+def test_a_wrong_setting_asks_the_cloud_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address that is misspelt is none; without one the public cloud would be asked."""
+    asked: list[str] = []
+
+    def region(bucket: str) -> str:
+        asked.append(bucket)
+        return "eu-west-1"
+
+    monkeypatch.setattr(fs, "resolve_s3_region", region)
+    settings = {"endpont_override": "http://127.0.0.1:1", "access_key": "k", "secret_key": "s"}
+    with pytest.raises(SettingsError, match=r"s3:// cannot be opened: .*'endpont_override'"):
+        open_files("s3://b/x", settings)
+    assert asked == []
+    del settings["endpont_override"]
+    open_files("s3://b/x", settings)
+    assert asked == ["b"]
 
 
 def test_hadoop_missing_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

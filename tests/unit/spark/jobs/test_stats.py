@@ -89,7 +89,7 @@ def test_what_is_damaged_is_counted(spark: Any, tmp_path: Path) -> None:
         data = bytearray(path.read_bytes())
         data[place + 4] ^= 0xFF
         path.write_bytes(data)
-    report = stats(spark, store=str(tmp_path), skip_damaged=True, by=["hour", "queue", "tag"])
+    report = stats(spark, store=str(tmp_path), skip_damaged=True, by=["hour,queue", "tag"])
     assert (report.messages, report.bytes) == (10, 1200)
     assert (report.damaged, report.damaged_bytes) == (3, 360)
     assert [(row["position"], row["start"], row["bytes"]) for row in report.damage] == [
@@ -139,7 +139,7 @@ def test_an_empty_log_has_no_groups(spark: Any, tmp_path: Path) -> None:
 def test_an_unknown_key_names_the_nearest() -> None:
     """Before anything is read."""
     with pytest.raises(SettingsError, match="did you mean tag"):
-        stats(None, store="", by=["tga"])
+        stats(None, store="", by=["topic, tga"])
 
 
 @given(st.integers(0, 2**31 - 1))
