@@ -20,6 +20,7 @@ from sprocket.rocketmq.store.index import (
     file_name,
     index_of,
     key_of,
+    key_run,
 )
 from sprocket.testing.disk import SimulatedDisk
 
@@ -99,8 +100,12 @@ def test_the_files_are_those_that_a_store_fills(
     check([keys[:cut], keys[cut:]])
 
 
-def test_each_file_goes_on_where_the_one_before_ends() -> None:
+@pytest.mark.parametrize("chunk_keys", [7, key_run.CHUNK_KEYS])
+def test_each_file_goes_on_where_the_one_before_ends(
+    chunk_keys: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its first unit counts its seconds from there; a record's keys may lie in two files."""
+    monkeypatch.setattr(key_run, "CHUNK_KEYS", chunk_keys)
     keys = [([f"k{number}", "x"], 7000 * number) for number in range(40)]
     assert check([keys[:11], keys[11:]]) == -(-3 * 38 // ROOM) == 3
 

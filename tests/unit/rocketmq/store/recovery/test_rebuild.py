@@ -9,7 +9,7 @@ from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import Entry, Extra, properties, record
 from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.store.index import Indexes, key_string
-from sprocket.rocketmq.store.log import LogScanner
+from sprocket.rocketmq.store.log import Damage, LogScanner
 from sprocket.rocketmq.store.queue import FileQueues, LastUnit
 from sprocket.rocketmq.store.recovery import rebuild
 from sprocket.rocketmq.store.recovery.rebuild import Rebuild
@@ -63,6 +63,16 @@ def test_a_gap_behind_damage_is_filled() -> None:
     assert again.lost == 2
     assert queues.by_key["t", 0].max_offset == 4
     assert again.missing == set()
+
+
+def test_a_place_is_kept_for_what_was_damaged_only() -> None:
+    """Not for a message that lay behind the damage."""
+    for place, expected in ((100, 4), (199, 4), (200, 1), (99, 1)):
+        queues, _, _ = _make(from_first=False)
+        queues.put_round([_entry(0, 0)])
+        again = Rebuild(queues, None, from_first=False)
+        again.keep_places({("t", 0): LastUnit(4, place)}, [Damage(100, 200, "damaged", 0)])
+        assert queues.by_key["t", 0].max_offset == expected
 
 
 def test_a_gap_without_damage_makes_the_queue_missing() -> None:

@@ -7,16 +7,17 @@ from pathlib import Path
 import pytest
 from tests import repetition
 from tests.recorded import CASES, Recorded
-from tests.stores import ROOT, filled, maintain, new, open_store
+from tests.stores import ROOT, SMALL, filled, maintain, new, open_store
 
 from sprocket.base.disk import RealDisk, replace_file
 from sprocket.base.errors import ForeignStore
 from sprocket.rocketmq.settings import StoreSettings
+from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.log import log_scanner
 from sprocket.rocketmq.store.queue.rocks_database import Database
 from sprocket.rocketmq.store.queue.rocks_keys import UNITS, VALUE
 from sprocket.rocketmq.store.repair import Finding, Rule
-from sprocket.rocketmq.store.repair.check import check, is_open
+from sprocket.rocketmq.store.repair.check import StoredQueues, check, is_open
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import CHANGES, SimulatedDisk
@@ -129,6 +130,15 @@ def test_an_empty_store_is_whole() -> None:
     disk = SimulatedDisk()
     open_store(disk).close()
     assert findings(disk) == []
+
+
+@pytest.mark.parametrize("key", [("..", 0), ("a/b", 0), ("", 0), ("topic", -1)])
+def test_a_name_that_leads_elsewhere_is_no_queue(key: tuple[str, int]) -> None:
+    """As a damaged record may have one: there is nothing of it."""
+    disk, store = filled(5)
+    store.close()
+    stored = StoredQueues(disk, StoreLayout(ROOT), SMALL.queue)
+    assert (stored.units(key).end, stored.units(("topic", 0)).end) == (0, 10)
 
 
 def test_what_is_no_store_is_refused() -> None:
