@@ -1,7 +1,7 @@
 """Rules for every test: who shares a worker; none leaves logging or signals to the next.
 
-The JVMs of Spark start quickly. And Ctrl-C reaches what tests start, even if a shell in the
-background has them ignore it.
+The JVMs of Spark start quickly. And Ctrl-C and hangups reach what tests start, even if a shell in
+the background, or `nohup`, has them ignore it.
 """
 
 import os
@@ -34,13 +34,15 @@ SERVES_CONNECT = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Heed SIGINT: what ignores it hands that down to every process that it starts."""
+    """Heed SIGINT and SIGHUP: what ignores them hands that down to every process that it starts."""
     is_worker = hasattr(config, "workerinput")
     config.pluginmanager.register(durations.Arranging() if is_worker else durations.Notes())
     if measured.VARIABLE in os.environ:
         config.pluginmanager.register(measured.Measuring())
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if is_worker and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # of `nohup`
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses

@@ -8,7 +8,7 @@ import pytest
 from tests.recorded import CASES, ROCKSDB, Recorded
 from tests.stores import ROOT, SMALL, filled, maintain, new, open_store
 
-from sprocket.base.disk import Disk, RealDisk, steps
+from sprocket.base.disk import Disk, RealDisk, replace_file, steps
 from sprocket.base.errors import FileMissing, ForeignStore
 from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.store.index.index_file import IndexFile
@@ -107,6 +107,14 @@ def test_damage_is_found_in_parts_as_in_the_whole(name: str) -> None:
         cuts = draw.sample(places, 5) + [draw.randrange(places[-1]) for _ in range(2)]
         found, _parts = in_parts(disk, ROOT, cuts, recorded.geometry)
         assert told(check(disk, ROOT, recorded.geometry)) == told(found)
+
+
+def test_a_damaged_table_of_deleted_topics_stops_no_part() -> None:
+    """It is told with the other tables."""
+    disk = closed(20)
+    replace_file(disk, StoreLayout(ROOT).deleted_topics, b"{")
+    found, _parts = in_parts(disk, ROOT, starts(disk)[5:6])
+    assert [one.path for one in found] == [StoreLayout(ROOT).deleted_topics]
 
 
 @pytest.mark.slow

@@ -249,6 +249,7 @@ def test_what_is_kept_for_the_index_holds_no_file() -> None:
     overwrite(world.files, 0, bytes(1000))  # whoever reads it again finds nothing
     assert world.dispatch.to_index() == 2
     assert world.find(0, 1) == [[start] for start in world.starts]
+    assert not any(world.log.tail.read(0, world.log.end))  # nothing is kept that nobody needs
 
 
 def test_a_long_backlog_of_the_index_is_worked_off(monkeypatch: pytest.MonkeyPatch) -> None:
