@@ -1,11 +1,9 @@
 """`sprocket health`: whether a process that serves is alive, ready, and stores what it is sent."""
 
 import json
-import ssl
 import sys
 from enum import StrEnum
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
@@ -13,6 +11,9 @@ import typer
 from sprocket.base.errors import ClientError, NotConnected, RequestTimeout, SettingsError
 from sprocket.cli.options import AsJson
 from sprocket.cli.terminal import output
+
+if TYPE_CHECKING:
+    import ssl
 
 DEFAULT_URL = "http://127.0.0.1:9880"
 PATH = "/health"
@@ -68,6 +69,8 @@ def ask(url: str, check: str | None, timeout_seconds: float) -> dict[str, list[s
         RequestTimeout: There was no answer in time: the process is stuck.
         ClientError: The answer is from something else.
     """
+    from http.client import HTTPConnection, HTTPException, HTTPSConnection
+
     try:
         place = urlsplit(url)
         host, port = place.hostname, place.port
@@ -103,8 +106,10 @@ def ask(url: str, check: str | None, timeout_seconds: float) -> dict[str, list[s
         raise _foreign(told) from None
 
 
-def _unchecked() -> ssl.SSLContext:
+def _unchecked() -> "ssl.SSLContext":
     """Return what encrypts and checks nobody: a probe tells nothing that is secret."""
+    import ssl
+
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
