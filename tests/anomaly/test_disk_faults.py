@@ -23,6 +23,7 @@ from random import Random
 import pytest
 from tests.crash import sites
 from tests.crash.driver import GEOMETRY, ROOT, History, Life, check
+from tests.stores import maintain
 
 from sprocket.base.errors import DiskFailed, DiskFull, StoreError, StoreFailed
 from sprocket.rocketmq.codec.record import record
@@ -180,7 +181,7 @@ class Script:
             self._revive()
             self.life.append()
         except DiskFailed:  # upkeep undoes what a failed write has left, now that there is room
-            self.life.maintain()
+            maintain(self.life.store)
             self.life.append()
         self.life.write()
         end = self.life.store.end
