@@ -100,18 +100,15 @@ def test_the_files_are_those_that_a_store_fills(
     check([keys[:cut], keys[cut:]])
 
 
-@pytest.mark.parametrize("chunk_keys", [7, key_run.CHUNK_KEYS])
-def test_each_file_goes_on_where_the_one_before_ends(
-    chunk_keys: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_file_goes_on_where_the_one_before_ends() -> None:
     """Its first unit counts its seconds from there; a record's keys may lie in two files."""
-    monkeypatch.setattr(key_run, "CHUNK_KEYS", chunk_keys)
     keys = [([f"k{number}", "x"], 7000 * number) for number in range(40)]
     assert check([keys[:11], keys[11:]]) == -(-3 * 38 // ROOM) == 3
 
 
-def test_a_file_that_is_made_again_is_the_same() -> None:
-    """As where a task is repeated whose file was there already."""
+def test_a_file_that_is_made_again_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a task is repeated whose file was there already; however many keys at a time."""
+    monkeypatch.setattr(key_run, "CHUNK_KEYS", 2)
     disk = SimulatedDisk()
     writer = KeyRunWriter(disk, "/keys")
     writer.put(batch(0, [[], ["a", "b"], ["a"]], [AT_MS, AT_MS, AT_MS + 5000]))
