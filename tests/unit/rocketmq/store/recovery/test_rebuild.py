@@ -9,7 +9,7 @@ from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import Entry, Extra, properties, record
 from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.store.index import Indexes, key_string
-from sprocket.rocketmq.store.log import Damage, LogScanner
+from sprocket.rocketmq.store.log import Damage, LogScanner, Misplaced
 from sprocket.rocketmq.store.queue import FileQueues, LastUnit
 from sprocket.rocketmq.store.recovery import rebuild
 from sprocket.rocketmq.store.recovery.rebuild import Rebuild
@@ -197,11 +197,14 @@ def test_a_queue_without_a_message_says_no_record_to_be_misnumbered(goes_on_at: 
     first = goes_on_at + 4
     for number in range(3):
         again.add(_entry(first + number, 100 * number), after_damage=False)
-    again.finish()
     assert again.misplaced == []
+    wrong = (first + 3) ^ 8  # now there are messages that say what is next
+    again.add(_entry(wrong, 300), after_damage=False)
+    again.finish()
+    assert again.misplaced == [Misplaced(300, wrong, first + 3)]
     queue = queues.by_key.get(("t", 0))
     assert queue is not None
-    assert [queue.unit(first + number)[0] for number in range(3)] == [0, 100, 200]
+    assert [queue.unit(first + number)[0] for number in range(4)] == [0, 100, 200, 300]
 
 
 def test_the_last_indexed_record_is_put_again_only_if_asked() -> None:
