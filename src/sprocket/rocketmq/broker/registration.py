@@ -38,7 +38,7 @@ from sprocket.runtime.tasks import Tasks, is_set_within
 _log = log.get_logger(__name__)
 
 ANSWER_MS = 3_000
-"""How long a NameServer may take to answer."""
+"""How long a NameServer may take to answer; a change of a topic is answered after that, too."""
 
 START_SECONDS = 1.0
 """How long the start waits for NameServers: one that is gone must not delay the others' clients."""
@@ -47,9 +47,6 @@ RETRY_SECONDS = 1.0
 """How long to wait before another try to reach a NameServer."""
 
 PORT_MAX = 65535
-
-TOLD_SECONDS = 1.0
-"""How long a topic change waits for the NameServers before it is answered anyway."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,22 +155,18 @@ class Registration:
         await self._tasks.close()
         for nameserver in self.nameservers.all:
             nameserver.is_up = False
+            self._told(nameserver)
 
     def when_told(self, done: Callable[[], None]) -> None:
-        """Call `done` once every reachable NameServer knows of all changes, or after a second."""
+        """Call `done` once every NameServer that answers knows of all changes.
+
+        One that does not answer within `ANSWER_MS` counts as lost, and is not waited for.
+        """
         missing = {one for one in self.nameservers.all if one.is_up and one.changed}
-        if not missing:
+        if missing:
+            self._waiters.append(_Waiter(missing, done))
+        else:
             done()
-            return
-        waiter = _Waiter(missing, done)
-        self._waiters.append(waiter)
-
-        def late() -> None:
-            if waiter in self._waiters:
-                self._waiters.remove(waiter)
-                done()
-
-        asyncio.get_running_loop().call_later(TOLD_SECONDS, late)
 
     async def _leave(self, nameserver: _NameServer) -> None:
         header = UnregisterBroker(
