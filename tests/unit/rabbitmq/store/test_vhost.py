@@ -57,6 +57,28 @@ def test_messages_come_back_after_a_power_loss_in_order() -> None:
     assert (again.report.messages, again.report.clean_stop) == (4, False)
 
 
+@pytest.mark.parametrize("size", [20, LARGE])
+def test_what_goes_along_when_it_is_said_what_is_durable_is_not(size: int) -> None:
+    """It came between two turns; whoever waits for it waits for a sync of its own."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    queue = store.queue(Q)
+    publish(queue, 0, size=size)
+    store.log.write()
+    first = store.log.begin_sync()
+    assert first is not None
+    first.run()
+    publish(queue, 1, size=size)  # while the sync was on its thread
+    first.finish(None)
+    steps.run(store.flush_steps([]))  # as every second
+    store.log.write()
+    second = store.log.begin_sync()
+    assert second is not None
+    second.run()
+    second.finish(None)
+    assert ids(opened(disk.crash(lambda _: 0)).queue(Q)) == [0, 1]
+
+
 def test_after_a_clean_stop_nothing_is_looked_at() -> None:
     """What was delivered is known, numbers go on, and no segment is read."""
     disk = SimulatedDisk()

@@ -472,7 +472,8 @@ class WriteAheadLog:
         if self._said_synced < self._told_sequence and is_idle and is_room:
             with contextlib.suppress(StoreError):
                 self.decide()
-                self._synced = self._written  # the next sync of its file covers it all the same
+                if self._told_sequence < self._sequence:  # no records have gone along with it
+                    self._synced = self._written  # the next sync of its file covers it all the same
 
     def decide(self) -> None:
         """Write a batch that says no more than what is durable: all before its first one."""
