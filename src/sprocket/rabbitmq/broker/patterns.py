@@ -5,6 +5,7 @@ fits nothing, so that nobody can hold the broker with an expression.
 """
 
 from functools import lru_cache
+from time import thread_time
 from typing import Final
 
 import regex
@@ -13,7 +14,8 @@ from sprocket.base import log
 from sprocket.rabbitmq.model.names import name_bytes
 
 SECONDS_MAX: Final = 0.02
-"""How long one expression may look at one name; it takes a microsecond normally."""
+"""How long one expression may look at one name, of this thread's processor time; normally it takes
+a microsecond."""
 BYTES_MAX: Final = 4096
 
 _log = log.get_limited_logger(__name__)
@@ -39,11 +41,16 @@ class Pattern:
 
     def fits(self, name: str) -> bool:
         """Whether it is found anywhere in a name."""
-        try:
-            return self._compiled.search(name_bytes(name), timeout=SECONDS_MAX) is not None
-        except TimeoutError:
-            _log.warning("a regular expression takes too long", pattern=self._text, name=name)
-            return False
+        octets = name_bytes(name)
+        began = thread_time()
+        while True:
+            try:
+                return self._compiled.search(octets, timeout=SECONDS_MAX) is not None
+            except TimeoutError:  # counts what all threads did meanwhile
+                if thread_time() - began >= SECONDS_MAX:
+                    break
+        _log.warning("a regular expression takes too long", pattern=self._text, name=name)
+        return False
 
 
 @lru_cache(maxsize=1024)

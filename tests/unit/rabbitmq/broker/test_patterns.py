@@ -2,6 +2,7 @@
 
 import pytest
 
+from sprocket.rabbitmq.broker import patterns
 from sprocket.rabbitmq.broker.patterns import BYTES_MAX, Pattern, PatternInvalid
 
 
@@ -38,3 +39,21 @@ def test_what_is_no_expression(pattern: str, why: str) -> None:
 def test_an_expression_that_takes_for_ever_fits_nothing() -> None:
     """It would take longer than anybody lives."""
     assert not Pattern("(a|aa|aaa)+$").fits("a" * 200 + "b")
+
+
+def test_what_other_threads_do_counts_for_no_expression(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library's limit is one of the whole process; if others have used it up, more is given."""
+
+    class Compiled:
+        tries = 0
+
+        def search(self, _: bytes, **__: float) -> object:
+            Compiled.tries += 1
+            if Compiled.tries < 4:
+                raise TimeoutError
+            return self
+
+    pattern = Pattern(".*")
+    monkeypatch.setattr(pattern, "_compiled", Compiled())
+    monkeypatch.setattr(patterns, "thread_time", iter([0.0, 0.001, 0.002, 0.003]).__next__)
+    assert pattern.fits("q")
