@@ -19,6 +19,7 @@ import contextlib
 import errno
 import os
 import re
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -188,7 +189,7 @@ class _SimulatedFile:
         self._check("write")
         data = b"".join(buffers)
         self._node.modified_at_ms = self._disk.now_ms
-        with self._disk._entering("write", self.path) as kept:
+        with self._disk._entering("write", self.path) as kept, self._disk._guard:
             self._node.write(position, data[: int(len(data) * kept)])
         return len(data)
 
@@ -216,7 +217,7 @@ class _SimulatedFile:
 
     def resize(self, size: int) -> None:
         self._check("resize")
-        with self._disk._entering("resize", self.path) as kept:
+        with self._disk._entering("resize", self.path) as kept, self._disk._guard:
             if kept:
                 self._node.resize(size)
 
@@ -225,9 +226,11 @@ class _SimulatedFile:
         try:
             self._disk._enter("sync", self.path)
         except (DiskFull, DiskFailed):
-            self._node.fail_sync()
+            with self._disk._guard:
+                self._node.fail_sync()
             raise
-        self._node.sync()
+        with self._disk._guard:
+            self._node.sync()
 
     def start_sync(self) -> PendingSync | None:
         """Have it done when it is waited for; what is written until then may be durable with it."""
@@ -312,6 +315,8 @@ class SimulatedDisk:
         self._folders: set[str] = {"/"}
         self._loose: set[str] = set()
         self._locked: set[str] = set()
+        self._guard = threading.Lock()
+        """Held while contents change or are copied: by `before` too, on whichever thread."""
         self._failures: dict[tuple[str, int], tuple[int, float]] = {}
         self.before: Callable[[str, str], None] | None = None
         self.calls: Counter[str] = Counter()
@@ -376,7 +381,8 @@ class SimulatedDisk:
         found._folders = {path for path in self._folders if not _is_in(path, lost)}
         names = {path: node for path, node in names.items() if not _is_in(path, lost)}
         found.now_ms = self.now_ms
-        copies = {id(node): node.after_crash(choose) for node in names.values()}
+        with self._guard:
+            copies = {id(node): node.after_crash(choose) for node in names.values()}
         found._files = {path: copies[id(node)] for path, node in sorted(names.items())}
         for path in found._files:  # a file that came back is in its folder
             while path not in found._folders:
@@ -394,7 +400,8 @@ class SimulatedDisk:
         # A thread of the dead process may still be closing and removing files.
         files, durable, changes = dict(self._files), dict(self._durable), list(self._changes)
         nodes = [*files.values(), *durable.values(), *(change[3] for change in changes)]
-        copies = {id(node): node.copy() for node in nodes}
+        with self._guard:
+            copies = {id(node): node.copy() for node in nodes}
         found._folders, found._loose = set(self._folders), set(self._loose)
         found.now_ms = self.now_ms
         found._files = {path: copies[id(node)] for path, node in files.items()}
@@ -608,11 +615,13 @@ class SimulatedDisk:
         try:
             self._enter("sync_tree", path)
         except (DiskFull, DiskFailed):
-            for node in nodes:
-                node.fail_sync()
+            with self._guard:
+                for node in nodes:
+                    node.fail_sync()
             raise
-        for node in nodes:
-            node.sync()
+        with self._guard:
+            for node in nodes:
+                node.sync()
         self._sync_names(lambda folder: folder == path or folder.startswith(inside))
 
     def lock(self, path: str) -> Lock:
