@@ -294,6 +294,22 @@ _WITHOUT_BYTES = {"create", "exchange", "exists", "folders", "is_folder", "list"
 """Calls that write and sync no bytes of a file; a real disk says that they were refused."""
 
 
+class _Guard:
+    """A lock that a copy of its owner has anew."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def __deepcopy__(self, _: object) -> "_Guard":
+        return _Guard()
+
+
 class SimulatedDisk:
     """An empty disk with one folder, `/`.
 
@@ -315,7 +331,7 @@ class SimulatedDisk:
         self._folders: set[str] = {"/"}
         self._loose: set[str] = set()
         self._locked: set[str] = set()
-        self._guard = threading.Lock()
+        self._guard = _Guard()
         """Held while contents change or are copied: by `before` too, on whichever thread."""
         self._failures: dict[tuple[str, int], tuple[int, float]] = {}
         self.before: Callable[[str, str], None] | None = None
@@ -624,7 +640,7 @@ class SimulatedDisk:
                 node.sync()
         self._sync_names(lambda folder: folder == path or folder.startswith(inside))
 
-    def lock(self, path: str) -> Lock:
+    def lock(self, path: str, wait_seconds: float = 0) -> Lock:  # noqa: ARG002 - time stands still
         """See `Disk.lock`."""
         self._enter("lock", path)
         if path in self._locked:
