@@ -31,6 +31,8 @@ FAMILIES: Final = {
     "store": "folder.store:app",
     "rabbit": "remote.rabbit:app",
     "rabbit-store": "folder.rabbit_store:app",
+    "backup": "folder.backup:backup",
+    "check": "folder.backup:check",
     "pipe": "pipe:app",
     "sql": "sql:sql",
 }

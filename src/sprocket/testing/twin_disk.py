@@ -203,12 +203,12 @@ class TwinDisk:
         with self._changing("syncfs", path):
             self._twin.sync_tree(path)
 
-    def lock(self, path: str) -> Lock:
+    def lock(self, path: str, wait_seconds: float = 0) -> Lock:
         """See `Disk.lock`; the end of the process frees it, as everywhere."""
         with self._changing("lock", path):
             if not self._twin.exists(path):
                 self._twin.open(path, write=True, create=True)
-            return self._real.lock(path)
+        return self._real.lock(path, wait_seconds)
 
     def used_ratio(self, path: str) -> float:
         """See `Disk.used_ratio`; half, so that no test depends on what else the machine holds."""

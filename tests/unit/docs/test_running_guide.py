@@ -134,16 +134,18 @@ def test_a_backup_of_a_running_broker_has_all_that_was_acknowledged(tmp_path: Pa
             while len(sent) < 200:
                 stop.wait(0.01)
             certain = list(sent)
-            shell = 'sprocket() { "$PYTHON" -c "from sprocket.cli.main import main; main()" "$@"; }'
-            ended = subprocess.run(
-                ["bash", "-ec", f"{shell}\n{block('sh')}"],
-                cwd=tmp_path,
-                env={**environment(), "PYTHON": sys.executable},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert ended.returncode == 0, ended.stderr
+            commands = re.findall(r"^\$ sprocket (backup|check) .*", RUNNING, re.MULTILINE)
+            assert commands == ["backup", "check"]
+            for words in (["backup", "store", "backup"], ["check", "backup"]):
+                ended = subprocess.run(
+                    [*SPROCKET, *words],
+                    cwd=tmp_path,
+                    env=environment(),
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
+                assert ended.returncode == 0, ended.stderr
         finally:
             stop.set()
             sender.join()

@@ -2,11 +2,12 @@
 
 `Disk` opens, renames, syncs and locks; `RealDisk` is the system's, tests have a simulated one.
 `segments` cut an address space of bytes into files; `files` reads and replaces small ones;
+`copying` copies what somebody may be writing;
 `nonblocking` ends an attempt where it would have to wait for a read; `steps` is long work that
 is done piece by piece, its slow parts on another thread.
 """
 
-from sprocket.base.disk import files, steps
+from sprocket.base.disk import copying, files, steps
 from sprocket.base.disk.disk import Buffer, Disk, Extent, File, Lock, RealDisk
 from sprocket.base.disk.files import (
     read_file,
@@ -72,6 +73,7 @@ __all__ = [
     "Unreadable",
     "WouldBlock",
     "advance",
+    "copying",
     "create_segment",
     "files",
     "fill_up",

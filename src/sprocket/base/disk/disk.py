@@ -263,11 +263,11 @@ class Disk(Protocol):
         Threads: any.
         """
 
-    def lock(self, path: str) -> Lock:
+    def lock(self, path: str, wait_seconds: float = 0) -> Lock:
         """Lock the file (made if missing) against other processes and against this one.
 
         Raises:
-            StoreLocked: Somebody holds it.
+            StoreLocked: Somebody holds it, and did for all that time.
         """
 
     def used_ratio(self, path: str) -> float:
@@ -766,10 +766,10 @@ class RealDisk:
                 file.close()
         self.sync_folder(path)
 
-    def lock(self, path: str) -> Lock:
+    def lock(self, path: str, wait_seconds: float = 0) -> Lock:
         """See `Disk.lock`."""
         with _refusing("lock", path):
-            return file_lock.take(path)
+            return file_lock.take(path, wait_seconds)
 
     def used_ratio(self, path: str) -> float:
         """See `Disk.used_ratio`. Space kept for root counts neither as used nor as free."""

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import time
 from dataclasses import dataclass
 
 from sprocket.base.errors import StoreLocked
@@ -11,6 +12,9 @@ try:
 except ImportError:  # as on Windows
     fcntl = None  # type: ignore[assignment]
     import msvcrt
+
+POLL_SECONDS = 0.02
+"""How often a lock is tried that somebody else holds."""
 
 # POSIX locks belong to the process: a second lock by the same process would succeed. These are the
 # (device, inode) pairs that this process holds.
@@ -32,13 +36,23 @@ class FileLock:
             self._descriptor = -1
 
 
-def take(path: str) -> FileLock:
-    """Lock a file, made if it is missing.
+def take(path: str, wait_seconds: float = 0) -> FileLock:
+    """Lock a file, made if it is missing; wait for so long if somebody else holds it.
 
     Raises:
         StoreLocked: Somebody holds it.
         OSError: The system refused a call.
+    Threads: any that may wait.
     """
+    for _ in range(int(wait_seconds / POLL_SECONDS)):
+        try:
+            return _take(path)
+        except StoreLocked:
+            time.sleep(POLL_SECONDS)
+    return _take(path)
+
+
+def _take(path: str) -> FileLock:
     try:
         status = os.stat(path)
         if (status.st_dev, status.st_ino) in _held:

@@ -19,6 +19,7 @@ from sprocket.cli.folder.repair import AsJson
 from sprocket.cli.terminal import NewPassword, asked_password, output, tables
 
 if TYPE_CHECKING:
+    from sprocket.base.progress import Step
     from sprocket.rabbitmq.model.message import BasicMessage
     from sprocket.rabbitmq.store.reading import (
         FoundDelayed,
@@ -415,35 +416,28 @@ def _unreadable(found: "Sequence[FoundMessage]") -> list[str]:
 @app.command("check")
 def check_folder(folder: Folder, vhost: Vhost = None, as_json: AsJson = False) -> None:
     """Read everything, and report what is damaged or disagrees; exit with 1 if there is any."""
+    with opened(folder, vhost) as readers:
+        findings = repair.Findings(folder, as_json)
+        with output.progress() as step:
+            findings.take(vhost_findings(readers, step))
+        findings.show()
+        findings.conclude()
+
+
+def vhost_findings(readers: "Sequence[VhostReader]", step: "Step") -> "Iterator[dict[str, Any]]":
+    """Give each broken rule of virtual hosts' files, as JSON shows it."""
     from sprocket.rabbitmq.store import repair as vhosts
 
-    with opened(folder, vhost) as readers:
-        count = 0
-        shown = []
-        with output.progress() as step:
-            for reader in readers:
-                found = vhosts.check_vhost(
-                    reader.disk, reader.layout.root, progress=partial(step, "checking")
-                )
-                for finding in found:
-                    count += 1
-                    row = {
-                        "rule": finding.rule.name,
-                        "file": finding.path,
-                        "position": finding.position,
-                        "expected": finding.expected,
-                        "found": finding.found,
-                    }
-                    if as_json:
-                        output.write_json(row)
-                    elif count <= repair.SHOWN_MAX:
-                        shown.append(row)
-        verdict = f"{folder}: {count:,} broken rule{'s' if count > 1 else ''}"
-        if shown:
-            tables.write_table(verdict, shown)
-        if count:
-            raise repair.Broken(verdict)
-        output.say(f"{folder}: nothing is wrong")
+    for reader in readers:
+        root, disk = reader.layout.root, reader.disk
+        for finding in vhosts.check_vhost(disk, root, progress=partial(step, "checking")):
+            yield {
+                "rule": finding.rule.name,
+                "file": finding.path,
+                "position": finding.position,
+                "expected": finding.expected,
+                "found": finding.found,
+            }
 
 
 @app.command("recover")
@@ -461,11 +455,10 @@ def recover_folder(
     """
     import msgspec
 
-    from sprocket.base.disk import steps
-    from sprocket.rabbitmq.settings import VhostGeometry, VhostStoreSettings
+    from sprocket.node import backup
+    from sprocket.rabbitmq.settings import VhostGeometry
     from sprocket.rabbitmq.store import geometry, recovery
     from sprocket.rabbitmq.store.reading import VhostReader
-    from sprocket.rabbitmq.store.vhost import VhostPlace, VhostStore
 
     with opened(folder, vhost) as readers:
         for reader in readers:
@@ -475,18 +468,7 @@ def recover_folder(
                     fixed, _ = geometry.found(disk, paths, VhostGeometry())
                     report = recovery.look(disk, paths, fixed.segment_entries, step)
                 else:
-                    name = reader.name if disk.exists(paths.name) else ""
-                    store = VhostStore.open(
-                        VhostPlace(disk, paths.root, name),
-                        VhostStoreSettings(),
-                        VhostGeometry(),
-                        step,
-                    )
-                    try:
-                        steps.run(store.close_steps())
-                    finally:
-                        store.close()
-                    report = store.report
+                    report = backup.recover_vhost(disk, paths.root, step)
             told = msgspec.to_builtins(report)
             counts = told.pop("messages_by_folder")
             again = VhostReader(disk, paths.root)

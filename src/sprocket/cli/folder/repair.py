@@ -4,7 +4,7 @@
 `convert` moves its queues.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +16,7 @@ from sprocket.cli.terminal import CommandAnswer, output, tables
 
 if TYPE_CHECKING:
     from sprocket.base.disk import Disk
-    from sprocket.rocketmq.store.repair import Finding
+    from sprocket.base.progress import Step
 
 Folder = Annotated[str, typer.Argument(metavar="DIR", help="The store's folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of a table.")]
@@ -57,45 +57,87 @@ def looking_at(folder: str) -> "Iterator[Disk]":
 
 def check_store(folder: Folder, as_json: AsJson = False) -> None:
     """Report each broken rule of the store's files; exit with 1 if there are any."""
-    from sprocket.rocketmq.store.repair import check
-
     output.end_quietly_with_the_reader()
     with looking_at(folder) as disk:
-        count = 0
-        shown = []
+        findings = Findings(folder, as_json)
         with output.progress() as step:
-            for finding in check.check(disk, folder, progress=partial(step, "checking")):
-                count += 1
-                if as_json:
-                    output.write_json(_as_json(finding))
-                elif count <= SHOWN_MAX:
-                    shown.append(_as_row(finding, folder))
-        verdict = f"{folder}: {count:,} broken rule{'s' if count > 1 else ''}"
-        if shown:
-            tables.write_table(verdict, shown)
-        if check.is_open(disk, folder):
-            output.say(f"{folder} is open or was not closed; its last moments were not judged")
-        if count:
-            rest = f", the first {SHOWN_MAX} are shown" if not as_json and count > SHOWN_MAX else ""
-            raise Broken(verdict + rest)
-        output.say(f"{folder}: nothing is wrong")
+            findings.take(store_findings(disk, folder, step))
+        findings.show()
+        tell_if_open(disk, folder)
+        findings.conclude()
 
 
-def _as_json(finding: "Finding") -> dict[str, Any]:
-    return {
-        "rule": finding.rule.name,
-        "file": finding.path,
-        "position": finding.position,
-        "expected": finding.expected,
-        "found": finding.found,
-        "physical_offset": finding.record if finding.record >= 0 else None,
-    }
+class Findings:
+    """Broken rules as they are told: JSON at once, a table for people at the end.
+
+    Args:
+        folder: What was checked.
+        as_json: Whether they are written as JSON.
+    """
+
+    def __init__(self, folder: str, as_json: bool) -> None:
+        self._folder = folder
+        self._as_json = as_json
+        self._count = 0
+        self._shown: list[dict[str, Any]] = []
+
+    def take(self, findings: "Iterable[dict[str, Any]]") -> None:
+        """Write or keep some, all of the same members."""
+        for finding in findings:
+            self._count += 1
+            if self._as_json:
+                output.write_json(finding)
+            elif self._count <= SHOWN_MAX:
+                file = finding["file"].removeprefix(f"{self._folder.rstrip('/')}/")
+                cells = {**finding, "file": file}
+                if "physical_offset" in cells:
+                    offset = cells["physical_offset"]
+                    cells["physical_offset"] = "" if offset is None else str(offset)
+                self._shown.append(cells)
+
+    def show(self) -> None:
+        """Write the table of what was taken since the last one."""
+        if self._shown:
+            tables.write_table(self._verdict, self._shown)
+            self._shown = []
+
+    @property
+    def _verdict(self) -> str:
+        return f"{self._folder}: {self._count:,} broken rule{'s' if self._count > 1 else ''}"
+
+    def conclude(self) -> None:
+        """Say on stderr that nothing is wrong.
+
+        Raises:
+            Broken: Something is.
+        """
+        if self._count:
+            is_cut = not self._as_json and self._count > SHOWN_MAX
+            raise Broken(self._verdict + (f", the first {SHOWN_MAX} are shown" if is_cut else ""))
+        output.say(f"{self._folder}: nothing is wrong")
 
 
-def _as_row(finding: "Finding", folder: str) -> dict[str, Any]:
-    fields = {**_as_json(finding), "file": finding.path.removeprefix(f"{folder.rstrip('/')}/")}
-    fields["physical_offset"] = "" if finding.record < 0 else str(finding.record)
-    return fields
+def store_findings(disk: "Disk", folder: str, step: "Step") -> "Iterator[dict[str, Any]]":
+    """Give each broken rule of a store's files, as JSON shows it."""
+    from sprocket.rocketmq.store.repair import check
+
+    for finding in check.check(disk, folder, progress=partial(step, "checking")):
+        yield {
+            "rule": finding.rule.name,
+            "file": finding.path,
+            "position": finding.position,
+            "expected": finding.expected,
+            "found": finding.found,
+            "physical_offset": finding.record if finding.record >= 0 else None,
+        }
+
+
+def tell_if_open(disk: "Disk", folder: str) -> None:
+    """Say on stderr that a store may have had changes while it was checked."""
+    from sprocket.rocketmq.store.repair import check
+
+    if check.is_open(disk, folder):
+        output.say(f"{folder} is open or was not closed; its last moments were not judged")
 
 
 def recover_store(
@@ -111,27 +153,14 @@ def recover_store(
     """Do in place what a broker's start does, and tell what that was; not while one runs."""
     import msgspec
 
-    from sprocket.base.clock import SystemClock
-    from sprocket.base.place import Place
-    from sprocket.rocketmq.broker.admin import fold
-    from sprocket.rocketmq.settings import StoreSettings
-    from sprocket.rocketmq.store import opening
-    from sprocket.rocketmq.store.store import Store
+    from sprocket.node import backup
 
     with looking_at(folder) as disk:
         if not disk.is_folder(f"{folder}/commitlog"):
             raise ForeignStore(f"{folder}: there is no store, {folder}/commitlog is missing")
-        if whole:
-            opening.distrust(disk, folder)
-        clock = SystemClock()
-        settings = StoreSettings(fill_ahead_bytes=0)
         with output.progress() as step:
-            store = Store.open(disk, folder, settings, clock, step=step)
-        try:
-            folded = fold(Place(disk, folder, clock), store)
-        finally:
-            store.close()
-        report = msgspec.to_builtins(store.report) | {"tables": folded}
+            done, folded = backup.recover_store(disk, folder, step, whole=whole)
+        report = msgspec.to_builtins(done) | {"tables": folded}
         _reported(f"{folder}: recovered", report).write(as_json=as_json)
 
 

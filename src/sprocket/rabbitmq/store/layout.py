@@ -50,6 +50,8 @@ class VhostLayout:
         """Ours: the same, and the sizes of files then, so that the next start can believe it."""
         self.lock = f"{root}/sprocket.lock"
         """Ours: locked while somebody has the folder open to write."""
+        self.upkeep_lock = f"{root}/sprocket.upkeep"
+        """Ours: locked while files are changed otherwise than by appending, or are copied."""
         self.queues = f"{root}/queues"
         """The folder of all queues."""
         self.persistent = MessageStoreLayout(f"{root}/{STORE_ORIGIN}")

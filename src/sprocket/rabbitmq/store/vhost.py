@@ -21,12 +21,14 @@ Invariants
 1. There is no recovery.dets while there is a log.
 2. One of `flush_steps`, `collect_steps` and `close_steps` runs at a time; of the first two a second
    one does nothing.
+3. Whoever changes files otherwise than by appending has `layout.upkeep_lock`. A backup has it while
+   it copies what is not only appended to; flushes and collections wait for a later turn then.
 
 Source: RabbitMQ 3.10.8 `rabbit_vhost`, `rabbit_variable_queue`.
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from msgspec import Struct
@@ -34,7 +36,7 @@ from msgspec import Struct
 from sprocket.base.checksum import crc32
 from sprocket.base.collector import uncollected
 from sprocket.base.disk import Disk, Lock, Steps, StepsTo, replace_file
-from sprocket.base.errors import StoreError
+from sprocket.base.errors import StoreError, StoreLocked
 from sprocket.base.progress import Step, unwatched
 from sprocket.rabbitmq.codec.clean_vhost import CleanQueue, CleanSegment
 from sprocket.rabbitmq.codec.store import QueueTerms, recovery_terms
@@ -59,6 +61,9 @@ from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog
 
 FLUSH_QUEUES_MAX = 256
 """So many queues are flushed together: to begin that takes some milliseconds."""
+
+UPKEEP_WAIT_SECONDS = 10.0
+"""How long a start, a stop or a backup waits for the end of upkeep, or of a backup's turn."""
 
 LOG_CARRIES = 8
 """After a crash the log may have one in so many of the bytes that it may have at most."""
@@ -188,18 +193,22 @@ class VhostStore:
         disk.make_folder(layout.root)
         lock = disk.lock(layout.lock)
         try:
-            damage = geometry.require_vhost(disk, layout, place.vhost)
-            fixed, wrong = geometry.found(disk, layout, wanted)
-            damage += wrong
-            geometry.keep(disk, layout, place.vhost, fixed)
-            count = fixed.segment_entries
-            with uncollected():
-                found = recovery.open_clean(disk, layout, count, step)
-                if found is None:
-                    carried_bytes_max = settings.log_bytes_max // LOG_CARRIES
-                    found = recovery.recover(disk, layout, count, step, carried_bytes_max)
-                found.report.damage[:0] = damage
-                return cls(place, settings, lock, found, count)
+            upkeep = lock_upkeep(disk, layout)
+            try:
+                damage = geometry.require_vhost(disk, layout, place.vhost)
+                fixed, wrong = geometry.found(disk, layout, wanted)
+                damage += wrong
+                geometry.keep(disk, layout, place.vhost, fixed)
+                count = fixed.segment_entries
+                with uncollected():
+                    found = recovery.open_clean(disk, layout, count, step)
+                    if found is None:
+                        carried_bytes_max = settings.log_bytes_max // LOG_CARRIES
+                        found = recovery.recover(disk, layout, count, step, carried_bytes_max)
+                    found.report.damage[:0] = damage
+                    return cls(place, settings, lock, found, count)
+            finally:
+                upkeep.release()
         except BaseException:
             lock.release()
             raise
@@ -280,20 +289,46 @@ class VhostStore:
         """
         if self._is_busy:
             return
-        self._is_busy = True
         self.log.say_synced()
+        is_due = self.is_flush_due or self._around.store.full_files or self.log.has_unused_files
+        if queues or is_due:
+            yield from self._upkeep_steps(partial(self._flush_and_retire_steps, queues))
+
+    def _upkeep_steps(self, work: Callable[[], StepsTo[int]]) -> StepsTo[int]:
+        """Do work that changes files, and return how many are gone, unless they are being copied.
+
+        Nor does it begin while other such work is under way.
+        """
+        if self._is_busy:
+            return 0
+        self._is_busy = True
         try:
-            yield from self._flush_steps(queues)
-            store = self._around.store
-            needs_oldest = self.log.needs(self._store_origin, self.log.oldest_file)
-            if store.full_files or (self._is_log_large and needs_oldest):
-                yield from store.sums_steps(also_newest=self._is_log_large)
-            is_needed = self.log.needs(self._delayed_origin, self.log.oldest_file)
-            if self.delayed.is_flush_due or (self._is_log_large and is_needed):
-                yield from self.delayed.flush_steps()
-            yield from self.log.retire_steps()
+            lock: Lock | None = yield self._try_upkeep_lock
+            if lock is None:
+                return 0
+            try:
+                return (yield from work())
+            finally:
+                lock.release()
         finally:
             self._is_busy = False
+
+    def _try_upkeep_lock(self) -> Lock | None:
+        try:
+            return self._disk.lock(self._layout.upkeep_lock)
+        except StoreLocked:
+            return None
+
+    def _flush_and_retire_steps(self, queues: Sequence[StoredQueue]) -> StepsTo[int]:
+        yield from self._flush_steps(queues)
+        store = self._around.store
+        needs_oldest = self.log.needs(self._store_origin, self.log.oldest_file)
+        if store.full_files or (self._is_log_large and needs_oldest):
+            yield from store.sums_steps(also_newest=self._is_log_large)
+        is_needed = self.log.needs(self._delayed_origin, self.log.oldest_file)
+        if self.delayed.is_flush_due or (self._is_log_large and is_needed):
+            yield from self.delayed.flush_steps()
+        return (yield from self.log.retire_steps())
 
     def _flush_steps(self, queues: Sequence[StoredQueue]) -> Steps:
         around = self._around
@@ -328,15 +363,13 @@ class VhostStore:
         Raises:
             DiskFull, DiskFailed, StoreFailed: Nothing is lost; some garbage is still there.
         """
-        if self._is_busy:
-            return 0
-        self._is_busy = True
-        try:
-            count = yield from message_store.collect_steps(self._around.store)
-            count += yield from self.delayed.merge_steps()
-        finally:
-            self._is_busy = False
-        return count
+        if message_store.is_collect_due(self._around.store) or self.delayed.wants_merge:
+            return (yield from self._upkeep_steps(self._collect_steps))
+        return 0
+
+    def _collect_steps(self) -> StepsTo[int]:
+        count = yield from message_store.collect_steps(self._around.store)
+        return count + (yield from self.delayed.merge_steps())
 
     # -- the end
 
@@ -344,11 +377,19 @@ class VhostStore:
         """Stop cleanly: the folder is as RabbitMQ leaves one, and the next start is immediate.
 
         Raises:
-            DiskFull, DiskFailed, StoreFailed: Nothing is lost, but the next start looks at
-                everything; `close` is still to be called.
+            DiskFull, DiskFailed, StoreFailed, StoreLocked: Nothing is lost, but the next start
+                looks at everything; `close` is still to be called.
         """
         assert not self._is_busy, "something else is under way"
         self._is_busy = True
+        lock = yield partial(lock_upkeep, self._disk, self._layout)
+        try:
+            yield from self._close_steps()
+        finally:
+            lock.release()
+        self.close()
+
+    def _close_steps(self) -> Steps:
         yield from self._flush_steps([q for q in self._queues.values() if q.is_removed])
         queues = dict(self._queues)
         for queue in queues.values():
@@ -362,7 +403,6 @@ class VhostStore:
         indexes = [queue.index for queue in queues.values()]
         yield from queue_index.close_steps(self.log, self._layout, indexes)
         yield partial(self._leave_terms, queues)
-        self.close()
 
     def _leave_terms(self, queues: dict[str, StoredQueue]) -> None:
         """Write what the queues leave, for RabbitMQ and for us, durably."""
@@ -406,3 +446,13 @@ class VhostStore:
         self.delayed.close()
         self._around.store.close()
         self._lock.release()
+
+
+def lock_upkeep(disk: Disk, layout: VhostLayout) -> Lock:
+    """Lock what whoever changes files of a virtual host has locked; wait for the others' end.
+
+    Raises:
+        StoreLocked: Somebody else had it for ten seconds.
+    Threads: any that may wait.
+    """
+    return disk.lock(layout.upkeep_lock, UPKEEP_WAIT_SECONDS)

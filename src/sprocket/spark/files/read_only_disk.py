@@ -115,7 +115,7 @@ class ReadOnlyDisk:
         """Refuse."""
         _refuse("sync", path)
 
-    def lock(self, path: str) -> Lock:
+    def lock(self, path: str, wait_seconds: float = 0) -> Lock:  # noqa: ARG002
         """Refuse."""
         _refuse("lock", path)
 

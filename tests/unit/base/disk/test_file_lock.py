@@ -6,10 +6,11 @@ import os
 import pathlib
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from sprocket.base.disk import RealDisk
+from sprocket.base.disk import RealDisk, file_lock
 from sprocket.base.errors import StoreLocked
 
 
@@ -38,3 +39,25 @@ def test_a_lock_of_another_process_is_store_locked(
     monkeypatch.setattr(fcntl, "lockf", held)
     with pytest.raises(StoreLocked, match="another process"):
         RealDisk().lock(str(tmp_path / "lock"))
+
+
+def test_somebody_may_wait_for_a_lock(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until it is given up, or for so long."""
+    path, slept = str(tmp_path / "lock"), []
+    lock = RealDisk().lock(path)
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            lock.release()
+
+    monkeypatch.setattr(file_lock, "time", SimpleNamespace(sleep=sleep))
+    RealDisk().lock(path, wait_seconds=1).release()
+    assert slept == [file_lock.POLL_SECONDS] * 3
+    held = RealDisk().lock(path)
+    with pytest.raises(StoreLocked):
+        RealDisk().lock(path, wait_seconds=1)
+    assert sum(slept[3:]) == pytest.approx(1)
+    held.release()

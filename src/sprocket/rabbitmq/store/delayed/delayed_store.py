@@ -461,6 +461,11 @@ class DelayedStore:
         yield partial(replace_file, self._disk, self._layout.manifest, data)
         self._manifest = manifest
 
+    @property
+    def wants_merge(self) -> bool:
+        """Whether a merge has something to do."""
+        return bool(self._used() or self._group())
+
     def merge_steps(self) -> StepsTo[int]:
         """Remove runs of which nothing is left, and make one run of many, if it pays.
 
@@ -471,7 +476,7 @@ class DelayedStore:
             DiskFull, DiskFailed, StoreFailed: Nothing is lost.
         """
         known = {one.number: one.as_file for one in self._runs}  # as of now it will be durable
-        used = [run for run in self._runs if not run.left_bytes]
+        used = self._used()
         group = [] if used else self._group()
         if not used and not group:
             return 0
@@ -511,6 +516,10 @@ class DelayedStore:
                 made.close()
             raise
         return len(group)
+
+    def _used(self) -> list[DelayedRun]:
+        """Return runs of which nothing is left."""
+        return [run for run in self._runs if not run.left_bytes]
 
     def _group(self) -> list[DelayedRun]:
         """Return runs that are to become one; none if there are too few of one size."""

@@ -4,7 +4,7 @@
 next start needs, `open_clean` takes that if it is right; else `recover` looks at every file.
 """
 
-from sprocket.rabbitmq.store.message_store.collecting import collect_steps
+from sprocket.rabbitmq.store.message_store.collecting import collect_steps, is_collect_due
 from sprocket.rabbitmq.store.message_store.message_store import (
     KeptMessage,
     MessageStore,
@@ -30,6 +30,7 @@ __all__ = [
     "clean_crc",
     "close_steps",
     "collect_steps",
+    "is_collect_due",
     "look",
     "look_clean",
     "open_clean",

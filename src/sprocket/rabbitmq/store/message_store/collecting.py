@@ -32,6 +32,11 @@ class _Kept:
     position: int
 
 
+def is_collect_due(store: MessageStore) -> bool:
+    """Say whether `collect_steps` has something to do."""
+    return bool(_empty(store) or _pair(store))
+
+
 def collect_steps(store: MessageStore) -> StepsTo[int]:
     """Remove files of garbage, and combine the first two neighbours that fit into one, if it pays.
 
@@ -41,11 +46,7 @@ def collect_steps(store: MessageStore) -> StepsTo[int]:
     Raises:
         DiskFull, DiskFailed, StoreFailed: Nothing is lost; some garbage is still there.
     """
-    empty = [
-        number
-        for number, file in store.files.items()
-        if not file.valid_bytes and number != store.newest and file.file_bytes
-    ]
+    empty = _empty(store)
     pair = None if empty else _pair(store)
     if not empty and pair is None:
         return 0
@@ -60,6 +61,15 @@ def collect_steps(store: MessageStore) -> StepsTo[int]:
         yield partial(_remove, store, number)
     yield partial(store.disk.sync_folder, store.layout.root)
     return len(empty)
+
+
+def _empty(store: MessageStore) -> list[int]:
+    """Return the files of which nothing is needed."""
+    return [
+        number
+        for number, file in store.files.items()
+        if not file.valid_bytes and number != store.newest and file.file_bytes
+    ]
 
 
 def _pair(store: MessageStore) -> tuple[int, int] | None:

@@ -580,6 +580,11 @@ class WriteAheadLog:
             self._ending = None
         self._end = max(self._end, self.file_bytes)
 
+    @property
+    def has_unused_files(self) -> bool:
+        """Whether there are files to retire now."""
+        return not self._is_making and len(self._unused()) > 1  # that may give up a file, too
+
     def retire_steps(self) -> StepsTo[int]:
         """Remove the files that no queue needs, but for one, which will be used again.
 
@@ -590,7 +595,7 @@ class WriteAheadLog:
             DiskFailed: Some are still there, which does no harm.
         """
         count = 0
-        if self._is_making or self._is_retiring:  # that may give up a file, too
+        if not self.has_unused_files or self._is_retiring:
             return count
         self._is_retiring = True
         try:

@@ -2,12 +2,14 @@
 
 `check` reports each broken rule and changes nothing; `parts_check` does the same in parts, which
 may be checked at the same time; `salvage` copies every intact record into a
-new store; `convert` moves queues from one engine to the other.
+new store; `convert` moves queues from one engine to the other. `back_up_store` copies one that is
+open.
 """
 
 from sprocket.rocketmq.store.agreement import Finding, Rule
 from sprocket.rocketmq.store.repair import check, parts_check
+from sprocket.rocketmq.store.repair.backup import back_up_store
 from sprocket.rocketmq.store.repair.converter import convert
 from sprocket.rocketmq.store.repair.salvager import salvage
 
-__all__ = ["Finding", "Rule", "check", "convert", "parts_check", "salvage"]
+__all__ = ["Finding", "Rule", "back_up_store", "check", "convert", "parts_check", "salvage"]

@@ -1,0 +1,130 @@
+"""A store is copied while messages come, are put into queues, and old ones go."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+from tests.interleaved import InterleavedDisk
+from tests.stores import ROOT, SMALL, clean, maintain, new, open_store
+
+from sprocket.base.disk import replace_file
+from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.settings import RetentionSettings, StoreSettings
+from sprocket.rocketmq.store.repair import back_up_store, check
+from sprocket.rocketmq.store.store import Store
+from sprocket.testing.clock import FakeClock
+from sprocket.testing.disk import SimulatedDisk
+
+COPY = "/copy"
+
+
+class Load:
+    """A broker's store at work; `stored` has the bodies of what is durable, by queue."""
+
+    def __init__(self, disk: SimulatedDisk, rng: random.Random) -> None:
+        self.clock = FakeClock()
+        self.store = open_store(disk, clock=self.clock)
+        self.stored: dict[int, list[bytes]] = {0: [], 1: [], 2: []}
+        self.may_delete = True
+        self._rng = rng
+
+    def work(self) -> None:
+        """Do one thing."""
+        rng, store = self._rng, self.store
+        self.clock.advance(1000)
+        match rng.randrange(12):
+            case 0:
+                maintain(store)
+            case 1:
+                store.dispatch()
+                store.dispatch_index()
+            case 2 if self.may_delete and store.end - store.first > 3 * SMALL.log.segment_bytes:
+                clean(store, RetentionSettings(keep_hours=0), at_once=True)
+            case _:
+                queue = rng.randrange(3)
+                body = b"%d of %d" % (len(self.stored[queue]), queue)
+                body = body.ljust(rng.choice((20, 20, 900)), b".")
+                store.append(new("topic", queue, body, name=f"N{self.clock.now_ms()}"))
+                store.write()
+                store.sync()
+                self.stored[queue].append(body)
+
+
+def found(disk: SimulatedDisk) -> dict[int, dict[int, bytes]]:
+    """Return the bodies of the copy by queue and offset; each has its unit."""
+    store = Store.open(disk, COPY, StoreSettings(fill_ahead_bytes=0), FakeClock(), SMALL)
+    bodies: dict[int, dict[int, bytes]] = {0: {}, 1: {}, 2: {}}
+    for _, data in store.records():
+        one = record.decode(data)
+        bodies[one.queue_id][one.queue_offset] = bytes(one.body)
+    assert store.report.damage == []
+    for queue, here in bodies.items():
+        assert store.queue_end("topic", queue) == max(here, default=-1) + 1 or not here
+    store.close()
+    assert list(check.check(disk, COPY)) == []
+    return bodies
+
+
+def check_copy(load: Load, disk: SimulatedDisk, meanwhile: Callable[[], None]) -> None:
+    """Make a backup; what was stored and was not deleted since is in it, where it was."""
+    before = {queue: list(bodies) for queue, bodies in load.stored.items()}
+    kept = {at: record.decode(data) for at, data in load.store.records()}
+    back_up_store(InterleavedDisk(disk, meanwhile), ROOT, COPY)
+    bodies = found(disk)
+    for one in (one for at, one in kept.items() if at >= load.store.first):
+        assert bodies[one.queue_id][one.queue_offset] == before[one.queue_id][one.queue_offset]
+    for queue, here in bodies.items():
+        assert here == {offset: load.stored[queue][offset] for offset in here}
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_a_store_is_copied_at_work(seed: int) -> None:
+    """Whatever it does meanwhile; files that are deleted then are in the copy."""
+    disk, rng = SimulatedDisk(), random.Random(seed)
+    disk.has_holes = seed % 3 > 0
+    load = Load(disk, rng)
+    for _ in range(rng.randrange(300)):
+        load.work()
+    every = rng.choice((0.2, 1.0, 3.0))
+
+    def meanwhile() -> None:
+        for _ in range(int(every) + (rng.random() < every % 1)):
+            load.work()
+
+    check_copy(load, disk, meanwhile)
+
+
+@pytest.mark.slow
+def test_much_may_happen_between_any_two_looks() -> None:
+    """The log goes on in its next files."""
+    number = looks = 0
+    while number <= looks:
+        disk, looks = SimulatedDisk(), 0
+        load = Load(disk, random.Random(number))
+        for _ in range(60):
+            load.work()
+        load.may_delete = False
+
+        def meanwhile(at: int = number, load: Load = load) -> None:
+            nonlocal looks
+            looks += 1
+            if looks == at:
+                for _ in range(60):
+                    load.work()
+
+        check_copy(load, disk, meanwhile)
+        number += 5
+    assert looks > 50
+
+
+def test_what_is_not_the_stores_is_left_out() -> None:
+    """The folder of another product, locks, and what a job has left."""
+    disk = SimulatedDisk()
+    load = Load(disk, random.Random(0))
+    for name in ("rabbitmq/x", "mine", "rebuilt/x", "sprocket.room"):
+        disk.make_folder(f"{ROOT}/{name}".rpartition("/")[0])
+        replace_file(disk, f"{ROOT}/{name}", b"x")
+    back_up_store(disk, ROOT, COPY, {"rabbitmq"})
+    assert {*disk.list(COPY)} >= {"mine", "abort", "checkpoint", "config", "commitlog"}
+    assert not {*disk.list(COPY)} & {"rabbitmq", "rebuilt", "sprocket.room", "lock"}
+    load.store.close()
