@@ -44,9 +44,11 @@ def test_an_older_release_refuses(
         release.require(disk, ROOT)
         release.admit(disk, ROOT, "0.1.0")  # which needs less, and does not know what was left
     else:
-        for look in (release.require, lambda *of: release.admit(*of, "0.1.0")):
-            with pytest.raises(ForeignStore, match=f"{ours}, does not know; use {named} or"):
-                look(disk, ROOT)
+        said = f"{ours}, does not know; use {named} or"
+        with pytest.raises(ForeignStore, match=said):
+            release.require(disk, ROOT)
+        with pytest.raises(ForeignStore, match=said):
+            release.admit(disk, ROOT, "0.1.0")
     assert disk.contents() == before
 
 
@@ -58,21 +60,20 @@ def test_the_file_is_as_its_page_says() -> None:
     assert disk.crash(lambda _: 0).contents() == disk.contents()
 
 
-def test_no_bit_keeps_a_folder_from_being_opened(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_bit_keeps_a_folder_from_being_opened() -> None:
     """Wherever it is; what is damaged is told, and written anew."""
     disk = made()
     release.admit(disk, ROOT, "0.2.0")
     whole = disk.contents()[PATH]
-    for position in range(len(whole) - 1):
+    for position in range(len(whole)):
         for bit in range(8):
             data = bytearray(whole)
             data[position] ^= 1 << bit
             replace_file(disk, PATH, bytes(data))
-            caplog.clear()
-            assert release.require(disk, ROOT) in ((0,), (0, 2, 0))
-            release.admit(disk, ROOT, "0.2.0")
-            assert disk.contents()[PATH] in (whole, bytes(data))
+            (wrong,) = release.require(disk, ROOT)
+            assert PATH in wrong
+            assert release.admit(disk, ROOT, "0.2.0") == [wrong]
+            assert disk.contents() == {PATH: whole}
     replace_file(disk, PATH, b"")
-    release.admit(disk, ROOT, "0.2.0")
+    assert len(release.admit(disk, ROOT, "0.2.0")) == 1
     assert disk.contents() == {PATH: whole}
-    assert "damage was found" in caplog.text

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from sprocket.base import log
+from sprocket.base import log, release
 from sprocket.base.disk import Disk, Lock, read_file, steps
 from sprocket.base.errors import (
     DiskFull,
@@ -32,7 +32,7 @@ from sprocket.rabbitmq.codec import definitions as definitions_codec
 from sprocket.rabbitmq.model.user import SHA256, User
 from sprocket.rabbitmq.settings import AmqpNodeSettings
 from sprocket.rabbitmq.store import reserve
-from sprocket.rabbitmq.store.layout import vhost_folder
+from sprocket.rabbitmq.store.layout import OPENED_FROM, vhost_folder
 from sprocket.rabbitmq.store.metadata_table import JOURNAL, SNAPSHOT, MetadataTable
 from sprocket.rabbitmq.store.vhost import VhostPlace, VhostStore
 
@@ -110,6 +110,8 @@ class NodeFolder:
         with ExitStack() as undo:
             lock = disk.lock(f"{folder}/{LOCK}")
             undo.callback(lock.release)
+            for damage in release.admit(disk, folder, OPENED_FROM):
+                _log.error("damage was found", what=damage)
             found = cls(disk, folder, lock, settings)
             undo.pop_all()
             undo.callback(found.close)

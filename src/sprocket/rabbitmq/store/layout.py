@@ -10,6 +10,12 @@ from hashlib import md5
 from sprocket.base.errors import CorruptRecord
 from sprocket.rabbitmq.model.names import QueueName, name_bytes, name_text
 
+OPENED_FROM = "0.2.0"
+"""The lowest release that may open a node or a virtual host which this one has had open; see
+`base.release`.
+
+It rises with each change of what recovery has to know."""
+
 SEGMENT = ".idx"
 SEGMENT_V2 = ".qi"
 STORE_V2 = ".qs"

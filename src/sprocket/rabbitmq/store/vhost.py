@@ -33,6 +33,7 @@ from functools import partial
 
 from msgspec import Struct
 
+from sprocket.base import release
 from sprocket.base.checksum import crc32
 from sprocket.base.collector import uncollected
 from sprocket.base.disk import Disk, Lock, Steps, StepsTo, replace_file
@@ -47,6 +48,7 @@ from sprocket.rabbitmq.store import geometry, message_store, queue_index, recove
 from sprocket.rabbitmq.store.delayed import DelayedStore
 from sprocket.rabbitmq.store.layout import (
     DELAYED_ORIGIN,
+    OPENED_FROM,
     STORE_ORIGIN,
     VhostLayout,
     encode_queue_name,
@@ -196,6 +198,7 @@ class VhostStore:
             upkeep = lock_upkeep(disk, layout)
             try:
                 damage = geometry.require_vhost(disk, layout, place.vhost)
+                damage += release.admit(disk, layout.root, OPENED_FROM)
                 fixed, wrong = geometry.found(disk, layout, wanted)
                 damage += wrong
                 geometry.keep(disk, layout, place.vhost, fixed)

@@ -5,6 +5,11 @@ Source: RocketMQ `StorePathConfigHelper`; see docs/formats/store-folder.md.
 
 from sprocket.base.errors import CorruptRecord
 
+OPENED_FROM = "0.2.0"
+"""The lowest release that may open a store which this one has had open; see `base.release`.
+
+It rises with each change of what recovery has to know."""
+
 
 class StoreLayout:
     """The paths of the store in the folder `root`."""

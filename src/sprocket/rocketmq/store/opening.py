@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 
+from sprocket.base import log, release
 from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.collector import uncollected
 from sprocket.base.disk import Disk, Lock, SegmentFiles
@@ -13,7 +14,7 @@ from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store import topic_table
 from sprocket.rocketmq.store.index import Indexes
-from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store.layout import OPENED_FROM, StoreLayout
 from sprocket.rocketmq.store.log import CommitLog
 from sprocket.rocketmq.store.queue import (
     OtherKinds,
@@ -30,6 +31,8 @@ from sprocket.rocketmq.store.recovery import (
     recovery,
 )
 from sprocket.rocketmq.store.recovery import checkpoint as checkpoints
+
+_log = log.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ def to_write(
     parts = None
     try:
         settled = geometries.settle(disk, layout, geometry)
+        for damage in release.admit(disk, folder, OPENED_FROM):
+            _log.error("damage was found", what=damage)
         for path in (layout.commitlog, layout.consumequeue, layout.index, layout.config):
             disk.make_folder(path)
         is_certain = geometries.is_certain(disk, layout)
@@ -92,6 +97,7 @@ def to_read(disk: Disk, folder: str, geometry: Geometry | None) -> Opened:
     layout = StoreLayout(folder)
     if not disk.is_folder(layout.commitlog):
         raise ForeignStore(f"{folder}: there is no store, {layout.commitlog} is missing")
+    release.require(disk, folder)
     settled = geometries.settle(disk, layout, geometry)
     clock = SystemClock()
     parts = _parts(disk, layout, StoreSettings(), clock, settled, write=False)

@@ -32,6 +32,7 @@ def test_a_new_store_has_its_folders_and_marks() -> None:
         "consumequeue",
         "index",
         "lock",
+        "sprocket.version",
     ]
     assert disk.open(f"{ROOT}/lock").read(0, 9) == b"lock"
     assert (store.end, store.report.clean, store.report.records) == (0, True, 0)

@@ -14,6 +14,7 @@ from itertools import groupby
 
 import numpy as np
 
+from sprocket.base import release
 from sprocket.base.disk import Disk
 from sprocket.base.errors import CorruptRecord, DiskFailed, FileMissing, ForeignStore, StoreError
 from sprocket.rabbitmq.codec import message_term
@@ -168,6 +169,8 @@ class VhostReader:
         self._transient = SharedMessages(self._reads, self.layout.transient)
         if not _is_vhost(disk, self.layout.root):
             raise ForeignStore(f"{folder}: no folder of a virtual host of RabbitMQ")
+        for wrong in release.require(disk, self.layout.root):
+            self._reads.tell(f"{self.layout.root}/{release.FILE}", 0, wrong)
 
     @property
     def faults(self) -> list[FileDamage]:
