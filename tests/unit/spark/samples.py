@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from pyspark.sql import types
 from tests.recorded import unpack_archive
 
-from sprocket.base.errors import ClientError, WireError
+from sprocket.base.errors import BrokerRefused, ClientError, WireError
 from sprocket.rocketmq.client import QueueSlice, SliceAnswer
 from sprocket.rocketmq.client.network import PullResult, PullStatus
+from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.columns import Records, records, walk
 from sprocket.rocketmq.codec.record import properties, record
-from sprocket.rocketmq.errors import NoRoute
+from sprocket.rocketmq.errors import NoSuchTopic
 from sprocket.rocketmq.model.message import COMPRESSED, NewRecord, StoredMessage
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.runtime.blocking import ThreadFuture
@@ -46,6 +47,7 @@ def encoded(
     first: int = 0,
     queue: int = 0,
     crc_tail: bool = False,
+    stored_at_ms: int = STORED_AT_MS,
 ) -> bytes:
     """Return some records that lie back to back from physical offset `base` on."""
     data = b""
@@ -64,7 +66,7 @@ def encoded(
             new,
             queue_offset=number,
             physical_offset=base + len(data),
-            stored_at_ms=STORED_AT_MS + number,
+            stored_at_ms=stored_at_ms + number,
             crc_tail=crc_tail,
         )
     return data
@@ -259,6 +261,8 @@ class FakeCluster:
         self.clock = FakeClock()
         self.asked: list[str] = []
         self.committed: dict[MessageQueue, int] = {}
+        self.withdrawn: set[MessageQueue] = set()
+        """Queues that their topic has not any more: nobody reads them, but they have an end."""
         self.tags = ""
 
     def _enter(self, question: str) -> None:
@@ -272,8 +276,8 @@ class FakeCluster:
         self._enter("queues")
         queues = sorted(queue for queue in self.records if queue.topic == topic)
         if not queues:
-            raise NoRoute(topic)
-        return queues
+            raise NoSuchTopic(topic)
+        return [queue for queue in queues if queue not in self.withdrawn]
 
     def topics(self) -> list[str]:
         """Return the names of all topics."""
@@ -293,13 +297,14 @@ class FakeCluster:
         }
 
     def offsets_by_time(self, at_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Return the offsets of the first records stored then or later; those of `encoded`."""
+        """Return the offsets behind the last records that were stored earlier."""
         self._enter("time")
-        ends = self.max_offsets(list(at_ms))
-        first = {
-            queue: max(at_ms[queue] - STORED_AT_MS, self.lowest.get(queue, 0)) for queue in at_ms
-        }
-        return {queue: min(first[queue], ends[queue]) for queue in at_ms}
+        found = {}
+        for queue, wanted in at_ms.items():
+            times = [record.decode(data).stored_at_ms for data in self.records[queue]]
+            older = [number for number, time in enumerate(times, 1) if time < wanted]
+            found[queue] = self.lowest.get(queue, 0) + max(older, default=0)
+        return found
 
     def commit(self, queue: MessageQueue, offset: int) -> None:
         """Note progress."""
@@ -321,6 +326,13 @@ class FakeCluster:
         if not chosen:
             return _result(PullStatus.NO_NEW_MESSAGE, offset, low, high)
         return _result(PullStatus.FOUND, offset + len(chosen), low, high, b"".join(chosen))
+
+    def pull_each(self, places: Mapping[MessageQueue, int]) -> dict[MessageQueue, PullResult]:
+        """Return one record of each queue."""
+        for queue in places:
+            if queue in self.withdrawn:
+                raise BrokerRefused(ResponseCode.INVALID_PARAMETER, f"{queue} is illegal")
+        return {queue: self.pull(queue, offset, 1) for queue, offset in places.items()}
 
     def pull_slices_soon(
         self, slices: Sequence[QueueSlice], *, bytes_max: int, count_max: int, tags: str

@@ -260,5 +260,6 @@ class BlockingPuller(OpenedTwin[Puller]):
     offsets_by_time = calling(Puller.offsets_by_time)
     commit = calling(Puller.commit)
     pull = calling(Puller.pull)
+    pull_each = calling(Puller.pull_each)
     pull_slices = calling(Puller.pull_slices)
     pull_slices_soon = beginning(Puller.pull_slices)

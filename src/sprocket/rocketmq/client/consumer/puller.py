@@ -202,6 +202,10 @@ class Puller:
         )
         return await self._patiently(queue.topic, lambda: brokers.pull(pull))
 
+    async def pull_each(self, places: Mapping[MessageQueue, int]) -> dict[MessageQueue, PullResult]:
+        """Pull one message of each of many queues, at an offset of each, many of them at a time."""
+        return await self._each(places, lambda queue: self.pull(queue, places[queue], 1))
+
     async def pull_slices(
         self,
         slices: Sequence[QueueSlice],

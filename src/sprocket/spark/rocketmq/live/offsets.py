@@ -1,14 +1,17 @@
 """Offsets of a stream: where each queue goes on, as Spark keeps it, and what lies between two.
 
 Spark compares offsets as JSON text, so the same offsets must give the same text, always: keys are
-sorted, numbers are integers. The form, version 1, is
+sorted, numbers are integers. The form, version 1, is in docs/formats/stream-offsets.md:
 
     {"v": 1, "queues": {"<topic>": {"<broker>": {"<queue id>": <next queue offset>}}}}
+
+Beside `queues` there may be `last`, of the same shape: of each queue a message that was read.
 
 Everything here is pure: what `between` gives depends on two offsets and nothing else, because
 Spark plans an unfinished batch again after a restart.
 """
 
+import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -21,23 +24,52 @@ VERSION = 1
 Offsets: TypeAlias = dict[MessageQueue, int]
 """The next queue offset of each queue."""
 
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LastRead:
+    """The last message that was read of a queue when somebody looked: who was there.
+
+    Args:
+        queue_offset: Where in the queue.
+        physical_offset: Where in its broker's log.
+        stored_at_ms: When that broker stored it, milliseconds since 1970.
+    """
+
+    queue_offset: int
+    physical_offset: int
+    stored_at_ms: int
+
+    def is_other(self, found: "LastRead") -> bool:
+        """Tell whether a message that is there now, here or before, cannot be of the same queue.
+
+        In one queue both offsets rise together, and store times do not fall.
+        """
+        if found.queue_offset == self.queue_offset:
+            return found != self
+        return (
+            found.physical_offset >= self.physical_offset or found.stored_at_ms > self.stored_at_ms
+        )
+
+
 _QUEUE_WEIGHT = 40
 """What a queue costs beside its messages, counted in messages: a pull of its own."""
 _TASK_WEIGHT = 20_000
 """Up to how many messages slices share a task: a tenth to a fifth of a second's reading."""
 
 
-def encode(offsets: Mapping[MessageQueue, int]) -> dict[str, Any]:
-    """Return offsets as Spark keeps them."""
-    queues: dict[str, dict[str, dict[str, int]]] = {}
-    for queue in sorted(offsets):
-        brokers = queues.setdefault(queue.topic, {})
-        brokers.setdefault(queue.broker_name, {})[str(queue.queue_id)] = int(offsets[queue])
-    return {"v": VERSION, "queues": queues}
+def encode(
+    offsets: Mapping[MessageQueue, int], last: Mapping[MessageQueue, LastRead] | None = None
+) -> dict[str, Any]:
+    """Return offsets as Spark keeps them, with messages that were read of some of the queues."""
+    last = last or {}
+    numbers = {queue: int(offsets[queue]) for queue in sorted(offsets)}
+    kept = {"v": VERSION, "queues": _by_topic(numbers)}
+    known = {queue: list(dataclasses.astuple(last[queue])) for queue in numbers if queue in last}
+    return kept | {"last": _by_topic(known)} if known else kept
 
 
 def decode(kept: Mapping[str, Any]) -> Offsets:
-    """Return what `encode` was given.
+    """Return the offsets that `encode` was given.
 
     Raises:
         DataLost: It was written by another version, or by another source.
@@ -47,11 +79,30 @@ def decode(kept: Mapping[str, Any]) -> Offsets:
             f"the checkpoint has the offsets {kept}, not those of topics in version {VERSION}: it "
             "belongs to another release or another source"
         )
+    return {queue: int(offset) for queue, offset in _by_queue(kept["queues"]).items()}
+
+
+def decode_last(kept: Mapping[str, Any]) -> dict[MessageQueue, LastRead]:
+    """Return the messages that `encode` was given; releases before this one kept none."""
+    return {queue: LastRead(*numbers) for queue, numbers in _by_queue(kept.get("last", {})).items()}
+
+
+def _by_topic(values: Mapping[MessageQueue, Any]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return values of queues by topic, broker and queue id, in the order of the queues."""
+    topics: dict[str, dict[str, dict[str, Any]]] = {}
+    for queue, value in values.items():
+        brokers = topics.setdefault(queue.topic, {})
+        brokers.setdefault(queue.broker_name, {})[str(queue.queue_id)] = value
+    return topics
+
+
+def _by_queue(topics: Mapping[str, Any]) -> dict[MessageQueue, Any]:
+    """Return the same by queue."""
     return {
-        MessageQueue(topic, broker, int(queue)): int(offset)
-        for topic, brokers in kept["queues"].items()
+        MessageQueue(topic, broker, int(queue)): value
+        for topic, brokers in topics.items()
         for broker, queues in brokers.items()
-        for queue, offset in queues.items()
+        for queue, value in queues.items()
     }
 
 

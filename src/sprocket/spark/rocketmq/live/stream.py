@@ -14,9 +14,15 @@ Traps that are closed here
    everything whatever the limits say.
 5. Spark never commits the last batch of a query to its source. But when it asks where the next
    batch ends, all before its start is in the sink; so that start is what the group's progress is.
+6. The queues may be others than those that were read, with the same names. So of each queue the
+   checkpoint has a message that was read, and a query that starts looks whether it is still there.
+   That costs a pull for each queue then and every `_LOOKED_AT_SECONDS`, and as much to choose the
+   message. A queue that is another one goes on in the next batch, since Spark has noted the start
+   of this one already.
 """
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -26,12 +32,12 @@ from sprocket.base import log
 from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.errors import ClientError, DataLost
 from sprocket.rocketmq.client.blocking import Puller
-from sprocket.rocketmq.errors import NoRoute
+from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
 from sprocket.rocketmq.model.route import MessageQueue, QueueSlice
 from sprocket.spark.rocketmq.admission import Admission
-from sprocket.spark.rocketmq.live import chosen, cluster, offsets
+from sprocket.spark.rocketmq.live import chosen, cluster, last_read, offsets
 from sprocket.spark.rocketmq.live.cluster import Live
-from sprocket.spark.rocketmq.live.offsets import Offsets
+from sprocket.spark.rocketmq.live.offsets import LastRead, Offsets
 from sprocket.spark.rocketmq.options import Options
 from sprocket.spark.rocketmq.rows.batches import Batches
 
@@ -39,6 +45,27 @@ _log = log.get_logger(__name__)
 
 _NAMES_MAX = 10
 """How many topics or queues an error names; a pattern may have had thousands."""
+_LOOKED_AT_SECONDS = 600
+"""How often a query that runs looks at the messages that the checkpoint has: much more often than
+retention can take one of them, so that one of them is there when the query starts again."""
+
+
+class _QueuesAway(NoRoute):
+    """Queues that were read are not in the route of their topic, nor is their broker."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Present:
+    """The queues of a topic.
+
+    Args:
+        queues: Those that can be read, as far as the options choose them.
+        withdrawn: Those that were read, and cannot be any more: their broker says itself that the
+            topic has fewer. It still knows where they end.
+    """
+
+    queues: set[MessageQueue]
+    withdrawn: set[MessageQueue]
 
 
 class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -47,7 +74,8 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
     def __init__(self, schema: Any, options: Options, clock: Clock | None = None) -> None:
         self._schema = schema
         self._options = options
-        self._admission = Admission(options, clock or SystemClock())
+        self._clock = clock or SystemClock()
+        self._admission = Admission(options, self._clock)
         self._live: Live | None = None
         self._initial: dict[str, Any] | None = None
         self._target: Offsets | None = None
@@ -55,6 +83,10 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         self._latest: Offsets | None = None
         self._is_drop_told = False
         self._pushed: Offsets = {}
+        self._withdrawn: set[MessageQueue] = set()
+        self._told: set[MessageQueue] = set()
+        self._looked_at: float | None = None
+        self._is_last_due = False
         Batches(schema, options)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -81,26 +113,30 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         """Return where the next batch ends.
 
         Raises:
-            DataLost: A queue is gone or ends before `start`, or the options choose it no more, and
-                that is an error.
+            DataLost: A queue is gone with messages that were not read, or ends before `start`, or
+                is another one, or the options choose it no more, and that is an error.
         """
         begin = self._still_chosen(offsets.decode(start))
+        known = offsets.decode_last(start)
         if self._target is None:
-            ends = self._latest = self._without_loss(begin, self._ends(begin))
+            ends = self._latest = self._ends(begin)
         else:
             ends = self._toward_target(begin, self._target)
+        moved = self._moved(begin, ends, known)
+        ends = ends | moved
         if self._options.commit_offsets:
             self._push(begin)
         admitted = self._admission.admitted(limit, is_waiting=self._target is None)
         first = self._first(begin, ends) if admitted.count_min or admitted.count_max else begin
-        if offsets.count(first, ends) < admitted.count_min:
+        if not moved and offsets.count(first, ends) < admitted.count_min:
             return start
         if admitted.count_max:
             ends = offsets.limit(first, ends, admitted.count_max)
         if ends == begin:
             return start
         self._admission.note_batch()
-        return offsets.encode(ends)
+        kept = {queue: one for queue, one in known.items() if queue not in moved}
+        return offsets.encode(ends, kept | self._last_read(begin, ends, kept, moved))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Return the end that was seen last, for the query's progress."""
@@ -160,20 +196,63 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         return {queue: offset for queue, offset in begin.items() if queue not in gone}
 
     def _ends(self, begin: Offsets) -> Offsets:
-        """Return where all queues end now.
+        """Return where all queues end now, those of `begin` among them unless they are gone.
 
-        While a broker is away, its queues are missing among those of the topic; they are asked for
-        until they are there again, or patience ends.
+        Raises:
+            DataLost: See `_ends_of`.
         """
-        live = self._cluster()
-        names = chosen.topics(live, self._options)
+        names = chosen.topics(self._cluster(), self._options)
         # With a pattern, a topic is not there while nobody knows it.
         read = [] if self._options.topic_pattern is None else sorted({one.topic for one in begin})
-        found: set[MessageQueue] = set()
-        for topic in dict.fromkeys((*names, *read)):
+        return self._ends_of(list(dict.fromkeys((*names, *read))), begin)
+
+    def _ends_of(self, topics: Sequence[str], begin: Offsets) -> Offsets:
+        """Return where the queues of some topics end now.
+
+        While a broker is away, its queues are missing among those of the topic; they are asked for
+        until they are there again, or patience ends. Those that a topic has not any more end where
+        they were read up to.
+
+        Raises:
+            DataLost: A queue is gone, or cannot be read, with messages that were not read, and that
+                is an error.
+        """
+        queues: set[MessageQueue] = set()
+        withdrawn: set[MessageQueue] = set()
+        for topic in topics:
             known = {queue for queue in begin if queue.topic == topic}
-            found |= self._present(topic, known)
-        return dict(live.ask(lambda cluster: cluster.max_offsets(sorted(found)))) if found else {}
+            found = self._present(topic, known)
+            queues |= found.queues
+            withdrawn |= found.withdrawn
+        self._withdrawn = (self._withdrawn | withdrawn) - queues
+        asked = sorted(queues | withdrawn)
+        if not asked:
+            return {}
+        ends = dict(self._cluster().ask(lambda cluster: cluster.max_offsets(asked)))
+        for queue in sorted(withdrawn):
+            self._leave(queue, ends[queue] - begin[queue])
+        return ends | {queue: begin[queue] for queue in withdrawn}
+
+    def _leave(self, queue: MessageQueue, count: int) -> None:
+        """Take note of a queue that cannot be read any more, and has so many unread messages.
+
+        Raises:
+            DataLost: That is an error.
+        """
+        if count <= 0:
+            return
+        text = (
+            f"{offsets.name(queue)} cannot be read any more, as its topic has fewer queues than"
+            f" before: {count} messages in it were not read"
+        )
+        if self._options.fail_on_data_loss:
+            raise DataLost(
+                f"{text}. Give the topic as many queues as it had, or failOnDataLoss=false goes on"
+                " without them"
+            )
+        if queue not in self._told:
+            self._told.add(queue)
+            _log.warning("messages cannot be read", text=text)
 
     def _toward_target(self, begin: Offsets, target: Offsets) -> Offsets:
         """Return the fixed end, as far as the queues to be read go on to it.
@@ -182,12 +261,9 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         A queue that is deleted later does not matter.
         """
         if not self._is_target_checked:
-            missing = {queue for queue in begin if queue not in target}
-            for topic in sorted({queue.topic for queue in missing}):
-                known = {queue for queue in missing if queue.topic == topic}
-                for queue in self._present(topic, known) & known:
-                    target[queue] = begin[queue]
-            self._without_loss(begin, target)
+            missing = {queue: begin[queue] for queue in begin if queue not in target}
+            there = self._ends_of(sorted({queue.topic for queue in missing}), missing)
+            target.update({queue: missing[queue] for queue in missing if queue in there})
             self._is_target_checked = True
         return dict(target)
 
@@ -216,38 +292,136 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
                 return
             self._pushed[queue] = offset
 
-    def _present(self, topic: str, known: set[MessageQueue]) -> set[MessageQueue]:
+    def _present(self, topic: str, known: set[MessageQueue]) -> _Present:
         """Return the queues of a topic, all of `known` among them unless they are gone.
 
         Raises:
-            NoRoute: They are gone, and that is an error.
+            DataLost: They are gone, and that is an error.
+            NoRoute: Nobody says which there are.
         """
-        seen: set[MessageQueue] = set()
+        seen = _Present(set(), set())
 
-        def question(cluster: Puller) -> set[MessageQueue]:
-            seen.clear()
-            seen.update(chosen.queues(cluster, topic, self._options))
-            if known - seen:
-                missing = offsets.name(min(known - seen))
-                raise NoRoute(f"{missing} is not in its topic's route any more")
+        def question(cluster: Puller) -> _Present:
+            nonlocal seen
+            every = cluster.queues(topic)
+            queues = {queue for queue in every if chosen.names_queue(self._options, queue)}
+            brokers = {queue.broker_name for queue in every}
+            withdrawn = {queue for queue in known - queues if queue.broker_name in brokers}
+            seen = _Present(queues, withdrawn)
+            if away := known - queues - withdrawn:
+                missing = offsets.name(min(away))
+                raise _QueuesAway(f"{missing} is not in its topic's route any more")
             return seen
 
         try:
             return self._cluster().ask(question)
         except NoRoute as error:
             if not known and self._options.topic_pattern is not None:
-                return set()  # it was listed, and was deleted since
-            if not known or self._options.fail_on_data_loss:
+                return _Present(set(), set())  # it was listed, and was deleted since
+            if not known or not isinstance(error, NoSuchTopic | _QueuesAway):
                 raise
+            if self._options.fail_on_data_loss:
+                raise DataLost(
+                    f"topic {topic!r} was read until now: {error}. failOnDataLoss=false goes on"
+                    " without what is gone"
+                ) from error
             _log.warning("queues are gone", topic=topic, error=str(error))
             return seen
 
-    def _without_loss(self, begin: Offsets, ends: Offsets) -> Offsets:
-        """Return `ends`, after looking whether any queue went backwards."""
-        for queue, end in ends.items():
-            if begin.get(queue, 0) > end:
-                text = f"{offsets.name(queue)} ends at {end}, {begin[queue]} were read"
-                if self._options.fail_on_data_loss:
-                    raise DataLost(f"{text}. failOnDataLoss=false goes on at the new end")
-                _log.warning("queue went backwards", queue=offsets.name(queue), end=end)
-        return ends
+    def _moved(
+        self, begin: Offsets, ends: Offsets, known: Mapping[MessageQueue, LastRead]
+    ) -> Offsets:
+        """Return where to go on in queues that do not have what was read of them.
+
+        In one that is another queue that is at its first message that is younger than what was
+        read, which is the first one if the topic was made again; in one that only lost messages, at
+        its end.
+
+        Raises:
+            DataLost: There are any, and that is an error.
+        """
+        shorter = sorted(queue for queue in ends if begin.get(queue, 0) > ends[queue])
+        if shorter and self._options.fail_on_data_loss:
+            queue = shorter[0]
+            raise DataLost(
+                f"{offsets.name(queue)} ends at {ends[queue]}, {begin[queue]} were read."
+                " failOnDataLoss=false goes on at the new end, or where it is another queue at its"
+                " first message"
+            )
+        looked_at = ends.keys() if self._is_look_due() else set(shorter)
+        compared = {
+            queue: known[queue]
+            for queue in looked_at
+            if queue in known and queue in begin and queue not in self._withdrawn
+        }
+        moved = {queue: ends[queue] for queue in shorter}
+        if compared:
+            found = last_read.others(self._cluster(), compared, ends)
+            moved |= self._starts_of_others(begin, compared, found)
+        for queue, offset in moved.items():
+            _log.warning("messages are gone", queue=offsets.name(queue), going_on_at=offset)
+        return moved
+
+    def _starts_of_others(
+        self,
+        begin: Offsets,
+        known: Mapping[MessageQueue, LastRead],
+        found: Mapping[MessageQueue, LastRead],
+    ) -> Offsets:
+        """Return where to go on in queues that are others than those that were read.
+
+        Raises:
+            DataLost: There are any, and that is an error.
+        """
+        for queue in sorted(found):
+            was, now = known[queue], found[queue]
+            text = (
+                f"{offsets.name(queue)} is not the one that was read: message {was.queue_offset}"
+                f" was stored at {was.stored_at_ms} (ms since 1970) at physical offset"
+                f" {was.physical_offset}, message {now.queue_offset} is now one stored at"
+                f" {now.stored_at_ms} at {now.physical_offset}. Its topic was deleted and made"
+                " again, or its broker lost messages and has got others since"
+            )
+            if self._options.fail_on_data_loss:
+                raise DataLost(
+                    f"{text}. failOnDataLoss=false goes on at the first message that is younger"
+                    " than what was read"
+                )
+            _log.warning("another queue is there", text=text)
+        if not found:
+            return {}
+        times = {queue: known[queue].stored_at_ms + 1 for queue in found}
+        starts = self._cluster().ask(lambda cluster: cluster.offsets_by_time(times))
+        return {queue: min(start, begin[queue]) for queue, start in starts.items()}
+
+    def _is_look_due(self) -> bool:
+        """Tell whether to look at the messages that the checkpoint has; then others are chosen."""
+        now = self._clock.monotonic()
+        if self._looked_at is not None and now - self._looked_at < _LOOKED_AT_SECONDS:
+            return False
+        self._looked_at, self._is_last_due = now, True
+        return True
+
+    def _last_read(
+        self,
+        begin: Offsets,
+        ends: Offsets,
+        known: Mapping[MessageQueue, LastRead],
+        moved: Offsets,
+    ) -> dict[MessageQueue, LastRead]:
+        """Return the last messages before `ends`, of the queues that it is time for."""
+        wanted = {
+            queue: end - 1
+            for queue, end in ends.items()
+            if queue not in moved and queue not in self._withdrawn and end > 0
+        }
+        for queue in list(wanted):
+            is_known = queue in known
+            if self._is_last_due:
+                is_wanted = not is_known or known[queue].queue_offset < wanted[queue]
+            else:
+                is_wanted = not is_known and ends[queue] > begin.get(queue, 0)
+            if not is_wanted:
+                del wanted[queue]
+        self._is_last_due = False
+        return last_read.messages_at(self._cluster(), wanted) if wanted else {}

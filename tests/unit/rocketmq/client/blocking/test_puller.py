@@ -30,6 +30,7 @@ def test_every_method_has_its_twin(world: Any, names: str) -> None:
         reading.commit(queue, 1)
         pulled = reading.pull(queue, 0)
         assert (pulled.status, pulled.next_offset) == (PullStatus.FOUND, 1)
+        assert reading.pull_each({queue: 0}) == {queue: pulled}
         one = QueueSlice(queue, 0, 1)
         assert reading.pull_slices([one], bytes_max=1) == [SliceAnswer(one, pulled)]
         assert reading.pull_slices_soon([one], bytes_max=1).result() == [SliceAnswer(one, pulled)]

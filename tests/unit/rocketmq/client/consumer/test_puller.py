@@ -135,14 +135,18 @@ def test_many_queues_are_asked_for_at_a_time(world: Any) -> None:
     async def main() -> None:
         world.cluster.topics["t"] = 600
         world.cluster.store("t", 7, b"x")
+        world.cluster.store("t", 7, b"y")
         queues = [world.queue(number) for number in range(600)]
         async with puller(world) as reading:
             assert await reading.topics() == ["t"]
             ends = await reading.max_offsets(queues)
-            assert ends == {queue: int(queue.queue_id == 7) for queue in queues}
+            assert ends == {queue: 2 if queue.queue_id == 7 else 0 for queue in queues}
             assert await reading.min_offsets(queues[:3]) == dict.fromkeys(queues[:3], 0)
             assert await reading.max_offsets([]) == {}
             assert await reading.offsets_by_time({queues[7]: 0}) == {queues[7]: 0}
+            pulled = await reading.pull_each({queues[7]: 0, queues[8]: 0})
+            assert pulled[queues[7]].body == world.cluster.log["t", 7][0]
+            assert pulled[queues[8]].status is PullStatus.NO_NEW_MESSAGE
             world.cluster.on[RequestCode.GET_MAX_OFFSET] = lambda peer, command: (
                 world.cluster.refuse(peer, command, ResponseCode.NO_PERMISSION, "not you")
             )

@@ -1,6 +1,8 @@
 """Offsets of a stream: the same text for the same offsets, and nothing lost between two."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -8,9 +10,12 @@ from hypothesis import strategies as st
 
 from sprocket.base.errors import DataLost
 from sprocket.rocketmq.model.route import MessageQueue, QueueSlice
+from sprocket.spark.rocketmq.folder import stream
 from sprocket.spark.rocketmq.live.offsets import (
+    LastRead,
     between,
     decode,
+    decode_last,
     encode,
     limit,
     tasks,
@@ -18,27 +23,67 @@ from sprocket.spark.rocketmq.live.offsets import (
 
 QUEUES = [MessageQueue(t, b, q) for t in "zab" for b in ("b2", "b1") for q in (10, 2)]
 OFFSETS = st.dictionaries(st.sampled_from(QUEUES), st.integers(0, 100))
+NUMBERS = st.integers(0, 3)
+MESSAGES = st.builds(LastRead, NUMBERS, NUMBERS, NUMBERS)
+LAST = st.dictionaries(st.sampled_from(QUEUES), MESSAGES)
+NEVER = LastRead(0, 0, 0)
+PAGE = Path(__file__).parents[5] / "docs" / "formats" / "stream-offsets.md"
 
 
-@given(OFFSETS, st.randoms())
-def test_one_text_for_the_same_offsets(offsets: dict[MessageQueue, int], chance: object) -> None:
+@given(OFFSETS, LAST, st.randoms())
+def test_one_text_for_the_same_offsets(
+    offsets: dict[MessageQueue, int], last: dict[MessageQueue, LastRead], chance: object
+) -> None:
     """Spark compares text: the order in which queues were found must not show."""
-    items = list(offsets.items())
+    items, messages = list(offsets.items()), list(last.items())
     chance.shuffle(items)  # type: ignore[attr-defined]
-    text = json.dumps(encode(dict(items)))
-    assert text == json.dumps(encode(offsets))
-    assert decode(json.loads(text)) == offsets
-    assert json.dumps(encode(decode(json.loads(text)))) == text
+    chance.shuffle(messages)  # type: ignore[attr-defined]
+    text = json.dumps(encode(dict(items), dict(messages)))
+    assert text == json.dumps(encode(offsets, last))
+    kept = json.loads(text)
+    assert decode(kept) == offsets
+    assert decode_last(kept) == {queue: one for queue, one in last.items() if queue in offsets}
+    assert json.dumps(encode(decode(kept), decode_last(kept))) == text
 
 
 def test_the_form_is_kept() -> None:
     """Checkpoints outlive releases: this text may never change."""
     offsets = {MessageQueue("t", "b", 10): 5, MessageQueue("t", "b", 2): 7}
-    assert json.dumps(encode(offsets)) == '{"v": 1, "queues": {"t": {"b": {"2": 7, "10": 5}}}}'
+    text = '{"v": 1, "queues": {"t": {"b": {"2": 7, "10": 5}}}}'
+    assert json.dumps(encode(offsets)) == text
+    assert decode_last(json.loads(text)) == {}
+    last = {MessageQueue("t", "b", 10): LastRead(4, 9_000, 17), MessageQueue("u", "b", 0): NEVER}
+    assert json.dumps(encode(offsets, last)) == (
+        text.removesuffix("}") + ', "last": {"t": {"b": {"10": [4, 9000, 17]}}}}'
+    )
     with pytest.raises(DataLost, match="'v': 2"):
         decode({"v": 2, "queues": {}})
     with pytest.raises(DataLost, match="'phys': 1}, not those of topics in version 1"):
         decode({"v": 1, "phys": 1})
+
+
+def test_the_example_on_its_page() -> None:
+    """What the page shows is read, and written again as it is."""
+    topics, folder = re.findall(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    kept = json.loads(topics)
+    assert encode(decode(kept), decode_last(kept)) == kept
+    queue = MessageQueue("orders", "broker-a", 0)
+    assert decode(kept)[queue] == decode_last(kept)[queue].queue_offset + 1
+    assert len(decode(kept)) > len(decode_last(kept))
+    assert stream.encode(stream.decode(json.loads(folder))) == json.loads(folder)
+
+
+@given(MESSAGES, MESSAGES)
+def test_one_queue_has_rising_offsets(was: LastRead, now: LastRead) -> None:
+    """What is there now is of the same queue if the log could have both, in this order."""
+    if now.queue_offset > was.queue_offset:
+        return  # nobody asks for what came later
+    can_be = now == was or (
+        now.queue_offset < was.queue_offset
+        and now.physical_offset < was.physical_offset
+        and now.stored_at_ms <= was.stored_at_ms
+    )
+    assert was.is_other(now) is not can_be
 
 
 @given(OFFSETS, OFFSETS, st.integers(1, 300))
