@@ -3,7 +3,8 @@
 Spark runs `initialOffset`, `latestOffset` and `partitions` on one long-lived object, and `read` on
 copies that were pickled when the query was planned.
 
-An offset of the stream is one physical offset of the log, version 1:
+An offset of the stream is one physical offset of the log, version 1; what else it may have is in
+docs/formats/stream-offsets.md:
 
     {"v": 1, "phys": <bytes from the beginning of the log>}
 
@@ -16,10 +17,16 @@ Traps that are closed here
 4. `Trigger.AvailableNow` never passes the end that was seen at its start, and Trigger.Once takes
    everything whatever the limits say.
 5. A place where the stream is to go on is looked for, not trusted: retention, a restored disk or a
-   broker that lost power may have taken it (`tail.GrowingLog`).
+   broker that lost power may have taken it, and a store that was made anew has others
+   (`tail.GrowingLog`). So an offset has a record that was read before it, if one is known.
+6. Offsets at which queues are to start hold for the log as it was when the query started: a topic
+   that is made again later has such offsets once more, in messages that nobody has read.
+7. A log that was closed may lose its end while a stream runs: whenever its end goes back, that is
+   looked at as when the stream starts.
 """
 
-from collections.abc import Callable, Iterator
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -34,10 +41,10 @@ from sprocket.spark.mode import Mode
 from sprocket.spark.rocketmq.admission import Admission
 from sprocket.spark.rocketmq.folder.known_offsets import require_offsets
 from sprocket.spark.rocketmq.folder.known_topics import require_topics
-from sprocket.spark.rocketmq.folder.plan import between
+from sprocket.spark.rocketmq.folder.plan import Span, between
 from sprocket.spark.rocketmq.folder.scan import scan
-from sprocket.spark.rocketmq.folder.tail import GrowingLog, LogExtent
-from sprocket.spark.rocketmq.options import LATEST, Options
+from sprocket.spark.rocketmq.folder.tail import GrowingLog, LastRecord, LogExtent
+from sprocket.spark.rocketmq.options import EARLIEST, LATEST, Options
 from sprocket.spark.rocketmq.rows.batches import Batches
 
 _log = log.get_logger(__name__)
@@ -46,6 +53,29 @@ T = TypeVar("T")
 VERSION = 1
 _LISTINGS_MAX = 5
 """How often the files are listed again as one of them was deleted meanwhile."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StreamPlace:
+    """How far a stream is.
+
+    Args:
+        at: Physical offset.
+        last: A record that was read before it, if one is known.
+        until: Physical offset up to which `startingOffsets` hold; None for all of the log.
+    """
+
+    at: int
+    last: LastRecord | None = None
+    until: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Task:
+    """What a worker reads, and whether it lies behind what `startingOffsets` hold for."""
+
+    spans: Sequence[Span]
+    is_after_start: bool
 
 
 class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -57,13 +87,13 @@ class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         self._files = open_files(options.path, dict(options.file_system))
         self._tail = GrowingLog(self._files, options.path)
         self._admission = Admission(options, clock or SystemClock())
-        self._initial: dict[str, int] | None = None
+        self._initial: dict[str, Any] | None = None
         self._target: int | None = None
         self._latest: int | None = None
-        self._is_whole = False
+        self._end_seen: int | None = None
         Batches(schema, options)
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Return where a new query starts, the same each time."""
         if self._initial is None:
             options = self._options
@@ -71,7 +101,10 @@ class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
             require_topics(self._files, options.path, named)
             require_offsets(self._files, options.path.rstrip("/"), options)
             starting = partial(starting_place, self._tail, self._options)
-            self._initial = encode(self._retried(starting))
+            until = None
+            if not isinstance(options.first_offsets, int):
+                until = self._retried(self._tail.look).end
+            self._initial = encode(StreamPlace(self._retried(starting), until=until))
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -84,8 +117,7 @@ class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         Raises:
             CorruptRecord: See `latestOffset`.
         """
-        self._retried(self._require_whole)
-        self._target = self._retried(self._tail.look).end
+        self._target = self._retried(self._look).end
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return where the next batch ends.
@@ -94,17 +126,16 @@ class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
             DataLost: The log has lost the place where the batch starts, and that is an error.
             CorruptRecord: It has lost its end since it was closed, and the mode is FAILFAST.
         """
-        self._retried(self._require_whole)
         begin = decode(start)
         end = self._retried(lambda: self._next_end(begin, limit))
-        if end == begin:
+        if end.at == begin.at:
             return start
         self._admission.note_batch()
         return encode(end)
 
-    def reportLatestOffset(self) -> dict[str, int] | None:  # noqa: N802
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Return the end that was seen last, for the query's progress."""
-        return None if self._latest is None else encode(self._latest)
+        return None if self._latest is None else encode(StreamPlace(self._latest))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Any]:
         """Return the tasks that read what lies between two offsets.
@@ -117,24 +148,53 @@ class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
     def read(self, partition: Any) -> Iterator[Any]:
         """Give the batches of one partition; runs in a worker."""
         options = self._options
-        batches = Batches(self._schema, options)
-        spans = partition.value or []
-        return scan(self._files, spans, batches, fail_on_data_loss=options.fail_on_data_loss)
+        task: _Task = partition.value or _Task([], False)
+        chosen = options
+        if task.is_after_start:
+            chosen = dataclasses.replace(options, starting_offsets=EARLIEST)
+        batches = Batches(self._schema, chosen)
+        return scan(self._files, task.spans, batches, fail_on_data_loss=options.fail_on_data_loss)
+
+    def _look(self) -> LogExtent:
+        """Return what is there, after looking whether a log that was closed has all that it had.
+
+        That is so when the stream starts, and whenever the log ends before where it ended.
+        """
+        if self._end_seen is None:
+            self._require_whole()
+        found = self._tail.look()
+        if self._end_seen is not None and found.end < self._end_seen:
+            self._require_whole()
+        self._end_seen = found.end
+        return found
 
     def _require_whole(self) -> None:
-        """Look once whether a log that was closed has all that it had then."""
-        if self._is_whole:
-            return
+        """Look whether a log that was closed has all that it had then.
+
+        Raises:
+            CorruptRecord: It has not, and the mode is FAILFAST.
+        """
         lost = self._tail.lost_end()
         if lost is not None and self._options.mode is Mode.FAILFAST:
             raise CorruptRecord(str(lost))
         if lost is not None:
             _log.warning("damage is left out", place=str(lost), bytes=lost.size)
-        self._is_whole = True
 
-    def _next_end(self, begin: int, limit: ReadLimit) -> int:
-        found = self._tail.look()
+    def _next_end(self, begin: StreamPlace, limit: ReadLimit) -> StreamPlace:
+        found = self._look()
         first = self._place(found, begin)
+        if first < begin.at:  # what was read is not there: the next batch goes on at this place
+            return StreamPlace(first, None, begin.until)
+        end = self._end_of_batch(found, begin, first, limit)
+        # Of a place that was not looked at just now, nobody knows which record lies before it.
+        last = self._tail.record_before(end) if end == found.end else None
+        last = last or self._tail.record_before(first) or begin.last
+        return StreamPlace(end, last, begin.until)
+
+    def _end_of_batch(
+        self, found: LogExtent, begin: StreamPlace, first: int, limit: ReadLimit
+    ) -> int:
+        """Return where a batch ends that begins at `first`, which is `begin` if that is there."""
         end = found.end if self._target is None else min(found.end, self._target)
         self._latest = end
         if first >= end:
@@ -142,20 +202,23 @@ class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         admitted = self._admission.admitted(limit, is_waiting=self._target is None)
         least = admitted.count_min
         if least and self._tail.count(found, first, end, least) < least:
-            return begin
+            return begin.at
+        if begin.until is not None and first < begin.until:
+            end = min(end, begin.until)
         if not (admitted.bytes_max or admitted.count_max):
             return end
         bounds = {"bytes_max": admitted.bytes_max, "count_max": admitted.count_max}
         return self._tail.reach(found, first, end, **bounds).end
 
-    def _partitions(self, start: int, end: int) -> list[Any]:
-        if start > end:
+    def _partitions(self, start: StreamPlace, end: StreamPlace) -> list[Any]:
+        if start.at > end.at:
             self._lose(
-                f"the log was read up to {start} and now ends at {end}: its broker lost messages, "
-                "or the query was started with `latest` and failed before its first batch"
+                f"the log was read up to {start.at} and now ends at {end.at}: its broker lost"
+                " messages, or the query was started with `latest` and failed before its first"
+                " batch"
             )
             return []
-        if start == end:
+        if start.at == end.at:
             return []
         found = self._tail.look()
         first, last = self._place(found, start), self._place(found, end)
@@ -169,22 +232,27 @@ class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
             by_chain=options.split_mode == "chain",
             partitions_min=options.partitions_min,
         )
-        return [InputPartition(spans) for spans in groups]
+        is_after_start = start.until is not None and start.at >= start.until
+        return [InputPartition(_Task(spans, is_after_start)) for spans in groups]
 
-    def _place(self, found: LogExtent, at: int) -> int:
+    def _place(self, found: LogExtent, wanted: StreamPlace) -> int:
         """Return a place of the log, or where reading goes on if the log has lost it.
 
         Raises:
             DataLost: It has, and that is an error.
         """
-        place = self._tail.place(found, at)
+        at = wanted.at
+        place = self._tail.place(found, at, wanted.last)
         if not place.is_sound:
             if at < found.start:
                 why = f"the oldest kept is {found.start}"
             elif at > found.end:
                 why = f"the log ends at {found.end}"
             else:
-                why = "no record that was read ends there: the log was cut back and has grown again"
+                why = (
+                    "no record that was read ends there: the log was cut back and has grown again,"
+                    " or the store was made anew"
+                )
             self._lose(f"{self._options.path}: physical offset {at} is gone, {why}")
         return place.at
 
@@ -233,13 +301,18 @@ def starting_place(tail: GrowingLog, options: Options) -> int:
     return found.start
 
 
-def encode(place: int) -> dict[str, int]:
+def encode(place: StreamPlace) -> dict[str, Any]:
     """Return a place as Spark keeps it."""
-    return {"v": VERSION, "phys": place}
+    kept: dict[str, Any] = {"v": VERSION, "phys": place.at}
+    if place.last is not None:
+        kept["last"] = list(dataclasses.astuple(place.last))
+    if place.until is not None:
+        kept["until"] = place.until
+    return kept
 
 
-def decode(kept: dict[str, Any]) -> int:
-    """Return what `encode` was given.
+def decode(kept: dict[str, Any]) -> StreamPlace:
+    """Return what `encode` was given; earlier releases kept nothing but the place itself.
 
     Raises:
         DataLost: It was written by another version, or by another source.
@@ -249,4 +322,5 @@ def decode(kept: dict[str, Any]) -> int:
             f"the checkpoint has the offset {kept}, not one of a store directory of version "
             f"{VERSION}: it belongs to another release or another source"
         )
-    return int(kept["phys"])
+    last = LastRecord(*kept["last"]) if "last" in kept else None
+    return StreamPlace(kept["phys"], last, kept.get("until"))

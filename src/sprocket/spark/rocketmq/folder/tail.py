@@ -13,7 +13,12 @@ How a log is known to be the same
 * That costs up to a file, so it is done when a stream begins. From then on the record before each
   place is remembered, and whether it is still there, with its times and offsets, costs one small
   read.
-* If the place is lost, the log goes on at the next boundary, or ends before.
+* A log that was made anew may have a boundary at that place, as may one whose new records are as
+  long as the old ones. So a stream may say which record it has read before the place: one that is
+  there with another store time, or no record's beginning, tells that. Of one that retention took,
+  or that is damaged, nothing can be told.
+* If the place is lost, the log goes on at the first record that is younger than the one that was
+  read; if none is known, at the next boundary, or it ends before.
 """
 
 import dataclasses
@@ -29,6 +34,7 @@ from sprocket.rocketmq.codec.record_layout import (
     BLANK_BYTES,
     FIXED_BYTES,
     MAGIC_AT,
+    stored_at_ms,
 )
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.spark.files import Files, ReadableFile
@@ -71,6 +77,19 @@ class LogPlace:
 
     at: int
     is_sound: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LastRecord:
+    """A record that was read.
+
+    Args:
+        start: Physical offset where it begins.
+        stored_at_ms: When its broker stored it, milliseconds since 1970.
+    """
+
+    start: int
+    stored_at_ms: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -152,25 +171,68 @@ class GrowingLog:
             piece = next(slices(opened, last.start, mark.start - last.start, log.end - last.start))
         return int(piece.records.stored_at_ms[0]) if len(piece.records) else 0
 
-    def place(self, log: LogExtent, at: int) -> LogPlace:
+    def place(self, log: LogExtent, at: int, last: LastRecord | None = None) -> LogPlace:
         """Return a place if the log still has it, else where the log goes on or ends.
 
-        That is the oldest file's start, the next boundary, or the end of the log.
+        That is the oldest file's start, the first record that is younger than the last one that was
+        read, or if none is known the next boundary, or the end of the log.
+
+        Args:
+            log: What is there.
+            at: Physical offset.
+            last: A record that was read before it.
         """
         if at <= log.start or not log.files:
             return LogPlace(log.start, at == log.start)
         if at > log.end:
-            return LogPlace(log.end, False)
+            return self._after(log, last, log.end)
         file = next((file for file in log.files if at < file.end), log.files[-1])
         if at == file.start:
-            return LogPlace(at, True)
+            return LogPlace(at, True) if self._has(log, at, last) else self._after(log, last, at)
         with closing(self._disk.open(file.path)) as opened:
-            was_marked = self._marks.get(at) is not None
-            if was_marked and self._is_marked(opened, file, at):
-                return LogPlace(at, True)
-            end = min(file.end, log.end)
-            found = self._landed(opened, file, at, end, is_full=file is not log.files[-1])
-        return LogPlace(found, found == at and not was_marked)
+            was_marked = at in self._marks
+            is_known = was_marked and self._is_marked(opened, file, at)
+            found = at
+            if not is_known:
+                end = min(file.end, log.end)
+                found = self._landed(opened, file, at, end, is_full=file is not log.files[-1])
+        # The end of a log is marked when it is found, whatever was there before.
+        is_sound = is_known or (found == at and not was_marked)
+        if is_sound and self._has(log, at, last):
+            return LogPlace(at, True)
+        return self._after(log, last, found)
+
+    def record_before(self, at: int) -> LastRecord | None:
+        """Return the record before a place that was just looked at; None if it is not known."""
+        mark = self._marks.get(at)
+        if mark is None or mark.head[MAGIC_AT : MAGIC_AT + 4] not in MAGICS:
+            return None
+        return LastRecord(mark.start, stored_at_ms(mark.head))
+
+    def _has(self, log: LogExtent, at: int, last: LastRecord | None) -> bool:
+        """Tell whether a record before a place is where it was; also if that cannot be known."""
+        if last is None or last.start < log.start:
+            return True
+        before = self.record_before(at)
+        if before is not None and before.start == last.start:
+            return before == last
+        file = next((file for file in log.files if last.start < file.end), None)
+        if file is None:
+            return False
+        with closing(self._disk.open(file.path)) as opened:
+            first, end = last.start - file.start, min(file.end, log.end) - file.start
+            piece = next(slices(opened, file.start, first, end, _HEAD_BYTES))
+        if len(piece.records) and not piece.records.wrong_sums()[0]:
+            return int(piece.records.stored_at_ms[0]) == last.stored_at_ms
+        # A damaged record has its place in the log; none of another log need begin here.
+        return self.place(log, last.start).is_sound
+
+    def _after(self, log: LogExtent, last: LastRecord | None, boundary: int) -> LogPlace:
+        """Return where a log goes on that has lost a place, with a boundary behind that place."""
+        if last is None:
+            return LogPlace(boundary, False)
+        younger = self.place_by_time(log, last.stored_at_ms + 1)
+        return LogPlace(min(younger, boundary), False)
 
     def place_by_time(self, log: LogExtent, at_ms: int) -> int:
         """Return where the first record begins that was stored then or later, else the end.

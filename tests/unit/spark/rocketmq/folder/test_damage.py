@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog.testing
 from tests.stores import new
 from tests.unit.spark.samples import plain_rows, schema
 
@@ -267,3 +268,27 @@ def test_a_stream_tells_of_a_closed_log_that_ends_too_soon(tmp_path: Path) -> No
     assert start["phys"] < end["phys"] < whole["phys"]
     with pytest.raises(DataLost, match="is gone, the log ends at"):
         reader.latestOffset(whole, reader.getDefaultReadLimit())
+
+
+@pytest.mark.parametrize("mode", ["FAILFAST", "DROPMALFORMED"])
+def test_a_running_stream_tells_of_an_end_that_is_lost_meanwhile(tmp_path: Path, mode: str) -> None:
+    """Whenever the end goes back, not at its start alone; and once each time."""
+    store = closed(tmp_path / "store")
+    options = read_directory(
+        {"path": str(store), "mode": mode, "failOnDataLoss": "false"}, is_stream=True
+    )
+    reader = DirectoryStream(schema(options), options)
+    limit = reader.getDefaultReadLimit()
+    whole = reader.latestOffset(reader.initialOffset(), limit)
+    assert reader.latestOffset(whole, limit) is whole
+    logs(store)[-1].unlink()
+    if mode == "FAILFAST":
+        for _ in range(2):
+            with pytest.raises(CorruptRecord, match=r"went to .* when it was closed"):
+                reader.latestOffset(whole, limit)
+        return
+    with structlog.testing.capture_logs() as told:
+        end = reader.latestOffset(whole, limit)
+        assert reader.latestOffset(end, limit) is end
+    assert [one["event"] for one in told].count("damage is left out") == 1
+    assert end["phys"] < whole["phys"]

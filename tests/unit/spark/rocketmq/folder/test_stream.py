@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.unit.spark.samples import encoded, plain_rows, schema
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import CorruptRecord, DataLost, FileMissing, ForeignStore, SettingsError
 from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.store.queue import QUEUE_UNIT
 from sprocket.spark.rocketmq.folder import DirectoryStream
 from sprocket.spark.rocketmq.folder import stream as module
 from sprocket.spark.rocketmq.options import read_directory
@@ -105,6 +107,11 @@ def at(place: int) -> dict[str, Any]:
     return {"v": 1, "phys": place}
 
 
+def place(kept: dict[str, Any]) -> dict[str, Any]:
+    """Return an offset without the record that was read, as earlier releases wrote it."""
+    return {name: value for name, value in kept.items() if name != "last"}
+
+
 def rows(stream: DirectoryStream, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
     """Return the physical offsets of the records between two offsets, read as workers do."""
     found: list[int] = []
@@ -155,7 +162,7 @@ def test_a_query_starts_at_offsets_of_queues(store: Store) -> None:
     store.append(3)
     table = '{"orders":{"any":{"0":1}}}'
     stream = store.reader(startingoffsets=table, columns="physicalOffset,queueOffset")
-    assert stream.initialOffset() == at(0)
+    assert stream.initialOffset() == {**at(0), "until": 3000}
     kept = read_on(stream, stream.initialOffset())[0]
     assert kept == [*PLACES[1:], 2760, 2880]
     with pytest.raises(SettingsError, match="has -1 for a queue"):
@@ -197,7 +204,9 @@ def test_an_offset_that_did_not_move_is_given_back(store: Store) -> None:
     stream = store.reader()
     start = json.loads('{"v": 1, "phys": 2640}')
     assert stream.latestOffset(start, ALL) is start
-    assert json.dumps(stream.latestOffset(at(0), ALL)) == '{"v": 1, "phys": 2640}'
+    moved = '{"v": 1, "phys": 2640, "last": [2520, 1700000001019]}'
+    assert json.dumps(stream.latestOffset(at(0), ALL)) == moved
+    assert json.dumps(store.reader().latestOffset(at(0), ALL)) == moved
     assert stream.reportLatestOffset() == at(2640)
 
 
@@ -211,10 +220,10 @@ def test_a_checkpoint_of_another_source_is_refused(store: Store) -> None:
 def test_once_takes_everything(store: Store) -> None:
     """Trap 4: Trigger.Once asks for all; no limit holds, and nothing is waited for."""
     given = {"maxbytespertrigger": "150", "maxoffsetspertrigger": "2"}
-    assert store.reader(**given).latestOffset(at(0), ALL) == at(2640)
+    assert place(store.reader(**given).latestOffset(at(0), ALL)) == at(2640)
     stream = store.reader(minoffsetspertrigger="100")
     stream.latestOffset(at(0), ALL)
-    assert stream.latestOffset(at(2520), ALL) == at(2640)
+    assert place(stream.latestOffset(at(2520), ALL)) == at(2640)
 
 
 def test_available_now_ends(store: Store) -> None:
@@ -269,7 +278,7 @@ def test_the_limit_that_spark_passes_back(store: Store) -> None:
 def test_limits_cut_at_a_record(store: Store, given: dict[str, str], end: int) -> None:
     """Never more than was said, but one record at least; of two limits the smaller one holds."""
     stream = store.reader(**given)
-    assert stream.latestOffset(at(0), stream.getDefaultReadLimit()) == at(end)
+    assert place(stream.latestOffset(at(0), stream.getDefaultReadLimit())) == at(end)
 
 
 @settings(max_examples=25)
@@ -303,18 +312,18 @@ def test_few_messages_wait(store: Store) -> None:
     """The first batch begins at once; then the fewest are waited for, until it is too late."""
     stream = store.reader(minoffsetspertrigger="3", maxtriggerdelay="10s")
     limit = stream.getDefaultReadLimit()
-    assert stream.latestOffset(at(2520), limit) == at(2640)
+    assert place(stream.latestOffset(at(2520), limit)) == at(2640)
     start = at(2640)
     store.append(2)
     assert stream.latestOffset(start, limit) is start
     store.append(1)
-    assert stream.latestOffset(start, limit) == at(3000)
+    assert place(stream.latestOffset(start, limit)) == at(3000)
     store.append(1)
     start = at(3000)
     store.clock.advance(9_999)
     assert stream.latestOffset(start, limit) is start
     store.clock.advance(1)
-    assert stream.latestOffset(start, limit) == at(3120)
+    assert place(stream.latestOffset(start, limit)) == at(3120)
     store.clock.advance(10_000)
     start = at(3120)
     assert stream.latestOffset(start, limit) is start
@@ -328,7 +337,7 @@ def test_retention(store: Store) -> None:
     with pytest.raises(DataLost, match="the oldest kept is 1200"):
         store.reader().partitions(at(120), at(1320))
     gentle = store.reader(failondataloss="false", maxoffsetspertrigger="2")
-    assert gentle.latestOffset(at(120), gentle.getDefaultReadLimit()) == at(1440)
+    assert place(gentle.latestOffset(at(120), gentle.getDefaultReadLimit())) == at(1440)
     assert rows(gentle, at(120), at(1440)) == [1200, 1320]
     assert gentle.partitions(at(120), at(240)) == []
 
@@ -336,13 +345,13 @@ def test_retention(store: Store) -> None:
 def test_retention_of_all_that_was_written(store: Store) -> None:
     """Only a file made ahead is left: nothing is lost for who had read all, all for others."""
     store.write(3600, bytes(FILE_BYTES))
-    for place in (0, 1200, 2400):
-        store.retire(place)
+    for start in (0, 1200, 2400):
+        store.retire(start)
     read_all = at(3600)
     assert store.reader().latestOffset(read_all, ALL) is read_all
     with pytest.raises(DataLost, match="2640 is gone, the oldest kept is 3600"):
         store.reader().latestOffset(at(2640), ALL)
-    assert store.reader(failondataloss="false").latestOffset(at(2640), ALL) == at(3600)
+    assert place(store.reader(failondataloss="false").latestOffset(at(2640), ALL)) == at(3600)
 
 
 def test_a_file_removed_during_a_task(store: Store) -> None:
@@ -389,7 +398,7 @@ def test_a_file_removed_while_a_batch_is_planned(
 def test_a_log_that_became_shorter(store: Store) -> None:
     """A restored disk is an error; or the next batch starts at the new end."""
     running = store.reader()
-    assert running.latestOffset(at(0), ALL) == at(2640)
+    assert place(running.latestOffset(at(0), ALL)) == at(2640)
     store.cut(2520)
     for stream in (running, store.reader()):
         with pytest.raises(DataLost, match="2640 is gone, the log ends at 2520"):
@@ -397,7 +406,7 @@ def test_a_log_that_became_shorter(store: Store) -> None:
         with pytest.raises(DataLost, match="2640 is gone, the log ends at 2520"):
             stream.partitions(at(0), at(2640))
     gentle = store.reader(failondataloss="false")
-    assert gentle.latestOffset(at(2640), ALL) == at(2520)
+    assert place(gentle.latestOffset(at(2640), ALL)) == at(2520)
     assert gentle.partitions(at(2640), at(2520)) == []
     store.append(1, first=20)
     assert read_on(gentle, at(2520)) == [[2520]]
@@ -435,6 +444,137 @@ def test_a_log_that_was_cut_back_and_has_grown_again(
     assert read_on(gentle, place)[0][0] == first
 
 
+def after_all(stream: DirectoryStream) -> dict[str, Any]:
+    """Return where a stream is that has read everything, as the checkpoint has it."""
+    kept: dict[str, Any] = json.loads(json.dumps(stream.latestOffset(at(0), ALL)))
+    return kept
+
+
+def make_anew(store: Store, count: int, body: bytes = b"body") -> None:
+    """Delete a store and make it again, with younger messages."""
+    for path in list(store.log.iterdir()):
+        path.unlink()
+    store.end = 0
+    store.append(count, first=500, body=body)
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+@pytest.mark.parametrize("is_available_now", [False, True])
+@pytest.mark.parametrize("body", [b"body", b"a longer body"])
+@pytest.mark.parametrize("count", [0, 3, 20, 22, 40])
+def test_a_store_that_was_made_anew(
+    store: Store, count: int, body: bytes, is_available_now: bool, is_running: bool
+) -> None:
+    """Whether its log is shorter or longer, and has a record there or not: told, or read whole."""
+    stream = {loss: store.reader(failondataloss=loss) for loss in ("true", "false")}
+    start = after_all(stream["true"])
+    assert after_all(stream["false"]) == start
+    make_anew(store, count, body)
+    if not is_running:
+        stream = {loss: store.reader(failondataloss=loss) for loss in ("true", "false")}
+    if is_available_now:
+        for one in stream.values():
+            one.prepareForTriggerAvailableNow()
+    with pytest.raises(DataLost, match=r"2640 is gone.*failOnDataLoss=false"):
+        stream["true"].latestOffset(start, ALL)
+    batches = read_on(stream["false"], start)
+    assert [one for batch in batches for one in batch] == read_all(store)
+    assert len(read_all(store)) == count
+
+
+def read_all(store: Store) -> list[int]:
+    """Return the physical offsets of all records of a store."""
+    stream = store.reader()
+    return [one for batch in read_on(stream, stream.initialOffset()) for one in batch]
+
+
+def test_a_store_that_was_made_anew_at_the_start_of_a_file(store: Store) -> None:
+    """There a record always begins; the one before it is another one, or there is none."""
+    given = {"maxbytespertrigger": "1200"}
+    stream = store.reader(**given)
+    start = stream.latestOffset(at(0), stream.getDefaultReadLimit())
+    end = stream.latestOffset(start, stream.getDefaultReadLimit())
+    assert (place(start), place(end)) == (at(1200), at(2400))
+    assert "last" not in start  # the first batch had a limit, and nothing before it
+    cut = store.reader(maxbytespertrigger="1320")
+    end = cut.latestOffset(start, cut.getDefaultReadLimit())
+    end = cut.latestOffset(end, cut.getDefaultReadLimit())
+    kept = {**at(2400), "last": [960, STORED_AT_MS + 8]}
+    make_anew(store, 22, b"a longer body")
+    with pytest.raises(DataLost, match="2400 is gone, no record that was read ends there"):
+        store.reader().latestOffset(kept, ALL)
+    gentle = store.reader(failondataloss="false")
+    assert [one for batch in read_on(gentle, kept) for one in batch] == read_all(store)
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_log_that_was_cut_back_goes_on_at_its_younger_records(store: Store, count: int) -> None:
+    """What it still has was read; nothing of that comes again, and nothing new is left out."""
+    start = after_all(store.reader())
+    store.cut(2520)
+    gentle = store.reader(failondataloss="false")
+    assert read_on(gentle, start) == [[]]
+    store.append(count, first=40)
+    with pytest.raises(DataLost, match="2640 is gone, no record that was read ends there"):
+        store.reader().latestOffset(start, ALL)
+    gentle = store.reader(failondataloss="false")
+    batches = read_on(gentle, start)
+    assert [one for batch in batches for one in batch] == [2520 + SIZE * n for n in range(count)]
+
+
+def test_retention_of_the_record_that_was_read(store: Store) -> None:
+    """It says nothing any more; what is to be read is there."""
+    kept = {**at(1320), "last": [960, STORED_AT_MS + 8]}
+    store.retire(0)
+    assert read_on(store.reader(), kept) == [PLACES[10:]]
+
+
+def test_a_damaged_record_that_was_read(store: Store) -> None:
+    """Damage is no loss: a record that begins there may be the one. Another time is another one."""
+    kept = {**at(2640), "last": [960, STORED_AT_MS + 8]}
+    store.append(2)
+    sound = store.file(0).read_bytes()
+    for changed in (4, 90):
+        store.write(960 + changed, b"\xff")
+        stream = store.reader(mode="DROPMALFORMED")
+        assert place(stream.latestOffset(kept, ALL)) == at(2880)
+        store.file(0).write_bytes(sound)
+    store.write(960 + 63, b"\xff")
+    with pytest.raises(DataLost, match="2640 is gone"):
+        store.reader().latestOffset(kept, ALL)
+
+
+@pytest.mark.parametrize("given", [{"subscribe": "orders"}, {"assign": '{"orders":{"a":[0,1]}}'}])
+def test_a_topic_that_has_fewer_queues(store: Store, given: dict[str, str]) -> None:
+    """Its log has all that was in the others; that their folders are gone is no loss."""
+    queues = [store.folder / "consumequeue" / "orders" / str(number) for number in range(2)]
+    for queue in queues:
+        queue.mkdir(parents=True)
+        (queue / f"{0:020d}").write_bytes(QUEUE_UNIT.pack(0, SIZE, 0))
+    stream = store.reader(**given)
+    start = stream.latestOffset(stream.initialOffset(), ALL)
+    shutil.rmtree(queues[1])
+    store.append(1)
+    assert read_on(store.reader(**given), start) == [[2640]]
+
+
+def test_a_topic_that_was_made_again_in_one_log(store: Store) -> None:
+    """All of its messages are read, those too whose offsets were before the start of the query."""
+    table = {"startingoffsets": '{"orders":{"any":{"0":5}}}'}
+    stream = store.reader(columns="physicalOffset,queueOffset", **table)
+    start = stream.initialOffset()
+    assert start == {**at(0), "until": 2640}
+    store.append(4)  # the queue begins at 0 again
+    batches = read_on(stream, start)
+    assert batches == [PLACES[5:], [2640, 2760, 2880, 3000]]
+    kept = stream.latestOffset(start, ALL)
+    assert (place(kept), kept["until"]) == ({**at(2640), "until": 2640}, 2640)
+    store.append(1)
+    assert read_on(store.reader(**table), kept) == [[2640, 2760, 2880, 3000, 3120]]
+    old = {"v": 1, "phys": 2640}  # of an earlier release: the start holds for all of the log
+    assert read_on(store.reader(**table), old) == [[]]
+
+
 def test_a_place_within_a_full_file_that_is_none(store: Store) -> None:
     """The chain before it does not land there; a body that looks like a record misleads nobody."""
     with pytest.raises(DataLost, match="1300 is gone"):
@@ -462,7 +602,7 @@ def test_a_record_written_in_part_is_waited_for(
     store.append(11)
     stream = store.reader()
     start = at(store.end)
-    assert stream.latestOffset(at(0), ALL) == start
+    assert place(stream.latestOffset(at(0), ALL)) == start
     data = made(store.end, 11)
     store.write(store.end, data[:kept])
     assert stream.latestOffset(start, ALL) is start
@@ -481,11 +621,11 @@ def test_remains_from_before_the_last_start_are_no_records(store: Store) -> None
     started_at = (STORED_AT_MS + 500) / 1000
     os.utime(abort, (started_at, started_at))
     stream = store.reader()
-    assert stream.latestOffset(at(0), ALL) == at(2640)
+    assert place(stream.latestOffset(at(0), ALL)) == at(2640)
     store.write(2640, made(2640, 900))
     store.write(2760, made(2760, 21))
-    assert stream.latestOffset(at(0), ALL) == at(2760)
-    assert store.reader().latestOffset(at(0), ALL) == at(2760)
+    assert place(stream.latestOffset(at(0), ALL)) == at(2760)
+    assert place(store.reader().latestOffset(at(0), ALL)) == at(2760)
     store.write(2760, made(2760, 901))
     assert read_on(stream, at(2760)) == [[2760]]
 

@@ -71,6 +71,7 @@ def test_the_example_on_its_page() -> None:
     assert decode(kept)[queue] == decode_last(kept)[queue].queue_offset + 1
     assert len(decode(kept)) > len(decode_last(kept))
     assert stream.encode(stream.decode(json.loads(folder))) == json.loads(folder)
+    assert stream.decode(json.loads(folder)).last is not None
 
 
 @given(MESSAGES, MESSAGES)
