@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sprocket.base import log
 from sprocket.base.errors import CorruptRecord, SettingsError
 from sprocket.base.nearest import hint
 from sprocket.base.units import MIB
@@ -27,9 +28,13 @@ from sprocket.spark.rabbitmq.options import RabbitOptions
 from sprocket.spark.rabbitmq.plan import QueueShare
 from sprocket.spark.rabbitmq.stored_terms import StoredTerms
 
+_log = log.get_logger(__name__)
+
 BATCH_BYTES_MAX = 16 * MIB
 """Bodies per batch, if it is more than one message."""
 BATCH_ROWS_MAX = 8192
+NAMED_MAX = 1000
+"""Damage that a task names in its log where it is left out; further damage is not named."""
 
 
 def column_names(options: RabbitOptions) -> tuple[str, ...]:
@@ -109,6 +114,7 @@ class MessageBatches:
 
         self._schema = to_arrow_schema(schema, timezone="UTC")
         self._options = options
+        self._left_out_count = 0
         self._names = [column_name(name) for name in schema.fieldNames()]
         self._columns = [column(name, options) for name in self._names]
         for name, one, field in zip(self._names, self._columns, schema.fields, strict=True):
@@ -128,7 +134,8 @@ class MessageBatches:
         states = np.where(
             rows.is_acked, _number(MessageState.ACKNOWLEDGED), _delivered(share, rows)
         )
-        needs_messages = any(one.needs_message for one in self._columns)
+        needs_messages = bool(self._options.verify_crc)
+        needs_messages |= any(one.needs_message for one in self._columns)
         for which in _chunks(rows, wanted):
             found = stored.read(rows, which) if needs_messages else None
             messages = MessageRows(share.queue, rows, which, states[which], found)
@@ -142,6 +149,8 @@ class MessageBatches:
         """
         if self._options.mode is Mode.FAILFAST:
             raise CorruptRecord(str(fault))
+        if self._options.mode is Mode.DROPMALFORMED:
+            self._leave_out(str(fault))
         if self._options.mode is Mode.PERMISSIVE:
             known = {"vhost": queue.vhost, "corruption": str(fault)}
             if is_of_queue:
@@ -156,12 +165,7 @@ class MessageBatches:
         for row in np.flatnonzero(is_gone).tolist():  # nobody misses them
             rows.faults.pop(row, None)
         if rows.faults and self._options.mode is Mode.FAILFAST:
-            row = min(rows.faults)
-            index = rows.index
-            source = rows.which[row]
-            place = f"{index.files[index.sources[source]].path} at {index.records[source]}"
-            message = f"message {index.seq_ids[source]} of queue {rows.queue.name!r}"
-            raise CorruptRecord(f"{place}: {message}: {rows.faults[row]}")
+            raise CorruptRecord(_why(rows, min(rows.faults)))
         arrays = [one.make(rows) for one in self._columns]
         columns = [
             array if array.type == kind else array.cast(kind)
@@ -171,8 +175,25 @@ class MessageBatches:
         if rows.faults and self._options.mode is Mode.DROPMALFORMED:
             is_sound = np.ones(len(rows), np.bool_)
             is_sound[list(rows.faults)] = False
+            for row in sorted(rows.faults):
+                self._leave_out(_why(rows, row))
             batch = batch.filter(pa.array(is_sound))
         yield batch
+
+    def _leave_out(self, place: str) -> None:
+        self._left_out_count += 1
+        if self._left_out_count <= NAMED_MAX:
+            _log.warning("damage is left out", place=place)
+        elif self._left_out_count == NAMED_MAX + 1:
+            _log.warning("further damage is left out, and not named")
+
+
+def _why(rows: MessageRows, row: int) -> str:
+    """Return where a message that cannot be read is named, which it is, and why it cannot."""
+    index, source = rows.index, rows.which[row]
+    place = f"{index.files[index.sources[source]].path} at {index.records[source]}"
+    message = f"message {index.seq_ids[source]} of queue {rows.queue.name!r}"
+    return f"{place}: {message}: {rows.faults[row]}"
 
 
 def _number(state: MessageState) -> int:

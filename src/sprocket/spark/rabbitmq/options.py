@@ -84,6 +84,14 @@ class RabbitOptions:
         "false leaves out what no server would have after a start: acknowledged and transient "
         "messages",
     )
+    verify_crc: bool | None = _option(
+        "verifyCrc",
+        boolean,
+        None,
+        "compare messages with the checksums that there are, 1 to 2 µs each, and the index of a"
+        " queue with its own; by default where messages are read, with `true` everywhere, with"
+        " `false` nowhere",
+    )
     mode: Mode = _option(  # noqa: RUF009 - as above
         "mode",
         mode,
@@ -100,6 +108,11 @@ class RabbitOptions:
         1,
         "tasks wanted at least; there is one for each segment of a queue at most",
     )
+
+    @property
+    def compares_sums(self) -> bool:
+        """Whether what is read is compared with its checksums."""
+        return self.verify_crc is not False
 
     def names_queue(self, name: str) -> bool:
         """Tell whether a queue is among those named; all are if none is."""

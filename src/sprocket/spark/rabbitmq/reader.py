@@ -35,9 +35,10 @@ class VhostsReader(DataSourceReader):  # type: ignore[misc]
         shares: list[QueueShare] = partition.value or []  # Spark gives None for an empty list
         batches = MessageBatches(self._schema, self._options)
         disk = open_folder(self._options)
+        compares_sums = self._options.compares_sums
         for root, of_vhost in groupby(shares, key=lambda share: share.root):
-            reader = VhostReader(disk, root)
-            stored = StoredTerms(disk, reader.layout)
+            reader = VhostReader(disk, root, compares_sums=compares_sums)
+            stored = StoredTerms(disk, reader.layout, compares_sums=compares_sums)
             for share in of_vhost:
                 yield from _of_share(share, reader, stored, batches)
 

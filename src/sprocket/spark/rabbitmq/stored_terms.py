@@ -81,11 +81,13 @@ class StoredTerms:
     Args:
         disk: Where it is.
         paths: Of the virtual host.
+        compares_sums: Messages are compared with their checksums, where they have any.
     """
 
-    def __init__(self, disk: Disk, paths: VhostLayout) -> None:
+    def __init__(self, disk: Disk, paths: VhostLayout, *, compares_sums: bool = True) -> None:
         self._disk = disk
         self._paths = paths
+        self._compares_sums = compares_sums
 
     def read(self, rows: IndexRows, which: Ints) -> FoundTerms:
         """Return the terms of some rows of an index."""
@@ -168,8 +170,10 @@ class StoredTerms:
     @cached_property
     def _sums(self) -> dict[bytes, TermSum]:
         """The checksums of messages in the store: those that are ours have some."""
-        store, reads = self._paths.persistent, FaultyReads(self._disk)
         found: dict[bytes, TermSum] = {}
+        if not self._compares_sums:
+            return found
+        store, reads = self._paths.persistent, FaultyReads(self._disk)
         for number in layout.numbers(self._disk.list(store.root), layout.SUMS):
             found |= checksums.decode(reads.read(store.sums(number)) or b"")
         try:
@@ -193,7 +197,8 @@ class StoredTerms:
             kept: list[bytes] = []
             for row, data in zip(some.tolist(), terms.to_pylist(), strict=True):
                 try:
-                    kept.append(index.stored_term(data, size_of[row]))
+                    term = index.stored_term(data, size_of[row], check_crc=self._compares_sums)
+                    kept.append(term)
                     good.append(row)
                 except CorruptRecord as error:
                     found.faults[row] = str(error)

@@ -25,6 +25,7 @@ def test_every_option_is_read() -> None:
             "headersformat": "JSON",
             "includegone": "FALSE",
             "mode": "permissive",
+            "verifycrc": "false",
             "maxpartitionbytes": "2m",
             "minpartitions": "3",
             "fs.region": "here",
@@ -35,6 +36,8 @@ def test_every_option_is_read() -> None:
     assert options.queues == ("orders", "refunds")
     assert not options.include_gone
     assert options.mode is Mode.PERMISSIVE
+    assert (options.verify_crc, options.compares_sums) == (False, False)
+    assert read_any({}).compares_sums
     assert (options.partition_bytes_max, options.partitions_min) == (2 << 20, 3)
     assert options.file_system == (("region", "here"),)
     assert column_names(options) == ("body", "corruption")

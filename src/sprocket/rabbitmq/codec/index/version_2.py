@@ -173,12 +173,13 @@ def _read_header(data: Buffer, magic: bytes) -> tuple[int, int]:
     return first, end
 
 
-def stored_term(data: bytes, size: int) -> bytes:
+def stored_term(data: bytes, size: int, *, check_crc: bool = True) -> bytes:
     """Return the term of a message of an N.qs.
 
     Args:
         data: What is in the file from the message's head on, head and term.
         size: Of the term, as the index says.
+        check_crc: Compare it with its checksum, if it has one.
 
     Raises:
         CorruptRecord: It is cut, of another size, or its checksum is wrong.
@@ -191,6 +192,6 @@ def stored_term(data: bytes, size: int) -> bytes:
     term = data[STORED_HEAD.size : STORED_HEAD.size + size]
     if len(term) < size:
         raise CorruptRecord(f"the file ends inside the message, after {len(term)} bytes of {size}")
-    if flags & _HAS_CRC and checksum.crc32(term) & 0xFFFF != crc:
+    if check_crc and flags & _HAS_CRC and checksum.crc32(term) & 0xFFFF != crc:
         raise CorruptRecord("the message does not fit its checksum")
     return term
