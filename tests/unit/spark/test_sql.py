@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from tests.unit.spark.damage_by_reader import A_LOST_END, A_WRONG_BYTE, FAILS, ON_STDERR, says
 from tests.unit.spark.rocketmq.folder.test_damage import BODY_AT, COUNT, change, closed, logs
 from tests.unit.spark.samples import expected, unpack
 from typer.testing import CliRunner, Result
@@ -113,6 +114,8 @@ def test_damage_is_an_error_or_told(store: str, tmp_path: Path) -> None:
     ended = ask(asked, *words)
     assert json.loads(ended.stdout)["n"] < COUNT - 1
     assert f"2 damaged places of {hurt} left out" in ended.stderr
+    assert says("`sprocket sql`", A_WRONG_BYTE) == (FAILS, ON_STDERR)
+    assert says("`sprocket sql`", A_LOST_END) == (FAILS, ON_STDERR)
 
 
 def test_statements_come_from_stdin(store: str) -> None:

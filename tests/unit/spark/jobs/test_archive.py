@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import pyarrow.dataset as ds
 import pytest
+from tests.unit.spark.damage_by_reader import A_LOST_END, A_WRONG_BYTE, FAILS, REPORTED, says
 from tests.unit.spark.jobs import interrupted_archive
 from tests.unit.spark.rocketmq.folder.test_damage import (
     BODY_AT,
@@ -152,6 +153,8 @@ def test_wrong_checksums_and_a_lost_end_are_damage(spark: Any, tmp_path: Path) -
     assert all(row["body"].startswith(b"body ") for row in rows)
     again = archive(spark, store=str(store), to=to, messages=messages)
     assert (again.messages, [row["start"] for row in again.damage]) == (0, [report.end])
+    assert says("`pipe archive`", A_WRONG_BYTE) == (FAILS, REPORTED)
+    assert says("`pipe archive`", A_LOST_END) == (FAILS, REPORTED)
 
 
 def test_what_lies_behind_damage_in_the_newest_file_is_archived(spark: Any, tmp_path: Path) -> None:

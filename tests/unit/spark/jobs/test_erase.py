@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from tests.interop import peers
 from tests.stores import HOST, maintain
+from tests.unit.spark.damage_by_reader import A_LOST_END, A_WRONG_BYTE, FAILS, NEVER, says
 from tests.unit.spark.samples import plain_rows
 
 from sprocket.base.disk import RealDisk
-from sprocket.base.errors import ForeignStore, SettingsError
+from sprocket.base.errors import CorruptRecord, ForeignStore, SettingsError
 from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.geometry import Geometry, IndexGeometry, LogGeometry, QueueGeometry
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
@@ -216,6 +217,13 @@ def test_a_run_that_fails_leaves_no_target(spark: Any, store: str, tmp_path: Pat
             run=EraseRun(partition_bytes=100_000),
         )
     assert not target.exists()
+    shutil.copy(Path(store, "commitlog", path.name), path)
+    sorted(Path(damaged, "commitlog").iterdir())[-1].unlink()
+    with pytest.raises(CorruptRecord, match="the log ends here, and went to"):
+        erase(spark, store=damaged, to=str(target), messages=ErasedMessages(key=["person-3"]))
+    assert not target.exists()
+    assert says("`pipe erase`", A_WRONG_BYTE) == (FAILS, NEVER)
+    assert says("`pipe erase`", A_LOST_END) == (FAILS, NEVER)
     report = erase(spark, store=store, to=str(target), messages=ErasedMessages(key=["person-3"]))
     assert report.messages > 0
     assert not (tmp_path / "forgotten.erasing").exists()

@@ -11,6 +11,7 @@ import pytest
 from tests import repetition
 from tests.recorded import CASES, Recorded
 from tests.stores import HOST, maintain
+from tests.unit.spark.damage_by_reader import A_LOST_END, A_WRONG_BYTE, FINDING, NEVER, says
 
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import SettingsError, StoreError
@@ -176,6 +177,8 @@ def test_each_of_a_thousand_damages_is_named_at_its_place(
         assert report.breaks == 1000
     if kind in ("body", "topic", "properties", "CRC tail"):
         assert report.wrong_checksums == 1000
+    assert report.complaint()
+    assert says("`pipe fsck`", A_WRONG_BYTE) == (FINDING, NEVER)
 
 
 @pytest.mark.spark
@@ -190,6 +193,8 @@ def test_a_torn_end_is_named(spark: Any, sound: tuple[Path, list[Placed]], tmp_p
         (row["physical_offset"], row["rule"]) for row in report.findings
     ]
     assert checked(str(root)) == told(str(root), report)
+    assert any("where the log was closed" in row["expected"] for row in report.findings)
+    assert says("`pipe fsck`", A_LOST_END) == (FINDING, NEVER)
 
 
 @pytest.mark.spark

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests import repetition
 from tests.recorded_rabbitmq import CASES, RecordedVhosts
+from tests.unit.spark.damage_by_reader import A_LOST_END, A_WRONG_BYTE, FAILS, REPORTED, says
 from tests.unit.spark.rabbitmq.test_reader import as_row, one_by_one
 
 from sprocket.base.errors import SettingsError
@@ -214,6 +215,24 @@ def test_damage_is_named_or_left_out(spark: Any, tmp_path: Path) -> None:
     assert report.damaged > len(report.damage) == DAMAGE_ROWS_MAX
     assert report.messages + report.damaged == 4339
     assert all(row["corruption"] for row in report.damage)
+    assert says("`pipe migrate`", A_WRONG_BYTE) == (FAILS, REPORTED)
+
+
+def test_what_a_clean_stop_had_is_missed(spark: Any, tmp_path: Path) -> None:
+    """A segment of an index that is lost leaves a folder that looks whole."""
+    folder = RecordedVhosts("06-segments-2048-default").unpack(tmp_path)
+    sending = MigrateSending(dry_run=True)
+    whole = migrate(spark, source=folder, sending=sending)
+    segment = max(Path(folder).rglob("*.idx"), key=lambda path: path.stat().st_size)
+    segment.unlink()
+    with pytest.raises(QueryFailed, match="messages are missing"):
+        migrate(spark, source=folder, sending=sending)
+    messages = MigratedMessages(skip_damaged=True)
+    report = migrate(spark, source=folder, messages=messages, sending=sending)
+    assert (report.damaged, len(report.damage)) == (1, 1)
+    assert segment.name in report.damage[0]["corruption"]
+    assert report.messages < whole.messages
+    assert says("`pipe migrate`", A_LOST_END) == (FAILS, REPORTED)
 
 
 DRY = {"dry_run": True}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests import repetition
 from tests.recorded import CASES, Recorded
+from tests.unit.spark.damage_by_reader import A_LOST_END, A_WRONG_BYTE, FAILS, REPORTED, says
 from tests.unit.spark.jobs.test_rebuild_queues import (
     CLEANED,
     MISPLACED,
@@ -135,6 +136,8 @@ def test_wrong_checksums_and_a_lost_end_are_damage(spark: Any, tmp_path: Path) -
         rebuilt(spark, store, small, verify=False)
     report = rebuilt(spark, store, small, skip_damaged=True)
     assert [row["start"] for row in report.damage] == [0, report.end]
+    assert says("`pipe rebuild-index`", A_WRONG_BYTE) == (FAILS, REPORTED)
+    assert says("`pipe rebuild-index`", A_LOST_END) == (FAILS, REPORTED)
 
 
 def test_a_store_without_messages(spark: Any, tmp_path: Path) -> None:

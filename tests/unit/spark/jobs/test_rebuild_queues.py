@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests import repetition
 from tests.recorded import CASES, ROCKSDB, Recorded
+from tests.unit.spark.damage_by_reader import A_LOST_END, A_WRONG_BYTE, FAILS, REPORTED, says
 from tests.unit.spark.rocketmq.folder.test_damage import BODY_AT, change, closed, logs
 from tests.unit.spark.rocketmq.folder.test_plan import write_log
 
@@ -215,6 +216,8 @@ def test_wrong_checksums_and_a_lost_end_are_damage(spark: Any, tmp_path: Path) -
         rebuilt(spark, store, verify=False)
     report = rebuilt(spark, store, skip_damaged=True)
     assert [one["start"] for one in report.damage] == [int(middle.name), report.end]
+    assert says("`pipe rebuild-queues`", A_WRONG_BYTE) == (FAILS, REPORTED)
+    assert says("`pipe rebuild-queues`", A_LOST_END) == (FAILS, REPORTED)
     (store / "config" / "clean.json").unlink()
     (store / "checkpoint").unlink()
     assert rebuilt(spark, store, verify=False).damage == []

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.spark.damage_by_reader import A_LOST_END, A_WRONG_BYTE, FAILS, REPORTED, says
 from tests.unit.spark.rocketmq.folder.test_damage import (
     BODY_AT,
     COUNT,
@@ -152,6 +153,8 @@ def test_damage_is_an_error_or_told(spark: Any, broker: LocalBroker, tmp_path: P
     bodies = [row["body"] for row in stored(spark, broker, "orders")]
     assert len(bodies) == report.messages
     assert all(body.startswith(b"body ") for body in bodies)
+    assert says("`pipe replay`", A_WRONG_BYTE) == (FAILS, REPORTED)
+    assert says("`pipe replay`", A_LOST_END) == (FAILS, REPORTED)
 
 
 DRY: dict[str, Any] = {"dry_run": True}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.spark.damage_by_reader import A_LOST_END, A_WRONG_BYTE, FAILS, REPORTED, says
 from tests.unit.spark.rocketmq.folder.test_damage import BODY_AT, change, closed, logs
 from tests.unit.spark.rocketmq.folder.test_plan import write_log
 from tests.unit.spark.samples import expected, unpack
@@ -125,6 +126,8 @@ def test_wrong_checksums_and_a_lost_end_are_damage(spark: Any, tmp_path: Path) -
     assert report.damage[1]["why"].endswith("bytes are lost")
     assert report.damaged_bytes == sum(row["bytes"] for row in report.damage)
     assert report.messages < whole.messages - 1
+    assert says("`pipe stats`", A_WRONG_BYTE) == (FAILS, REPORTED)
+    assert says("`pipe stats`", A_LOST_END) == (FAILS, REPORTED)
 
 
 @pytest.mark.spark

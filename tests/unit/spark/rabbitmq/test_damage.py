@@ -12,6 +12,7 @@ import pytest
 import structlog.testing
 from tests.rabbit_vhosts import LARGE, Q, close, opened, publish
 from tests.recorded_rabbitmq import RecordedVhosts
+from tests.unit.spark.damage_by_reader import A_LOST_END, A_WRONG_BYTE, FAILS, LOGGED, says
 from tests.unit.spark.rabbitmq.test_reader import read
 
 from sprocket.base.errors import CorruptRecord
@@ -147,6 +148,10 @@ def test_the_table_of_the_guide(tmp_path: Path, name: str) -> None:
     make, given = DAMAGE[name]
     make(folder)
     cells = [outcome(folder, mode, given) for mode in ("FAILFAST", "DROPMALFORMED", "PERMISSIVE")]
+    if cells[:2] == [ERROR, LEFT_OUT] and make is in_store:
+        assert says("`spark.read` of a virtual host", A_WRONG_BYTE) == (FAILS, LOGGED)
+    if cells[:2] == [ERROR, LEFT_OUT] and make is lose_segment:
+        assert says("`spark.read` of a virtual host", A_LOST_END) == (FAILS, LOGGED)
     assert " | ".join(["", name, *cells, ""]).strip() in GUIDE.read_text(encoding="utf-8")
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import structlog.testing
 from tests.stores import new
+from tests.unit.spark.damage_by_reader import A_LOST_END, A_WRONG_BYTE, FAILS, LOGGED, says
 from tests.unit.spark.samples import plain_rows, schema
 
 from sprocket.base.disk import RealDisk
@@ -157,6 +158,8 @@ def test_the_table_of_the_guide(tmp_path: Path, name: str) -> None:
     make(store)
     modes = ("FAILFAST", "DROPMALFORMED", "PERMISSIVE")
     cells = [outcome(store, COUNT, mode, given) for mode in modes]
+    if name == "a byte of a body":
+        assert says("`spark.read` of a directory", A_WRONG_BYTE) == (FAILS, LOGGED)
     assert " | ".join(["", name, *cells, ""]).strip() in GUIDE.read_text(encoding="utf-8")
 
 
@@ -183,6 +186,7 @@ def test_a_closed_log_that_ends_too_soon_is_told(
     assert (lost.start + lost.size, lost.why.endswith("bytes are lost")) == (end, True)
     assert lost.where == str(logs(store)[-1])
     assert 0 < len(rows) < COUNT
+    assert says("`spark.read` of a directory", A_LOST_END) == (FAILS, LOGGED)
 
 
 @pytest.mark.parametrize("has_queues", [False, True])
@@ -292,3 +296,4 @@ def test_a_running_stream_tells_of_an_end_that_is_lost_meanwhile(tmp_path: Path,
         assert reader.latestOffset(end, limit) is end
     assert [one["event"] for one in told].count("damage is left out") == 1
     assert end["phys"] < whole["phys"]
+    assert says("`spark.readStream` of a directory", A_LOST_END) == (FAILS, LOGGED)

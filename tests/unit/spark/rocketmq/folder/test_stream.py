@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import (
@@ -17,6 +18,7 @@ from pyspark.sql.streaming.datasource import (
     ReadMaxRows,
     ReadMinRows,
 )
+from tests.unit.spark.damage_by_reader import A_WRONG_BYTE, FAILS, LOGGED, says
 from tests.unit.spark.samples import encoded, plain_rows, schema
 
 from sprocket.base.disk import RealDisk
@@ -639,8 +641,11 @@ def test_damage_goes_by_the_mode(store: Store) -> None:
     with pytest.raises(CorruptRecord, match="at physical offset 240"):
         rows(stream, at(0), end)
     dropping = store.reader(mode="DROPMALFORMED", maxoffsetspertrigger="3")
-    batches = read_on(dropping, at(0))
+    with structlog.testing.capture_logs() as logged:
+        batches = read_on(dropping, at(0))
     assert [one for batch in batches for one in batch] == PLACES[:2] + PLACES[3:]
+    assert [one["event"] for one in logged] == ["damage is left out"]
+    assert says("`spark.readStream` of a directory", A_WRONG_BYTE) == (FAILS, LOGGED)
     assert read_on(store.reader(mode="DROPMALFORMED"), at(240))[0][:2] == [360, 480]
 
 

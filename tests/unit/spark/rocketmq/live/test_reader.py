@@ -7,7 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog.testing
 from pyspark.sql import datasource
+from tests.unit.spark.damage_by_reader import (
+    A_LOST_END,
+    A_WRONG_BYTE,
+    FAILS,
+    IS_DATA_LOSS,
+    LOGGED,
+    WHAT_IS_THERE,
+    says,
+)
 from tests.unit.spark.samples import FakeCluster, FakeDoor, encoded, plain_rows, schema
 
 from sprocket.base.errors import CorruptRecord, DataLost, SettingsError
@@ -119,10 +129,14 @@ def test_offsets_outside_of_their_queue(monkeypatch: pytest.MonkeyPatch) -> None
         ("endingoffsets", 13, "the queue ends at 12"),
     ):
         table = {option: {"orders": {"broker-a": {"0": offset}}}}
-        with pytest.raises(DataLost, match=f"queue 0 .*: offset {offset} is gone, {why}"):
+        told = f"queue 0 .*: offset {offset} is gone, {why}. failOnDataLoss=false"
+        with pytest.raises(DataLost, match=told):
             planned(reader(monkeypatch, fake, **table))
     gentle = {"startingoffsets": {"orders": {"broker-a": {"0": 3}}}, "failondataloss": "false"}
-    assert planned(reader(monkeypatch, fake, **gentle)) == [(ONE, 7, 12), (TWO, 7, 10)]
+    with structlog.testing.capture_logs() as logged:
+        assert planned(reader(monkeypatch, fake, **gentle)) == [(ONE, 7, 12), (TWO, 7, 10)]
+    assert [one["queue"] for one in logged] == ["queue 0 of topic 'orders' on 'broker-a'"]
+    assert says("`spark.read` of live topics", A_LOST_END) == (IS_DATA_LOSS, WHAT_IS_THERE)
     wrong = {"startingoffsets": {"orders": {"broker-a": {"0": 9}}}}
     wrong["endingoffsets"] = {"orders": {"broker-a": {"0": 8}}}
     with pytest.raises(SettingsError, match="is to begin at 9 and to end at 8"):
@@ -244,6 +258,9 @@ def test_damage_of_a_message_is_told(monkeypatch: pytest.MonkeyPatch, at: int) -
 
     with pytest.raises(CorruptRecord, match=r"'orders' on 'broker-a'.*does not fit its checksum"):
         rows()
-    assert len(rows(mode="DROPMALFORMED")) == 7
+    with structlog.testing.capture_logs() as logged:
+        assert len(rows(mode="DROPMALFORMED")) == 7
+    assert [one["event"] for one in logged] == ["damage is left out"]
+    assert says("`spark.read` of live topics", A_WRONG_BYTE) == (FAILS, LOGGED)
     told = [row["corruption"] for row in rows(mode="PERMISSIVE")]
     assert (len(told), sum(text is not None for text in told)) == (8, 1)

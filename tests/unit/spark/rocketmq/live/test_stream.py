@@ -5,7 +5,17 @@ import pickle
 from typing import Any
 
 import pytest
+import structlog.testing
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+from tests.unit.spark.damage_by_reader import (
+    A_LOST_END,
+    A_WRONG_BYTE,
+    AT_NEW_END,
+    FAILS,
+    IS_DATA_LOSS,
+    LOGGED,
+    says,
+)
 from tests.unit.spark.samples import (
     STORED_AT_MS,
     FakeCluster,
@@ -15,7 +25,7 @@ from tests.unit.spark.samples import (
     schema,
 )
 
-from sprocket.base.errors import BrokerRefused, DataLost, SettingsError
+from sprocket.base.errors import BrokerRefused, CorruptRecord, DataLost, SettingsError
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.route import MessageQueue, QueueSlice
@@ -405,7 +415,30 @@ def test_a_queue_that_went_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataLost, match="ends at 5, 9 were read"):
         reader(monkeypatch, cluster()).latestOffset(at(9, 3), ALL)
     gentle = reader(monkeypatch, cluster(), failondataloss="false")
-    assert places(gentle.latestOffset(at(9, 3), ALL)) == at(5, 3)
+    with structlog.testing.capture_logs() as logged:
+        assert places(gentle.latestOffset(at(9, 3), ALL)) == at(5, 3)
+    assert [one["queue"] for one in logged] == [offsets.name(ONE)]
+    assert says("`spark.readStream` of live topics", A_LOST_END) == (IS_DATA_LOSS, AT_NEW_END)
+
+
+def test_damage_of_a_message_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the rule of directories."""
+    fake = cluster()
+    damaged = bytearray(fake.records[ONE][2])
+    damaged[88] ^= 0x40
+    fake.records[ONE][2] = bytes(damaged)
+
+    def rows(**given: str) -> list[dict[str, Any]]:
+        stream = reader(monkeypatch, fake, **given)
+        tasks = stream.partitions(at(0, 0), at(5, 3))
+        return [row for task in tasks for row in plain_rows(list(stream.read(task)))]
+
+    with pytest.raises(CorruptRecord, match=r"'orders' on 'broker-a'.*does not fit its checksum"):
+        rows()
+    with structlog.testing.capture_logs() as logged:
+        assert len(rows(mode="DROPMALFORMED")) == 7
+    assert [one["event"] for one in logged] == ["damage is left out"]
+    assert says("`spark.readStream` of live topics", A_WRONG_BYTE) == (FAILS, LOGGED)
 
 
 OTHER = {"subscribe": "refunds"}
