@@ -354,13 +354,11 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
             for queue in looked_at
             if queue in known and queue in begin and queue not in self._withdrawn
         }
-        moved = {queue: ends[queue] for queue in shorter}
-        if compared:
-            found = last_read.others(self._cluster(), compared, ends)
-            moved |= self._starts_of_others(begin, compared, found)
+        found = last_read.others(self._cluster(), compared, ends) if compared else {}
+        moved = {queue: ends[queue] for queue in shorter if queue not in found}
         for queue, offset in moved.items():
             _log.warning("messages are gone", queue=offsets.name(queue), going_on_at=offset)
-        return moved
+        return moved | self._starts_of_others(begin, compared, found)
 
     def _starts_of_others(
         self,
@@ -373,9 +371,12 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         Raises:
             DataLost: There are any, and that is an error.
         """
+        if not found:
+            return {}
+        texts: dict[MessageQueue, str] = {}
         for queue in sorted(found):
             was, now = known[queue], found[queue]
-            text = (
+            texts[queue] = (
                 f"{offsets.name(queue)} is not the one that was read: message {was.queue_offset}"
                 f" was stored at {was.stored_at_ms} (ms since 1970) at physical offset"
                 f" {was.physical_offset}, message {now.queue_offset} is now one stored at"
@@ -384,15 +385,15 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
             )
             if self._options.fail_on_data_loss:
                 raise DataLost(
-                    f"{text}. failOnDataLoss=false goes on at the first message that is younger"
-                    " than what was read"
+                    f"{texts[queue]}. failOnDataLoss=false goes on at the first message that is"
+                    " younger than what was read"
                 )
-            _log.warning("another queue is there", text=text)
-        if not found:
-            return {}
         times = {queue: known[queue].stored_at_ms + 1 for queue in found}
-        starts = self._cluster().ask(lambda cluster: cluster.offsets_by_time(times))
-        return {queue: min(start, begin[queue]) for queue, start in starts.items()}
+        younger = self._cluster().ask(lambda cluster: cluster.offsets_by_time(times))
+        starts = {queue: min(younger[queue], begin[queue]) for queue in texts}
+        for queue, text in texts.items():
+            _log.warning("another queue is there", text=text, going_on_at=starts[queue])
+        return starts
 
     def _is_look_due(self) -> bool:
         """Tell whether to look at the messages that the checkpoint has; then others are chosen."""
