@@ -1,6 +1,7 @@
 """Rows as messages: checked and encoded by columns, refused by partition, row and column."""
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -26,6 +27,7 @@ from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.spark.rocketmq.options import Options
 from sprocket.spark.rocketmq.rows.columns import COLUMNS
 from sprocket.spark.rocketmq.sink import unique_keys
+from sprocket.spark.rocketmq.sink.plain import plain
 from sprocket.spark.rocketmq.sink.texts import first_with, joined, of_width, sizes, stored
 from sprocket.spark.rocketmq.sink.unique_keys import Writing
 
@@ -94,6 +96,8 @@ _OWN = (
 )
 """Properties that clients and brokers give a message for their own work: a copy gets new ones."""
 
+_AS_TEXT = re.compile(r"string collate \w+|(?:var)?char\(\d+\)")
+"""Types whose values are texts like others."""
 _ONE, _TWO = 1, 2
 _FLAG_MAX = 2**31 - 1
 
@@ -153,7 +157,7 @@ def check_columns(fields: Mapping[str, str], options: Options) -> None:
                 raise SettingsError(f"unknown column {name!r}{meant}")
             continue
         kinds = SINK_COLUMNS[column][0]
-        if kind not in kinds:
+        if _AS_TEXT.sub("string", kind) not in kinds:
             wanted = " or ".join(sorted(kinds))
             raise SettingsError(f"column {column!r} is {kind}, and must be {wanted}")
         seen.add(column)
@@ -258,14 +262,14 @@ class Encoder:
     def _column(self, name: str) -> Any:
         """Return a column, None if there is none of the name."""
         at = self._place.get(name)
-        return None if at is None else self._rows.column(at)
+        return None if at is None else plain(self._rows.column(at))
 
     def _text(self, name: str) -> Any:
         """Return a column of texts as binary, empty ones as null; None if it is not there."""
         column = self._column(name)
         if column is None:
             return None
-        if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        if pa.types.is_list(column.type):
             column = self._words(column)
         column = column.cast(pa.binary())
         at = first_with(column, (_TWO,))
@@ -406,10 +410,8 @@ class Encoder:
 
     def _map(self, given: Any) -> tuple[Any, Any]:
         """Return what maps say as properties, and their unique keys, null for none."""
-        places = np.asarray(given.offsets).astype(np.int64)
-        keys = given.keys.slice(places[0], places[-1] - places[0]).cast(pa.binary())
-        values = given.items.slice(places[0], places[-1] - places[0]).cast(pa.binary())
-        owner = np.repeat(np.arange(len(given)), np.diff(places))
+        keys, values = given.keys.cast(pa.binary()), given.items.cast(pa.binary())
+        owner = np.repeat(np.arange(len(given)), np.diff(np.asarray(given.offsets)))
         is_key = np.asarray(pc.fill_null(pc.equal(keys, names.UNIQ_KEY.encode()), fill_value=False))
         kept = np.full(len(given), -1, np.int64)
         kept[owner[is_key]] = np.flatnonzero(is_key)
@@ -442,7 +444,7 @@ class Encoder:
     def _unique_keys(self, bodies: Any, properties: Any, kept: Any) -> Any:
         """Return the unique key of each row; see `unique_keys`."""
         if self._key_at is not None:
-            values = self._rows.column(self._key_at)
+            values = plain(self._rows.column(self._key_at))
             if values.null_count:
                 column = self._options.key_column
                 self._refuse_first(

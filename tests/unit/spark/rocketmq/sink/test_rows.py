@@ -266,3 +266,16 @@ def test_what_the_source_gives_can_be_written() -> None:
         {"Body": "binary", "queueOffset": "bigint", "storeTimestamp": "timestamp"}, options()
     )
     check_columns({"body": "string", "id": "bigint"}, options(keyColumn="id"))
+
+
+def test_texts_of_a_collation_or_a_length_are_texts() -> None:
+    """Within lists and maps, too."""
+    check_columns(
+        {
+            "body": "string collate UTF8_LCASE",
+            "tags": "varchar(10)",
+            "keys": "array<string collate UNICODE_CI>",
+            "properties": "map<char(3),varchar(20)>",
+        },
+        options(),
+    )

@@ -83,6 +83,42 @@ class TestInSpark:
             assert row.tags == (None if number % 3 == 0 else "T")
             assert row.properties["number"] == str(number)
 
+    @pytest.mark.parametrize("large", ["false", "true"])
+    def test_keys_as_spark_makes_arrays(self, spark: Any, broker: LocalBroker, large: str) -> None:
+        """Of words that cannot be null, too; with short and with long offsets."""
+        setting = "spark.sql.execution.arrow.useLargeVarTypes"
+        frame = (
+            spark.range(4)
+            .repartition(1)
+            .selectExpr(
+                "concat('body ', id) AS body",
+                "CASE id WHEN 0 THEN array('a', 'b') WHEN 1 THEN split('c d', ' ')"
+                " WHEN 2 THEN null ELSE array() END AS keys",
+                "map('n', cast(id AS string)) AS properties",
+            )
+        )
+        never_null = spark.sql(
+            "SELECT 'all' AS body, array('x', 'y') AS keys, 'T' COLLATE UTF8_LCASE AS tags"
+            " UNION ALL SELECT max(w), collect_list(w), 'U' COLLATE UTF8_LCASE"
+            " FROM VALUES ('v'), ('w') AS t(w)"
+        )
+        before = spark.conf.get(setting)
+        try:
+            spark.conf.set(setting, large)
+            writer(frame, broker).save()
+            writer(never_null, broker).save()
+        finally:
+            spark.conf.set(setting, before)
+        found = {one.body.decode(): sorted(one.keys) for one in broker.messages("orders")}
+        assert found == {
+            "body 0": ["a", "b"],
+            "body 1": ["c", "d"],
+            "body 2": [],
+            "body 3": [],
+            "all": ["x", "y"],
+            "w": ["v", "w"],
+        }
+
     def test_a_write_that_is_repeated_has_the_same_unique_keys(
         self, spark: Any, broker: LocalBroker
     ) -> None:
