@@ -92,7 +92,8 @@ def read_values(
         known = fields.get(prefix or (aliases or {}).get(lower, lower))
         if known is None:
             names = by_name(options)
-            meant = hint(name, names) or f"; there are {', '.join(names)}"
+            here = [one for one, option in names.items() if _belongs(option, check)]
+            meant = hint(name, names, here) or f"; there are {', '.join(here)}"
             raise SettingsError(f"unknown option {name!r}{meant}")
         field, option = known
         if check is not None:
@@ -107,6 +108,15 @@ def read_values(
         except ValueError as error:
             raise SettingsError(f"option {option.name!r} is {text!r}: {error}") from error
     return values | {field: tuple(sorted(pairs.items())) for field, pairs in found.items()}
+
+
+def _belongs(option: Option, check: Callable[[Option], None] | None) -> bool:
+    try:
+        if check is not None:
+            check(option)
+    except SettingsError:
+        return False
+    return True
 
 
 def boolean(text: str) -> bool:

@@ -12,6 +12,17 @@ def test_the_most_alike_is_named() -> None:
     assert hint("oders", iter(names)) == "; did you mean orders?"
 
 
+def test_words_in_common_count_more_than_letters() -> None:
+    """But for a misspelling, and of those with words as long the likely ones."""
+    names = ["topic", "consumerGroup", "producerGroup", "fetchOffset.numRetries", "emptyBodies"]
+    assert nearest("groupid", names, ["producerGroup", "topic"]) == "producerGroup"
+    assert nearest("kafka.group.id", names, ["consumerGroup"]) == "consumerGroup"
+    assert nearest("retries", names) == "fetchOffset.numRetries"
+    assert nearest("topics", [*names, "topicsGroup"]) == "topic"
+    assert nearest("eu-orders", ["orders", "europe"]) == "orders"
+    assert nearest("a-long-name-of-an-orders-topic", ["orders"]) is None
+
+
 def test_nothing_alike_is_no_hint() -> None:
     """A suggestion that has nothing to do with the name would puzzle."""
     assert nearest("zzz", ["orders"]) is None

@@ -289,3 +289,16 @@ def test_options_of_a_sink() -> None:
             read_sink(wrong)
     with pytest.raises(SettingsError, match="'txnAppId' does not go with"):
         read_live(LIVE | {"txnappid": "a"})
+
+
+def test_an_unknown_option_suggests_one_that_belongs_there() -> None:
+    """Whose word it contains; only a misspelling leads elsewhere."""
+    with pytest.raises(SettingsError, match=r"'groupId'; did you mean consumerGroup\?$"):
+        read_live(LIVE | {"groupId": "g"})
+    with pytest.raises(SettingsError, match=r"'groupid'; did you mean producerGroup\?$"):
+        read_sink({"nameserver": "n:1", "groupid": "g"})
+    with pytest.raises(SettingsError, match=r"'namesrv'; did you mean nameServer\?$"):
+        read_directory({"path": "store", "namesrv": "n:1"})
+    with pytest.raises(SettingsError, match="'zzz'; there are path, paths") as raised:
+        read_directory({"path": "store", "zzz": "1"})
+    assert "maxMessageBytes" not in str(raised.value)
