@@ -14,6 +14,7 @@ from sprocket.rabbitmq.codec.columns import Ints, Mask
 from sprocket.rabbitmq.model.names import QueueName
 from sprocket.rabbitmq.store.damage import FileDamage
 from sprocket.rabbitmq.store.reading import IndexRows, MessageState
+from sprocket.spark.asked_schema import fitted, require_kind
 from sprocket.spark.mode import Mode
 from sprocket.spark.rabbitmq.columns import (
     COLUMNS,
@@ -118,9 +119,7 @@ class MessageBatches:
         self._names = [column_name(name) for name in schema.fieldNames()]
         self._columns = [column(name, options) for name in self._names]
         for name, one, field in zip(self._names, self._columns, schema.fields, strict=True):
-            found = field.dataType.simpleString()
-            if found != one.kind:
-                raise SettingsError(f"column {name!r} is {one.kind}, the schema says {found}")
+            require_kind(name, one.kind, field, options.mode)
 
     def of(self, share: QueueShare, rows: IndexRows, stored: StoredTerms) -> Iterator[Any]:
         """Give the batches of some rows of a queue's index.
@@ -167,18 +166,23 @@ class MessageBatches:
         if rows.faults and self._options.mode is Mode.FAILFAST:
             raise CorruptRecord(_why(rows, min(rows.faults)))
         arrays = [one.make(rows) for one in self._columns]
-        columns = [
-            array if array.type == kind else array.cast(kind)
-            for array, kind in zip(arrays, self._schema.types, strict=True)
-        ]
-        batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        which = rows.which
         if rows.faults and self._options.mode is Mode.DROPMALFORMED:
             is_sound = np.ones(len(rows), np.bool_)
             is_sound[list(rows.faults)] = False
             for row in sorted(rows.faults):
                 self._leave_out(_why(rows, row))
-            batch = batch.filter(pa.array(is_sound))
-        yield batch
+            arrays = [array.filter(pa.array(is_sound)) for array in arrays]
+            which = which[is_sound]
+
+        def place_of(row: int) -> str:
+            return f"for message {rows.index.seq_ids[which[row]]} of queue {rows.queue.name!r}"
+
+        columns = [
+            fitted(name, array, field, place_of)
+            for name, array, field in zip(self._names, arrays, self._schema, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _leave_out(self, place: str) -> None:
         self._left_out_count += 1

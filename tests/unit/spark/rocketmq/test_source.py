@@ -11,6 +11,7 @@ from tests.unit.spark.rocketmq.folder.test_reader import numbered
 from tests.unit.spark.samples import expected, unpack
 
 from sprocket.rocketmq.model.internal import is_internal_topic
+from sprocket.spark import QueryFailed, in_one_line
 from sprocket.spark.rocketmq.rows.columns import FULL
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -60,6 +61,21 @@ def test_many_partitions_and_any_schema(spark: Any, tmp_path: Path) -> None:
     table = frame.toArrow()
     assert table.schema.names == ["queueOffset", "topic"]
     assert table.num_rows == len(expected("02-kill9-load"))
+    wide = reader.schema("queueId long").load(store).agg({"queueId": "max"})
+    assert wide.collect()[0][0] > 0
+
+
+def test_null_where_the_schema_says_not_null_is_one_line(spark: Any, tmp_path: Path) -> None:
+    """Spark itself fails with a stack trace of Java."""
+    store = numbered(tmp_path, [("a", 0, 2)])
+    reader = spark.read.format("rocketmq").schema("brokerName string not null")
+    with (
+        pytest.raises(
+            QueryFailed, match=r"^column 'brokerName' is null at physical offset 0, and NOT"
+        ),
+        in_one_line(),
+    ):
+        reader.load(store).collect()
 
 
 def test_an_empty_log_gives_no_rows(spark: Any, tmp_path: Path) -> None:

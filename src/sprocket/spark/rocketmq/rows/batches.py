@@ -18,6 +18,7 @@ from sprocket.base.units import MIB
 from sprocket.rocketmq.codec.columns import Mask, Records
 from sprocket.rocketmq.model.message import COMPRESSED, unpacked
 from sprocket.spark.arrow import cut, numbers
+from sprocket.spark.asked_schema import fitted, require_kind
 from sprocket.spark.mode import Mode
 from sprocket.spark.rocketmq.options import Options
 from sprocket.spark.rocketmq.rows.columns import (
@@ -142,10 +143,7 @@ class Batches:
         for name, found_column, field in zip(
             self._names, self._columns, schema.fields, strict=True
         ):
-            wanted = found_column.kind
-            if field.dataType.simpleString() != wanted:
-                found = field.dataType.simpleString()
-                raise SettingsError(f"column {name!r} is {wanted}, the schema says {found}")
+            require_kind(name, found_column.kind, field, options.mode)
 
     @property
     def has_bodies(self) -> bool:
@@ -280,5 +278,11 @@ class Batches:
             yield self._batch(RecordRows(part, self._broker_name, bodies, texts))
 
     def _batch(self, rows: RecordRows) -> Any:
-        columns = [one.make(rows) for one in self._columns]
+        def place(row: int) -> str:
+            return f"at physical offset {int(rows.records.number('physical_offset')[row])}"
+
+        columns = [
+            fitted(name, one.make(rows), field, place)
+            for name, one, field in zip(self._names, self._columns, self._schema, strict=True)
+        ]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)

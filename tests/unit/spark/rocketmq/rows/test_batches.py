@@ -57,6 +57,39 @@ def test_any_schema_of_our_columns() -> None:
         Batches(StructType(), directory())
 
 
+def test_whole_numbers_of_any_width() -> None:
+    """Wider and narrower; what does not fit is named, and not cut."""
+    wanted = StructType().add("queueId", "long").add("queueOffset", "short").add("size", "integer")
+    (made,) = Batches(wanted, directory()).of(found(encoded(2)), "here")
+    assert [str(one) for one in made.schema.types] == ["int64", "int16", "int32"]
+    assert made.column(1).to_pylist() == [0, 1]
+    far = encoded(1) + encoded(1, base=len(encoded(1)), first=40_000)
+    with pytest.raises(
+        SettingsError,
+        match=f"'queueOffset' is 40000 at physical offset {len(encoded(1))}, more than int16",
+    ):
+        list(Batches(wanted, directory()).of(found(far), "here"))
+
+
+def test_null_where_the_schema_says_not_null() -> None:
+    """It is one line that names column and place; what is never null may be NOT NULL."""
+    wanted = StructType().add("topic", "string", nullable=False)
+    wanted = wanted.add("tags", "string", nullable=False)
+    tagged = encoded(1, pairs={"TAGS": "A"})
+    (made,) = Batches(wanted, directory()).of(found(tagged), "here")
+    assert made.to_pylist() == [{"topic": "orders", "tags": "A"}]
+    with pytest.raises(
+        SettingsError, match=f"'tags' is null at physical offset {len(tagged)}, and NOT NULL"
+    ):
+        list(
+            Batches(wanted, directory()).of(
+                found(tagged + encoded(1, base=len(tagged), pairs={"A": "b"})), "here"
+            )
+        )
+    with pytest.raises(SettingsError, match="'topic' is NOT NULL in the schema, and mode PERM"):
+        Batches(wanted, directory(mode="PERMISSIVE"))
+
+
 def test_topics_are_chosen() -> None:
     """Internal topics are left out unless they are asked for, by name or all together."""
     data = b""
