@@ -87,6 +87,17 @@ def test_examples_of_parts_and_of_sql(
     assert re.findall(r"^\| +(\d+)\|$", capsys.readouterr().out, re.M) == ["3", "0"]
 
 
+def test_the_example_of_errors(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line tells what was wrong."""
+    store = numbered(tmp_path, [("orders", 0, 3)])
+    (tmp_path / "consumequeue" / "orders").mkdir(parents=True, exist_ok=True)
+    exec(example("import QueryFailed"), {"spark": spark, "store": store})  # noqa: S102
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"there is no topic 'ordres' in {store}; did you mean orders?")
+
+
 def test_the_example_of_a_job(
     spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,11 +128,12 @@ def test_the_streams_go_on_after_a_restart(spark: Any, tmp_path: Path, broker: B
     """The guide's streams, run twice, archive every message once; one starts with what is new."""
     folders = {name: str(tmp_path / name) for name in ("out", "archived", "latest")}
     queries = dict(zip(folders, ("query", "archive", "recent"), strict=True))
+
     names: dict[str, Any] = {"spark": spark, "store": str(broker.folder), **folders}
+    names["checkpoints"] = str(tmp_path / "checkpoints")  # in which each query has its own
     for first, stop in ((0, 50), (50, 80)):
         send(broker, first, stop)
         for name, query in queries.items():
-            names["checkpoint"] = str(tmp_path / f"checkpoint-{name}")
             text = example(f'.option("path", {name})')
             exec(text.replace("127.0.0.1:9876", broker.nameserver), names)  # noqa: S102
             names[query].awaitTermination()

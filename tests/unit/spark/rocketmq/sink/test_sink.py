@@ -176,7 +176,7 @@ class TestInSpark:
             producer.flush()
         with blocking.Admin(broker.nameserver) as admin:
             admin.create_topic("copies", queues=4)
-        names: dict[str, Any] = {"spark": spark, "checkpoint": str(tmp_path / "checkpoint")}
+        names: dict[str, Any] = {"spark": spark, "checkpoints": str(tmp_path)}
         exec(examples()[3].replace("127.0.0.1:9876", broker.nameserver), names)  # noqa: S102
         names["query"].awaitTermination()
         assert names["query"].exception() is None
