@@ -8,6 +8,7 @@ import dataclasses
 import inspect
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -51,25 +52,30 @@ class SparkOptions:
 
     @contextmanager
     def session(self) -> Iterator[Any]:
-        """Give a session that ends with the block; what it writes stays in files.
+        """Give a session that starts when it is first asked for something, and ends with the block.
+
+        What Spark writes stays in files.
 
         Raises:
-            SettingsError: A setting is none, or there is no Java.
+            SettingsError: A setting is none; or, when it starts, there is no Java.
         """
         import tempfile
 
-        from sprocket.spark import session
+        from sprocket.spark import LateSession, session
 
         settings = output.pairs(self.conf, "setting of Spark's")
         with tempfile.TemporaryDirectory(
             prefix="sprocket-spark-", ignore_cleanup_errors=True
         ) as folder:
-            spark = session(
-                "sprocket",
-                master=self.master,
-                memory=self.memory,
-                folder=folder,
-                settings=settings,
+            spark = LateSession(
+                partial(
+                    session,
+                    "sprocket",
+                    master=self.master,
+                    memory=self.memory,
+                    folder=folder,
+                    settings=settings,
+                )
             )
             try:
                 yield spark

@@ -9,10 +9,12 @@ from typing import Any
 
 from sprocket.spark import interpreter
 from sprocket.spark.failures import QueryFailed, in_one_line
+from sprocket.spark.late_session import LateSession
 from sprocket.spark.package import package_zip
 from sprocket.spark.session import activate, session
 
 __all__ = [
+    "LateSession",
     "QueryFailed",
     "activate",
     "in_one_line",

@@ -7,13 +7,14 @@ sends to stdout, and exit code 1.
 """
 
 import sys
+from functools import partial
 from typing import Any
 
 import msgspec
 import typer
 
 from sprocket.base.errors import SprocketError
-from sprocket.spark import register
+from sprocket.spark import LateSession, register
 from sprocket.spark.jobs import JOBS, JobComplaint, SparkJob, command, summary
 
 
@@ -37,17 +38,24 @@ def _nothing() -> None:
 
 
 def _run(job: SparkJob, options: dict[str, Any]) -> None:
-    from pyspark.sql import SparkSession
-
-    spark = SparkSession.builder.appName(f"sprocket {job.__name__}").getOrCreate()
+    spark = LateSession(partial(_session, f"sprocket {job.__name__}"))
     try:
-        register(spark)
         report = job(spark, **options)
+        # YARN takes a program that never starts a session for one that failed.
+        spark.started()
     finally:
         spark.stop()
     sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
     if report.complaint():
         raise JobComplaint(report.complaint())
+
+
+def _session(name: str) -> Any:
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.appName(name).getOrCreate()
+    register(spark)
+    return spark
 
 
 if __name__ == "__main__":

@@ -151,9 +151,7 @@ def archive(
     given = files.options(store)
     given |= by_size(run.partition_bytes)
     given |= reading(skip_damaged=messages.skip_damaged, verify=messages.verify)
-    stored = Stored.plan(
-        spark, store, topics=messages.topic, internal=messages.internal, more=given
-    )
+    stored = Stored.plan(store, topics=messages.topic, internal=messages.internal, more=given)
     with folder.locked(take_over=run.take_over) as lock:
         known = folder.manifests()
         removed = folder.remove_left_behind(known)

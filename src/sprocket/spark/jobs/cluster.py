@@ -51,6 +51,18 @@ class JobCluster:
         )
         return ClientSettings(tls=context)
 
+    def topics(self) -> frozenset[str]:
+        """Return the names of all topics, the brokers' own among them.
+
+        Raises:
+            SettingsError: A file cannot be used.
+            ClientError: No NameServer answered.
+        """
+        from sprocket.rocketmq.client.blocking import Admin
+
+        with Admin(self.name_server, client=self.client) as admin:
+            return frozenset(admin.topic.names())
+
 
 NO_CLUSTER = JobCluster()
 """What a job has unless it is told of a cluster."""

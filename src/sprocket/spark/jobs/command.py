@@ -43,7 +43,11 @@ def _shown(parameter: inspect.Parameter, option: JobOption) -> inspect.Parameter
         flags += option.also.split()
         has_default = parameter.default not in ("", 0, (), False, inspect.Parameter.empty)
         info = typer.Option(
-            *flags, help=option.note, metavar=option.metavar, show_default=has_default
+            *flags,
+            help=option.note,
+            metavar=option.metavar,
+            show_default=has_default,
+            min=0 if kind is int else None,  # all of them are counts and sizes
         )
     default = parameter.default
     if isinstance(default, tuple):

@@ -37,7 +37,7 @@ def left_out(
         QueryFailed: A task failed.
     """
     given = files.options(store) | reading(skip_damaged=True, verify=verify)
-    stored = Stored.plan(spark, store, columns=["size"], internal=True, more=given)
+    stored = Stored.plan(store, columns=["size"], internal=True, more=given)
     tasks = spread(spark, stored.parts, partial(_left_out, stored), _LEFT_OUT)
     found = LeftOut()
     if stored.lost_end is not None:

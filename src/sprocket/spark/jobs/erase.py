@@ -167,7 +167,7 @@ def erase(
     _require_free(source, target)
     given = by_size(run.partition_bytes)
     given |= files.options(store)
-    stored = Stored.plan(spark, source.path, internal=True, more=given)
+    stored = Stored.plan(source.path, internal=True, more=given)
     where = messages.where
     chosen = _Chosen(keys, _places(spark, source, files.options(store), where, progress))
     if run.dry_run:

@@ -3,7 +3,8 @@
     def job(spark, *, store: Annotated[str, JobOption("the store's folder")], …) -> JobReport
 
 Its options are its parameters; commands are made of the signature. A job that takes long has the
-parameter `progress`, which is told how far it is.
+parameter `progress`, which is told how far it is. It asks the session for nothing before it has
+checked what can be checked without: a command starts Spark when the session is first asked.
 """
 
 import dataclasses

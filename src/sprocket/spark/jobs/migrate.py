@@ -29,6 +29,7 @@ from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles, pairs
 from sprocket.spark.jobs.routes import Route
 from sprocket.spark.jobs.tasks import collected
 from sprocket.spark.mode import Mode
+from sprocket.spark.rabbitmq import require_queues
 from sprocket.spark.rocketmq import read_sink
 from sprocket.spark.session import activate
 from sprocket.spark.source_options import time_ms
@@ -169,11 +170,16 @@ def migrate(
     found = _Sent.read(cluster, sending)
     known = routes.read_routes([*routing.route, *_lines(routing.routes_file)])
     queues = _Queues(spark, source, files, messages)
+    queues.require()
+    there = cluster.topics() if cluster.name_server else None
     with in_one_line():
         counts = queues.counts(known, found.message_bytes_max)
     rows = collected(spark, counts.limit(_GROUPS_MAX + 1), progress, "counting")
     report = _report(rows, known)
-    missing = _missing(cluster, sorted({row["topic"] for row in report.queues}))
+    missing: list[str] = []
+    if there is not None:
+        topics = {row["topic"] for row in report.queues}
+        missing = sorted(topics - there)
     damage = queues.damage(progress) if report.damaged else []
     if sending.dry_run:
         return msgspec.structs.replace(report, topics_missing=missing, damage=damage)
@@ -278,22 +284,38 @@ class _Queues:
         found = rows.select("vhost", "queue", "seqId", "corruption").limit(DAMAGE_ROWS_MAX)
         return collected(self._spark, found, progress, "looking for damage")
 
+    def require(self) -> None:
+        """Check, without Spark, that the folder has what is wanted.
+
+        Raises:
+            ForeignStore: The folder has no virtual host.
+            SettingsError: A virtual host or a queue that is named is not there.
+            CorruptRecord: What names the queues is damaged, and is not to be left out.
+        """
+        require_queues(self._source, self._options())
+
+    def _options(self) -> dict[str, str]:
+        """Return the options of the format `rabbitmq`, but for its columns."""
+        wanted = self._wanted
+        options = self._files.options(self._source)
+        for name, values in (("vhost", wanted.vhost), ("queue", wanted.queue)):
+            if values:
+                options[name] = ",".join(values)
+        if not wanted.transient:
+            options["includeGone"] = "false"
+        mode = Mode.PERMISSIVE if wanted.skip_damaged else Mode.FAILFAST
+        return options | {"mode": mode.value}
+
     def _rows(self, *, has_bodies: bool) -> Any:
         """Return the rows of the messages that are wanted, and whether each can be sent."""
         from pyspark.sql import functions as F
 
         wanted = self._wanted
-        reader = self._spark.read.format("rabbitmq").options(**self._files.options(self._source))
+        reader = self._spark.read.format("rabbitmq").options(**self._options())
         if not has_bodies and not wanted.where:
             names = [name for name in migrated_rows.SOURCE_COLUMNS if name != "body"]
             reader = reader.option("columns", ",".join(names))
-        for name, values in (("vhost", wanted.vhost), ("queue", wanted.queue)):
-            if values:
-                reader = reader.option(name, ",".join(values))
-        if not wanted.transient:
-            reader = reader.option("includeGone", "false")
-        mode = Mode.PERMISSIVE if wanted.skip_damaged else Mode.FAILFAST
-        rows = reader.option("mode", mode.value).load(self._source)
+        rows = reader.load(self._source)
         damage = F.col("corruption") if wanted.skip_damaged else F.lit(None).cast("string")
         rows = rows.withColumn("corruption", damage)
         is_there = (F.col("state") != "acknowledged") & F.col("id").isNotNull()
@@ -388,16 +410,6 @@ def _refuse_too_large(rows: Sequence[Mapping[str, Any]], body_bytes_max: int) ->
                 f" {properties.PROPERTIES_BYTES_MAX}, which RocketMQ does not store; leave them out"
                 " by --where"
             )
-
-
-def _missing(cluster: JobCluster, topics: Sequence[str]) -> list[str]:
-    """Return which topics the cluster does not have; none if there is no cluster."""
-    from sprocket.rocketmq.client.blocking import Admin
-
-    if not cluster.name_server:
-        return []
-    with Admin(cluster.name_server, client=cluster.client) as admin:
-        return sorted(set(topics) - set(admin.topic.names()))
 
 
 def _make(cluster: JobCluster, topics: Sequence[str], queues: int) -> None:

@@ -135,7 +135,7 @@ def rebuild_index(
         given = by_size(partition_bytes)
         given |= reading(skip_damaged=skip_damaged, verify=verify)
         stored = Stored.plan(
-            spark, layout.root, columns=["size"], internal=True, is_to_break=True, more=given
+            layout.root, columns=["size"], internal=True, is_to_break=True, more=given
         )
         found = _found(spark, stored, beside, progress)
         longer = beyond_end(

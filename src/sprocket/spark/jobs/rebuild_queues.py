@@ -160,7 +160,7 @@ def rebuild_queues(
         given = by_size(partition_bytes)
         given |= reading(skip_damaged=skip_damaged, verify=verify)
         stored = Stored.plan(
-            spark, layout.root, columns=["size"], internal=True, is_to_break=True, more=given
+            layout.root, columns=["size"], internal=True, is_to_break=True, more=given
         )
         work = _Work(
             stored,

@@ -13,7 +13,7 @@ from sprocket.base.nearest import hint
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX
-from sprocket.spark.archive import is_archive, read_archive
+from sprocket.spark.archive import archive_files, is_archive, read_archive
 from sprocket.spark.failures import in_one_line
 from sprocket.spark.files import local_path, open_files
 from sprocket.spark.jobs.cluster import NO_CLUSTER, JobCluster
@@ -28,7 +28,8 @@ from sprocket.spark.jobs.job import (
 )
 from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles, pairs
 from sprocket.spark.jobs.tasks import collected
-from sprocket.spark.rocketmq.folder import LeftOut
+from sprocket.spark.rocketmq import read_sink
+from sprocket.spark.rocketmq.folder import LeftOut, Stored
 from sprocket.spark.session import activate
 from sprocket.spark.watching import watched
 
@@ -45,6 +46,7 @@ class ReplayReport(JobReport, frozen=True, kw_only=True):
         is_sent: False for a dry run.
         damaged: Places of the store that were left out, as they are damaged or lost.
         topics: Of a dry run, a row for each topic: `topic`, `messages`, `bytes`.
+        topics_missing: Of these, the topics that the cluster does not have, if one is named.
         damage: A row for each of the first 1,000 damaged places: `file`, `position` in it, `start`
             (its physical offset), `bytes`, `why`.
     """
@@ -54,6 +56,7 @@ class ReplayReport(JobReport, frozen=True, kw_only=True):
     is_sent: bool
     damaged: int
     topics: list[dict[str, Any]]
+    topics_missing: list[str]
     damage: list[dict[str, Any]]
 
 
@@ -107,8 +110,9 @@ def replay(
     """Send messages of a store or an archive to topics again.
 
     Raises:
-        SettingsError: A topic or column is unknown, or no cluster is named.
-        StoreError: The folder is neither store nor archive.
+        SettingsError: A topic, a column or an option is unknown, or no cluster is named.
+        StoreError: The folder is neither store nor archive, or its log lacks something.
+        ClientError: The cluster does not answer.
         QueryFailed: The SQL is wrong, or a message could not be sent; earlier ones were.
     """
     from pyspark.sql import Observation
@@ -119,11 +123,18 @@ def replay(
         raise SettingsError("name the cluster by --name-server, or ask for a --dry-run")
     if messages.dead_letters and messages.topic:
         raise SettingsError("--dead-letters names a topic already; leave --topic away")
+    changes = _changes(sending.change)
+    options = _options(cluster, sending)
+    _require_source(source, files, messages)
+    there = cluster.topics() if cluster.name_server else None
+    if there is not None and sending.to and sending.to not in there and not sending.dry_run:
+        raise SettingsError(f"the cluster has no topic {sending.to!r}{hint(sending.to, there)}")
     damage = LeftOut()
     if messages.skip_damaged and not _is_archive(source, files):
         damage = left_out(spark, source, files, verify=messages.verify, progress=progress)
     with in_one_line():
-        rows = _changed(_by_queue(_chosen(spark, source, files, messages)), messages, sending)
+        chosen = _by_queue(_chosen(spark, source, files, messages))
+        rows = _changed(chosen, messages, changes, sending.to)
         sent = rows.select(*SENT, "shardingKey")
     size = F.coalesce(F.octet_length("body"), F.lit(0))
     if sending.dry_run:
@@ -137,15 +148,14 @@ def replay(
             is_sent=False,
             damaged=damage.count,
             topics=topics,
+            topics_missing=[
+                row["topic"] for row in topics if there is not None and row["topic"] not in there
+            ],
             damage=damage_rows(damage.named),
         )
     seen = Observation()
     sent = sent.observe(seen, F.count("*").alias("messages"), F.sum(size).alias("bytes"))
-    writer = sent.write.format("rocketmq").mode("append").options(**cluster.options)
-    for name, value in pairs(sending.option, "option"):
-        writer = writer.option(name, value)
-    if sending.rate:
-        writer = writer.option("maxMessagesPerSecond", str(sending.rate))
+    writer = sent.write.format("rocketmq").mode("append").options(**options)
     activate(spark)
     with in_one_line(), watched(spark, progress, "sending"):
         writer.save()
@@ -156,15 +166,49 @@ def replay(
         is_sent=True,
         damaged=damage.count,
         topics=[],
+        topics_missing=[],
         damage=damage_rows(damage.named),
     )
 
 
+def _options(cluster: JobCluster, sending: ReplaySending) -> dict[str, str]:
+    """Return the options of the sink.
+
+    Raises:
+        SettingsError: One is wrong.
+    """
+    options = {**cluster.options, **dict(pairs(sending.option, "option"))}
+    if sending.rate:
+        options["maxMessagesPerSecond"] = str(sending.rate)
+    read_sink({"nameServer": "none asked for", **options})
+    return options
+
+
+def _require_source(source: str, files: JobFiles, messages: ReplayedMessages) -> None:
+    """Check, without Spark, that the folder has what is wanted.
+
+    Raises:
+        SettingsError: A topic is not there.
+        StoreError: The folder is neither store nor archive, or its log lacks something.
+    """
+    topics = _topics(messages)
+    if _is_archive(source, files):
+        archive_files(source, topics, files.settings(source))
+        return
+    about_damage = reading(skip_damaged=messages.skip_damaged, verify=messages.verify)
+    given = files.options(source) | about_damage
+    Stored.plan(source, columns=["size"], topics=topics, more=given)
+
+
+def _topics(messages: ReplayedMessages) -> list[str]:
+    """Return the topics that are read; none for all."""
+    dead = messages.dead_letters
+    return [DEAD_LETTER_PREFIX + dead] if dead else list(messages.topic)
+
+
 def _chosen(spark: Any, source: str, files: JobFiles, messages: ReplayedMessages) -> Any:
     """Return the rows of the messages that are sent, as they were stored."""
-    dead = messages.dead_letters
-    topics = [DEAD_LETTER_PREFIX + dead] if dead else list(messages.topic)
-    rows = _read(spark, source, files, topics, messages)
+    rows = _read(spark, source, files, _topics(messages), messages)
     return rows.where(messages.where) if messages.where else rows
 
 
@@ -188,15 +232,17 @@ def _read(
     return reader.load(source)
 
 
-def _changed(rows: Any, messages: ReplayedMessages, sending: ReplaySending) -> Any:
+def _changed(
+    rows: Any, messages: ReplayedMessages, changes: Sequence[tuple[str, str]], to: str
+) -> Any:
     """Return the rows as they are sent."""
     from pyspark.sql import functions as F
 
-    if messages.dead_letters and not sending.to:
+    if messages.dead_letters and not to:
         rows = rows.withColumn("topic", _origin())
-    for column, text in _changes(sending.change):
+    for column, text in changes:
         rows = rows.withColumn(column, F.expr(text))
-    return rows.withColumn("topic", F.lit(sending.to)) if sending.to else rows
+    return rows.withColumn("topic", F.lit(to)) if to else rows
 
 
 def _by_queue(rows: Any) -> Any:

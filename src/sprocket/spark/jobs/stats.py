@@ -120,7 +120,6 @@ def stats(
     keys = _keys(by)
     columns = {KEYS[key][0] for key in keys} | {"size", "storeTimestamp"}
     stored = Stored.plan(
-        spark,
         store,
         columns=sorted(columns),
         topics=topic,

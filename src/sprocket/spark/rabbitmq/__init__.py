@@ -4,6 +4,7 @@
 of some rows of an index, and `columns` makes Arrow arrays of them, `batches` whole batches.
 """
 
+from sprocket.spark.rabbitmq.plan import require_queues
 from sprocket.spark.rabbitmq.source import RabbitMQSource
 
-__all__ = ["RabbitMQSource"]
+__all__ = ["RabbitMQSource", "require_queues"]

@@ -1,6 +1,6 @@
 """Which task reads what: queues are put together up to a size, large ones divided by segments."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sprocket.base.disk import Disk
@@ -12,7 +12,7 @@ from sprocket.rabbitmq.store import layout
 from sprocket.rabbitmq.store.reading import FoundQueue, QueuePart, VhostReader, vhost_folders
 from sprocket.spark.files import open_disk
 from sprocket.spark.mode import Mode
-from sprocket.spark.rabbitmq.options import RabbitOptions
+from sprocket.spark.rabbitmq.options import RabbitOptions, read_options
 
 QUEUE_BYTES = 64 * KIB
 """What a queue counts besides its files: to find and open them costs as much."""
@@ -79,6 +79,19 @@ def plan(options: RabbitOptions) -> list[list[QueueShare]]:
         if reader.faults and options.mode is Mode.FAILFAST:
             raise CorruptRecord(str(reader.faults[0]))
     return _grouped(weighed, options)
+
+
+def require_queues(folder: str, given: Mapping[str, str]) -> None:
+    """Check that a folder has the queues that options of the format `rabbitmq` name.
+
+    Args:
+        folder: The folder.
+        given: The other options.
+
+    Raises:
+        SettingsError, ForeignStore, CorruptRecord: As `plan`, or an option is wrong.
+    """
+    plan(read_options({"path": folder, **given}))
 
 
 def _require(what: str, wanted: Sequence[str], names: Sequence[str]) -> None:

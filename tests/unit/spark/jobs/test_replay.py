@@ -21,7 +21,7 @@ from tests.unit.spark.rocketmq.folder.test_damage import (
 from tests.unit.spark.samples import expected, unpack
 from tests.waits import LONG_SECONDS
 
-from sprocket.base.errors import SettingsError
+from sprocket.base.errors import CorruptRecord, SettingsError
 from sprocket.rocketmq.client import Message
 from sprocket.rocketmq.client.blocking import Admin, DeadLetter, Producer, PushConsumer
 from sprocket.spark import QueryFailed
@@ -98,9 +98,12 @@ def test_sql_chooses_and_changes(spark: Any, tmp_path: Path, broker: LocalBroker
     assert not report.is_sent
     (row,) = report.topics
     assert (row["topic"], row["messages"]) == ("Load2-sizes", len(chosen))
+    assert report.topics_missing == []
+    cluster = JobCluster(name_server=broker.nameserver)
+    report = replay(spark, source=store, cluster=cluster, messages=messages, sending=dry)
+    assert report.topics_missing == ["Load2-sizes"]
     with Admin(broker.nameserver) as admin:
         admin.topic.create("Load2-sizes")
-    cluster = JobCluster(name_server=broker.nameserver)
     sent = replay(spark, source=store, cluster=cluster, messages=messages, sending=sending)
     assert (sent.messages, sent.bytes) == (report.messages, report.bytes)
     sizes = {row["msgId"]: int(row["body"]) for row in stored(spark, broker, "Load2-sizes")}
@@ -143,7 +146,7 @@ def test_damage_is_an_error_or_told(spark: Any, broker: LocalBroker, tmp_path: P
     cluster = JobCluster(name_server=broker.nameserver)
     with Admin(broker.nameserver) as admin:
         admin.topic.create("orders")
-    with pytest.raises(QueryFailed, match="the log ends here, and went to"):
+    with pytest.raises(CorruptRecord, match="the log ends here, and went to"):
         replay(spark, source=str(store), cluster=cluster)
     messages = ReplayedMessages(skip_damaged=True)
     report = replay(spark, source=str(store), cluster=cluster, messages=messages)

@@ -12,7 +12,7 @@ from sprocket.rocketmq.codec.columns import Records
 from sprocket.spark.rocketmq.folder.plan import LogFile, Span
 from sprocket.spark.rocketmq.folder.reader import DirectoryReader
 from sprocket.spark.rocketmq.options import read_directory
-from sprocket.spark.rocketmq.rows.batches import spark_schema
+from sprocket.spark.rocketmq.rows.batches import schema_of
 from sprocket.spark.rocketmq.rows.damage import DamagedRange, LeftOut
 
 
@@ -37,7 +37,6 @@ class Stored:
     @classmethod
     def plan(
         cls,
-        spark: Any,
         folder: str,
         *,
         columns: Sequence[str] = (),
@@ -46,10 +45,9 @@ class Stored:
         is_to_break: bool = False,
         more: Mapping[str, str] | None = None,
     ) -> "Stored":
-        """Cut a log into parts, and fix its end.
+        """Cut a log into parts, and fix its end; Spark is not asked for anything.
 
         Args:
-            spark: The SparkSession.
             folder: The store's root.
             columns: Names of the columns wanted; none for all of `view=full`.
             topics: Only these; none for all.
@@ -70,8 +68,7 @@ class Stored:
         if internal:
             given["includeInternalTopics"] = "true"
         options = read_directory(given)
-        schema = spark.createDataFrame([], spark_schema(options)).schema
-        reader = DirectoryReader(schema, options, is_to_break=is_to_break)
+        reader = DirectoryReader(schema_of(options, {}), options, is_to_break=is_to_break)
         parts = [part.value for part in reader.partitions()]
         lost = parts.pop()[0].damage if parts and parts[-1][0].is_lost else None
         return cls(reader, tuple(parts), lost)
