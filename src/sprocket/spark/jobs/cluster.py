@@ -1,7 +1,8 @@
 """Which running cluster a job works with, and how it is reached."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
 
 from sprocket.spark.jobs.job import JobOption
 
@@ -62,6 +63,24 @@ class JobCluster:
 
         with Admin(self.name_server, client=self.client) as admin:
             return frozenset(admin.topic.names())
+
+    def held(self, topics: Iterable[str]) -> list[dict[str, Any]]:
+        """Return a row for each of some topics that has messages: `topic`, `messages`.
+
+        Raises:
+            SettingsError, ClientError: As `topics`; or a topic is not there.
+        """
+        from sprocket.rocketmq.client.blocking import Admin
+
+        with Admin(self.name_server, client=self.client) as admin:
+            counts = {
+                topic: sum(
+                    queue.max_offset - queue.min_offset
+                    for queue in admin.topic.stats(topic).queues.values()
+                )
+                for topic in topics
+            }
+        return [{"topic": topic, "messages": count} for topic, count in counts.items() if count]
 
 
 NO_CLUSTER = JobCluster()

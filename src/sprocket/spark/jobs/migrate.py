@@ -53,8 +53,10 @@ class MigrateReport(JobReport, frozen=True, kw_only=True):
         expired: Messages that were left out since their time was over.
         damaged: What could not be read, and was left out.
         headers_changed: Messages with a header that is empty, and left out, or has a byte 2 in it.
-        topics_missing: Topics that the cluster does not have; for a dry run with a cluster. If
-            they were made, those.
+        topics_missing: Topics that the cluster does not have; of a dry run with a cluster.
+        topics_made: Topics that were made.
+        topics_held: A row for each topic of the cluster that had messages before: `topic`,
+            `messages`. They may be others, or those of an earlier run.
         routes: A row for each route: `route`, `messages`.
         queues: A row for each queue and topic: `vhost`, `queue`, `topic`, `messages`, `bytes`.
         damage: A row for each damaged message or file, the first 1,000: `vhost`, `queue`, `seqId`,
@@ -68,6 +70,8 @@ class MigrateReport(JobReport, frozen=True, kw_only=True):
     damaged: int
     headers_changed: int
     topics_missing: list[str]
+    topics_made: list[str]
+    topics_held: list[dict[str, Any]]
     routes: list[dict[str, Any]]
     queues: list[dict[str, Any]]
     damage: list[dict[str, Any]]
@@ -180,6 +184,8 @@ def migrate(
     if there is not None:
         topics = {row["topic"] for row in report.queues}
         missing = sorted(topics - there)
+        held = cluster.held(sorted(topics & there))
+        report = msgspec.structs.replace(report, topics_held=held)
     damage = queues.damage(progress) if report.damaged else []
     if sending.dry_run:
         return msgspec.structs.replace(report, topics_missing=missing, damage=damage)
@@ -201,7 +207,7 @@ def migrate(
         is_sent=True,
         messages=done["messages"],
         bytes=done["bytes"] or 0,
-        topics_missing=missing,
+        topics_made=missing,
         damage=damage,
     )
 
@@ -382,6 +388,8 @@ def _report(rows: Sequence[Mapping[str, Any]], known: Sequence[Route]) -> Migrat
         damaged=sum(row["damaged"] for row in rows),
         headers_changed=sum(row["headers_changed"] for row in rows),
         topics_missing=[],
+        topics_made=[],
+        topics_held=[],
         routes=[
             {"route": route.text, "messages": count}
             for route, count in zip(known, by_route, strict=True)

@@ -145,9 +145,17 @@ def test_a_second_run_writes_the_same_keys(spark: Any, tmp_path: Path, broker: L
     case = RecordedVhosts("05-properties-ttl")
     folder = case.unpack(tmp_path)
     first = sent(spark, broker, folder, case)
-    assert first.topics_missing
+    topics = {row["topic"]: 0 for row in first.queues}
+    for row in first.queues:
+        topics[row["topic"]] += row["messages"]
+    assert (first.topics_missing, set(first.topics_made)) == ([], set(topics))
+    assert first.topics_held == []
+    dry = sent(spark, broker, folder, case, dry_run=True)
+    assert (dry.topics_missing, dry.topics_made) == ([], [])
+    assert {row["topic"]: row["messages"] for row in dry.topics_held} == topics
     again = sent(spark, broker, folder, case, rate=100_000)
-    assert (again.topics_missing, again.messages) == ([], first.messages)
+    assert (again.topics_made, again.messages) == ([], first.messages)
+    assert again.topics_held == dry.topics_held
     keys: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for row in stored(spark, broker):
         told_of = without_marks(row["properties"])
