@@ -8,7 +8,6 @@ import dataclasses
 import inspect
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -58,25 +57,28 @@ class SparkOptions:
 
         Raises:
             SettingsError: A setting is none; or, when it starts, there is no Java.
+            QueryFailed: Spark does not start, as of a wrong master.
         """
         import tempfile
 
-        from sprocket.spark import LateSession, session
+        from sprocket.spark import LateSession, in_one_line, session
 
         settings = output.pairs(self.conf, "setting of Spark's")
         with tempfile.TemporaryDirectory(
             prefix="sprocket-spark-", ignore_cleanup_errors=True
         ) as folder:
-            spark = LateSession(
-                partial(
-                    session,
-                    "sprocket",
-                    master=self.master,
-                    memory=self.memory,
-                    folder=folder,
-                    settings=settings,
-                )
-            )
+
+            def start() -> Any:
+                with in_one_line():
+                    return session(
+                        "sprocket",
+                        master=self.master,
+                        memory=self.memory,
+                        folder=folder,
+                        settings=settings,
+                    )
+
+            spark = LateSession(start)
             try:
                 yield spark
             finally:

@@ -13,6 +13,7 @@ from sprocket.base.errors import SprocketError
 
 _OF_A_WORKER = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception)|[A-Z]\w+): (.+)$", re.MULTILINE)
 _OURS = re.compile(r"^sprocket\.(?:\w+\.)+(\w+): (.+)$", re.MULTILINE)
+_OF_JAVA = re.compile(r"^(?:\w+\.)+\w+: ")
 _OF_SPARK = re.compile(r"^\[[A-Z_.0-9]+\] ")
 
 
@@ -52,6 +53,9 @@ def said(error: BaseException) -> str:
         found = _OF_A_WORKER.findall(text.partition("Traceback (most recent call last)")[2])
         if found:
             return f"{found[-1][0]}: {found[-1][1]}"
+    java = getattr(error, "java_exception", None)
+    if java is not None:  # its own text says only which call failed
+        text = _OF_JAVA.sub("", java.toString())
     first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
     return _OF_SPARK.sub("", first.strip())
 

@@ -8,8 +8,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sprocket.base.disk import RealDisk, replace_file
+from sprocket.base.disk import RealDisk, read_file, replace_file
+from sprocket.base.errors import SettingsError
 from sprocket.spark import java, spark_home
+from sprocket.spark.failures import said
 from sprocket.spark.package import package_zip
 
 _QUIET = """\
@@ -22,6 +24,12 @@ appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 """
 
+
+_REASON = re.compile(r"Exception|^Error|^Invalid|^Unrecognized")
+"""In the line in which a JVM says why it does not start."""
+_REASON_PREFIX = re.compile(
+    r'^(?:Exception in thread "main" )?(?:(?:\w+\.)+\w+: )?(?:\[[A-Z_.]+\] )?'
+)
 
 _NOISY = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """They write a page of JSON to stderr for a wrong statement, which is an error anyway."""
@@ -56,8 +64,10 @@ def session(
         The SparkSession; `stop()` ends it and its JVM's work.
 
     Raises:
-        SettingsError: There is no Java that Spark could run on.
+        SettingsError: There is no Java that Spark could run on, or Spark does not start with this
+            master, memory or settings.
     """
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     from sprocket.spark import register
@@ -91,11 +101,14 @@ def session(
     for key, value in chosen.items():
         builder = builder.config(key, value)
     with contextlib.ExitStack() as starting:
-        if quiet:
-            starting.enter_context(_stderr_in(folder))
+        log = starting.enter_context(_stderr_in(folder)) if quiet else ""
         if master.startswith(("local", "connect")):
             starting.enter_context(spark_home.without_archives(os.environ, folder))
-        spark = builder.getOrCreate()
+        try:
+            spark = builder.getOrCreate()
+        except PySparkException as error:
+            why = _reason(log) if log else ""
+            raise SettingsError(f"Spark does not start: {why or said(error)}") from error
     if quiet:
         from pyspark.logger import PySparkLogger
 
@@ -126,8 +139,10 @@ def _is_here(master: str) -> bool:
 
 
 @contextlib.contextmanager
-def _stderr_in(folder: str) -> Iterator[None]:
+def _stderr_in(folder: str) -> Iterator[str]:
     """Let processes that are started meanwhile write their errors to a file, for all their life.
+
+    Its path is given.
 
     Spark prints some lines before it reads its logging settings, and its Python workers complain
     of every `limit` that ends them early; only the file descriptor they inherit stops that.
@@ -139,11 +154,19 @@ def _stderr_in(folder: str) -> Iterator[None]:
     ) as log:
         os.dup2(log.fileno(), 2)
         try:
-            yield
+            yield log.name
         finally:
             sys.stderr.flush()
             os.dup2(kept, 2)
             os.close(kept)
+
+
+def _reason(log: str) -> str:
+    """Return why a JVM ended, by what it has written to its log; empty if that does not say."""
+    text = read_file(RealDisk(), log).decode("utf-8", "replace")
+    lines = [line for line in text.splitlines() if not line.startswith(("\t", "WARN"))]
+    found = next((line for line in lines if _REASON.search(line)), "")
+    return _REASON_PREFIX.sub("", found)
 
 
 _SETTINGS_HERE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

@@ -42,6 +42,24 @@ def test_the_last_line_of_a_worker_counts(text: str, said: str) -> None:
     assert failures.said(Exception(text)) == said
 
 
+def test_an_error_of_java_is_what_java_says() -> None:
+    """What Python says of it is which call failed."""
+
+    class Failed(Exception):
+        """As py4j has it."""
+
+        class java_exception:  # noqa: N801
+            """What the JVM has thrown."""
+
+            @staticmethod
+            def toString() -> str:  # noqa: N802
+                """Say it as Java does."""
+                return "org.apache.spark.SparkException: Could not parse Master URL: 'x'"
+
+    said = failures.said(Failed("An error occurred while calling None.a.b.JavaSparkContext."))
+    assert said == "Could not parse Master URL: 'x'"
+
+
 def test_ctrl_c_stays_what_it_is() -> None:
     """Collecting rows, pyspark calls the JVM once more when it is interrupted, and that fails."""
 

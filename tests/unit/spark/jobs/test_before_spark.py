@@ -1,10 +1,14 @@
 """What is found before Spark starts: wrong arguments, and folders that are none."""
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.recorded_rabbitmq import RecordedVhosts
 from tests.unit.spark.samples import unpack
+from tests.waits import LONG_SECONDS
 from typer.testing import CliRunner
 
 from sprocket.base.errors import SprocketError
@@ -162,6 +166,25 @@ def test_commands_start_no_spark(
     ended = CliRunner().invoke(app(), [word.format(**folders) for word in words])
     assert ended.exit_code in (1, 2), ended.output
     assert not isinstance(ended.exception, AssertionError)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [(["--master", "loc"], "Master must either be"), (["--memory", "lots"], "lots")],
+)
+def test_what_spark_does_not_start_with_is_one_line(
+    folders: dict[str, str], given: list[str], said: str
+) -> None:
+    """It names what is wrong, which Java says to a log that is removed."""
+    command = str(Path(sys.executable).with_name("sprocket"))
+    words = [command, "pipe", "stats", folders["store"], *given]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=LONG_SECONDS, check=False)
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("sprocket: Spark does not start: ")
+    assert said in line
 
 
 def test_what_needs_no_spark_starts_none(
