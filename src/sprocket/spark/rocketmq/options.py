@@ -443,6 +443,13 @@ class Options:
         False,
         "send empty bodies, too: RocketMQ's clients do not, and in Java get null for one",
     )
+    drops_empty_properties: bool = _of_sinks(
+        "dropEmptyProperties",
+        boolean,
+        False,
+        "leave out properties whose value is null or empty, which RocketMQ cannot carry; by default"
+        " a row with one fails the write",
+    )
 
     @property
     def first_offsets(self) -> OffsetsWanted:

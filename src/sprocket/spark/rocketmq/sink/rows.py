@@ -423,6 +423,10 @@ class Encoder:
         stays = ~np.asarray(pc.is_in(keys, value_set=refused))
         chosen = pa.array(np.flatnonzero(stays))
         keys, values, owner = keys.take(chosen), values.take(chosen), owner[stays]
+        if self._options.drops_empty_properties:
+            held = np.flatnonzero(sizes(values) > 0)
+            chosen = pa.array(held)
+            keys, values, owner = keys.take(chosen), values.take(chosen), owner[held]
         self._check_pairs(keys, values, owner)
         pairs = joined(keys, b"\x01", values, b"\x02")
         counts = np.bincount(owner, minlength=len(given))
@@ -439,6 +443,8 @@ class Encoder:
             if at is not None:
                 name = (keys[at].as_py() or b"").decode("utf-8", "replace")
                 why = "is null or empty" if is_empty[at] else "holds a byte that ends it"
+                if is_empty[at] and column is values:
+                    why += ", which RocketMQ cannot carry; dropEmptyProperties leaves it out"
                 self.refuse(int(owner[at]), "properties", f"the {what} of {name!r} {why}")
 
     def _unique_keys(self, bodies: Any, properties: Any, kept: Any) -> Any:

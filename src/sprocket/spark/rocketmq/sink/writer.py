@@ -7,7 +7,7 @@ the same unique keys (`unique_keys`).
 """
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import (
@@ -21,10 +21,11 @@ from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.errors import NotConnected, RequestTimeout, SettingsError
 from sprocket.base.units import MIB
 from sprocket.rocketmq.client import MessageQueue, ProducerSettings
-from sprocket.rocketmq.client.blocking import Producer
+from sprocket.rocketmq.client.blocking import Admin, Producer
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
 from sprocket.spark.rocketmq.live.cluster import client_settings, wait
 from sprocket.spark.rocketmq.options import Options
+from sprocket.spark.rocketmq.sink import timers
 from sprocket.spark.rocketmq.sink.delivery import Delivery, pieces
 from sprocket.spark.rocketmq.sink.pace import Pace, tasks_at_once
 from sprocket.spark.rocketmq.sink.rows import Encoder, check_columns
@@ -144,11 +145,12 @@ def _write(
     is_sent = False
     count = 0
     try:
+        topics = TopicQueues(producer.queues, options.send_timeout_ms, SystemClock(), wait)
         encoder = Encoder(
             fields,
             options,
             writing,
-            TopicQueues(producer.queues, options.send_timeout_ms, SystemClock(), wait).of,
+            _checked(topics, fields, options),
             level_max=settings.delay_level_max,
             alone_bytes_min=settings.compress_bytes_min,
         )
@@ -164,6 +166,27 @@ def _write(
     finally:
         producer.close(flush=is_sent)
     return _Written(count)
+
+
+def _checked(
+    topics: "TopicQueues", fields: Sequence[str], options: Options
+) -> Callable[[str], Sequence[MessageQueue]]:
+    """Return what gives the queues of a topic, if its brokers can do what the columns ask for."""
+    if timers.COLUMN.lower() not in {name.lower() for name in fields}:
+        return topics.of
+
+    def config(broker: str) -> Mapping[str, str]:
+        with Admin(options.name_server, client=client_settings(options)) as admin:
+            return admin.broker.config(broker)
+
+    asked = timers.BrokerTimers(config)
+
+    def queues(topic: str) -> Sequence[MessageQueue]:
+        found = topics.of(topic)
+        asked.require(found)
+        return found
+
+    return queues
 
 
 class TopicQueues:

@@ -237,6 +237,17 @@ def test_properties_that_the_format_cannot_carry(pair: tuple[str, str | None], s
         encode(rows_of(properties=maps))
 
 
+def test_empty_properties_are_left_out_on_request() -> None:
+    """Null ones, too; a name that is empty is an error all the same."""
+    maps = pa.array([[("a", ""), ("b", "1"), ("c", None)], None, [("a", None)]], MAP)
+    drops = options(dropEmptyProperties="true")
+    assert pairs(encode(rows_of(properties=maps), drops)) == [{"b": "1"}, {}, {}]
+    with pytest.raises(InvalidMessage, match=r"the name of '' is null or empty$"):
+        encode(rows_of(properties=pa.array([[("", "v")]], MAP)), drops)
+    with pytest.raises(InvalidMessage, match=r"the value of 'a' .*; dropEmptyProperties leaves"):
+        encode(rows_of(properties=maps))
+
+
 def test_too_many_properties() -> None:
     """The format has 15 bits for their length."""
     maps = pa.array([None, [("a", "v" * 32_767)]], MAP)

@@ -10,6 +10,7 @@ import pytest
 from sprocket.rocketmq.client import Message, blocking
 from sprocket.rocketmq.codec.record.properties import CRC32
 from sprocket.rocketmq.model.message import StoredMessage
+from sprocket.spark import QueryFailed, in_one_line
 from sprocket.spark.rocketmq.sink.rows import SINK_COLUMNS
 from sprocket.testing.local_broker import LocalBroker
 
@@ -147,6 +148,18 @@ class TestInSpark:
         frame = spark.range(10).repartition(1).selectExpr("if(id = 7, null, 'x') AS body")
         with pytest.raises(Exception, match=r"partition 0, row \d, column 'body': is null"):
             writer(frame, broker).save()
+
+    def test_a_broker_without_timers_gets_nothing(self, spark: Any, broker: LocalBroker) -> None:
+        """It would take the rows before the first one that has a time."""
+        frame = spark.range(10).selectExpr(
+            "'x' AS body", "if(id = 9, current_timestamp() + interval 1 hour, null) AS deliverAt"
+        )
+        with (
+            pytest.raises(QueryFailed, match=r"^broker '.+' has timerWheelEnable=false"),
+            in_one_line(),
+        ):
+            writer(frame.repartition(1), broker).save()
+        assert broker.messages("orders") == []
 
     @pytest.mark.parametrize(
         ("mode", "said"), [("overwrite", "messages are only added"), ("ignore", "Append")]
