@@ -34,10 +34,10 @@ from sprocket.rocketmq.broker.messages import (
     pending_acks,
 )
 from sprocket.rocketmq.broker.stats import Stats
-from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.broker.topics import Topics, topics_in
 from sprocket.rocketmq.codec.record import ids
-from sprocket.rocketmq.model.internal import LIGHT_PREFIX, is_internal_group
-from sprocket.rocketmq.model.topic import BATCH_QUEUES, QUEUE_TYPE, TopicConfig
+from sprocket.rocketmq.model.internal import is_internal_group
+from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import PullSettings, Settings
 from sprocket.rocketmq.store.config_table import ConfigTable
 from sprocket.rocketmq.store.store import Store
@@ -258,23 +258,6 @@ class Broker:
         """Forget clients that are gone, and what they held; every ten seconds."""
         self.members.expire()
         self.locks.expire()
-
-
-def topics_in(store: Store) -> list[TopicConfig]:
-    """Return the topics that have queues, as far as these tell what topics are like."""
-    counts: dict[str, int] = {}
-    for topic, queue_id, _ in store.queues():
-        if not topic.startswith(LIGHT_PREFIX) and topic not in store.deletions.pending:
-            counts[topic] = max(counts.get(topic, 0), queue_id + 1)
-    return [
-        TopicConfig(
-            name=topic,
-            read_queues=count,
-            write_queues=count,
-            attributes={QUEUE_TYPE: BATCH_QUEUES} if topic in store.batch_topics else {},
-        )
-        for topic, count in counts.items()
-    ]
 
 
 def flush_mode(settings: Settings) -> FlushMode:

@@ -11,7 +11,7 @@ from sprocket.base.place import Place
 from sprocket.base.tables import journal
 from sprocket.rocketmq.broker.delay import DelayProgress
 from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
-from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.broker.topics import Topics, topics_in
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, TopicSettings
 from sprocket.rocketmq.store.committed_offsets import beyond_ends, read_sound
 from sprocket.rocketmq.store.config_table import ConfigTable
@@ -20,14 +20,15 @@ from sprocket.rocketmq.store.store import Store
 
 
 def fold(place: Place, store: Store) -> list[str]:
-    """Write what the journals have into RocketMQ's files.
+    """Write what the journals have into RocketMQ's files, and topics whose table is lost.
 
     Args:
         place: Where the store lies; its clock is for versions of tables.
         store: The open store, just recovered.
 
     Returns:
-        The files that have a journal, or offsets behind the ends of queues, and are right now.
+        The files that had a journal, or offsets behind the ends of queues, or were missing beside
+            queues with messages, and are right now.
 
     Raises:
         ForeignStore: A table is damaged, and so is its backup.
@@ -35,13 +36,15 @@ def fold(place: Place, store: Store) -> list[str]:
     """
     layout = StoreLayout(place.folder)
     offsets = read_sound(place.disk, layout)
-    lowered = [layout.consumer_offsets for _ in beyond_ends(offsets, store.queue_end)][:1]
-    broker, topics, is_whole = BrokerSettings(), TopicSettings(), not store.report.damage
+    wrong = [layout.consumer_offsets for _ in beyond_ends(offsets, store.queue_end)][:1]
+    if not any(place.disk.exists(f"{layout.topics}{end}") for end in ("", ".bak")):
+        wrong += [layout.topics for _ in topics_in(store)][:1]
+    is_whole = not store.report.damage
     tables: Sequence[tuple[str, str, Callable[[], ConfigTable[tuple[object, ...]]]]] = (
         (
             layout.topic_journal,
             layout.topics,
-            lambda: Topics(place, broker, topics, adds_system_topics=False).table,
+            lambda: _topics(place, store),
         ),
         (
             layout.group_journal,
@@ -61,10 +64,22 @@ def fold(place: Place, store: Store) -> list[str]:
     )
     folded = []
     for path, file, open_table in tables:
-        if journal.segment_paths(place.disk, path) or file in lowered:
+        if journal.segment_paths(place.disk, path) or file in wrong:
             open_table().close()
             folded.append(file)
     return folded
+
+
+def _topics(place: Place, store: Store) -> ConfigTable[tuple[object, ...]]:
+    """Return the table of topics, if it is lost with those that have messages."""
+    topics = Topics(
+        place,
+        BrokerSettings(),
+        TopicSettings(),
+        adds_system_topics=False,
+        in_store=lambda: topics_in(store),
+    )
+    return topics.table
 
 
 def _offsets(place: Place, store: Store) -> ConfigTable[tuple[object, ...]]:

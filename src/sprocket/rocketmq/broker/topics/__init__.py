@@ -5,6 +5,7 @@ settings.
 """
 
 from sprocket.rocketmq.broker.topics import attributes
+from sprocket.rocketmq.broker.topics.in_store import topics_in
 from sprocket.rocketmq.broker.topics.topics import Topics, check_name
 from sprocket.rocketmq.model.internal import FORBIDDEN_TO_SEND
 
@@ -13,4 +14,5 @@ __all__ = [
     "Topics",
     "attributes",
     "check_name",
+    "topics_in",
 ]

@@ -111,3 +111,22 @@ def test_offsets_behind_the_ends_of_queues_are_folded_in_as_these() -> None:
     store.close()
     assert b'"T@g":{0:0' in read_file(disk, LAYOUT.consumer_offsets)
     assert store.report.offsets_set_back == {"T@g": {0: 5}}
+
+
+def test_topics_come_back_from_their_queues() -> None:
+    """Where the table is gone and its backup, too; not where there is one, nor in a new store."""
+    disk = killed()
+    store = opened(disk)
+    fold(Place(disk, "/s", FakeClock()), store)
+    assert "U" not in fastjson.read(read_file(disk, LAYOUT.topics))["topicConfigTable"]
+    for name in disk.list(LAYOUT.config):
+        if name.startswith(("topics.json", "sprocket.topics")):
+            disk.remove(f"{LAYOUT.config}/{name}")
+    assert LAYOUT.topics in fold(Place(disk, "/s", FakeClock()), store)
+    table = fastjson.read(read_file(disk, LAYOUT.topics))["topicConfigTable"]
+    assert {name: one["readQueueNums"] for name, one in table.items()} == {"U": 1}
+    store.close()
+    empty = SimulatedDisk()
+    store = opened(empty)
+    assert fold(Place(empty, "/s", FakeClock()), store) == []
+    store.close()
