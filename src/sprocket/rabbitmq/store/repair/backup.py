@@ -65,7 +65,11 @@ def back_up_node(disk: Disk, source: str, target: str, step: Step = unwatched) -
     folders = vhost_folders(disk, f"{source}/msg_stores")
     for number, folder in enumerate(folders):
         step("virtual hosts", number, len(folders))
-        size += _back_up_vhost(disk, folder, f"{target}{folder.removeprefix(source)}")
+        copy = f"{target}{folder.removeprefix(source)}"
+        with suppress(FileMissing):
+            size += _back_up_vhost(disk, folder, copy)
+        if not disk.is_folder(folder):  # it was deleted meanwhile; half of it is of no use
+            disk.remove_tree(copy)
     return size
 
 
@@ -81,7 +85,7 @@ def _back_up_vhost(disk: Disk, source: str, target: str) -> int:
             size = _copy_log(disk, source, target)
             later: list[_Later] = []
             for path, copy in _files(disk, source, target):
-                with suppress(FileMissing):  # the virtual host is being deleted
+                with suppress(FileMissing):  # a queue or all of it is being deleted
                     if not path.endswith(APPENDED) or len(later) == OPEN_MAX:
                         size += copying.copy_path(disk, path, copy)
                         continue

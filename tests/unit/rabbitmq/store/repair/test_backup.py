@@ -121,6 +121,32 @@ def test_much_may_happen_between_any_two_looks() -> None:
     assert looks > 50
 
 
+def test_a_virtual_host_that_is_deleted_meanwhile_is_left_out() -> None:
+    """At whichever look: all of it is in the copy, or nothing."""
+    number, is_deleted = 0, True
+    while is_deleted:
+        disk, looks = SimulatedDisk(), 0
+        load = Load(disk, random.Random(number))
+        for _ in range(20):
+            load.work()
+        load.store.close()
+        number += 1
+
+        def meanwhile(at: int = number, disk: SimulatedDisk = disk) -> None:
+            nonlocal looks
+            looks += 1
+            if looks == at:
+                disk.remove_tree(FOLDER)
+
+        back_up_node(InterleavedDisk(disk, meanwhile), NODE, COPY)
+        is_deleted = not disk.is_folder(FOLDER)
+        if disk.is_folder(COPIED):
+            copy = at(disk, COPIED)
+            assert copy.report.damage == []
+            copy.close()
+    assert number > 30
+
+
 def test_a_start_and_a_stop_wait_for_a_backup() -> None:
     """And so does a second one, though not for ever."""
     disk = SimulatedDisk()
