@@ -11,7 +11,10 @@ from sprocket.rocketmq.store.store import Store
 
 
 def queue_rows(store: Store) -> Iterator[dict[str, Any]]:
-    """Give offsets, count, and the store times of the first and the last message of each queue."""
+    """Give offsets, count, bytes, and the times of the first and last message of each queue.
+
+    The bytes are those of the records in the log, by the units of the queue; −1 if some are lost.
+    """
     for topic, queue_id, kept in store.queues():
         is_empty = kept.max <= kept.min
         times = (-1, -1)
@@ -27,6 +30,7 @@ def queue_rows(store: Store) -> Iterator[dict[str, Any]]:
             "min_offset": kept.min,
             "max_offset": kept.max,
             "messages": kept.max - kept.min,
+            "bytes": store.queue_bytes(topic, queue_id),
             "first_stored_at_ms": times[0],
             "last_stored_at_ms": times[1],
         }
@@ -36,11 +40,13 @@ def topic_rows(store: Store) -> Iterator[dict[str, Any]]:
     """Give the same for each topic, over all of its queues."""
     for topic, rows in groupby(queue_rows(store), key=lambda row: row["topic"]):
         queues = list(rows)
+        sizes = [row["bytes"] for row in queues]
         firsts = [row["first_stored_at_ms"] for row in queues if row["first_stored_at_ms"] >= 0]
         yield {
             "topic": topic,
             "queue_count": len(queues),
             "messages": sum(row["messages"] for row in queues),
+            "bytes": -1 if -1 in sizes else sum(sizes),
             "first_stored_at_ms": min(firsts, default=-1),
             "last_stored_at_ms": max(row["last_stored_at_ms"] for row in queues),
         }

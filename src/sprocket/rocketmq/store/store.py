@@ -418,6 +418,10 @@ class Store:
         """Return up to `count` units of a queue; dispatches first. See `read.units`."""
         return queue_reader.units(self._whole(topic, queue_id), offset, count)
 
+    def queue_bytes(self, topic: str, queue_id: int) -> int:
+        """Return the bytes of all records of a queue, by its units; see `read.stored_bytes`."""
+        return queue_reader.stored_bytes(self._whole(topic, queue_id))
+
     def queue_range(self, topic: str, queue_id: int) -> OffsetRange:
         """Return first and next offset of a queue, 0 and 0 if it never had a message."""
         queue = self._whole(topic, queue_id)

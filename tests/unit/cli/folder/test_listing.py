@@ -16,6 +16,7 @@ def test_queues_have_offsets_counts_and_times() -> None:
         "min_offset": 0,
         "max_offset": 3,
         "messages": 3,
+        "bytes": sum(size for _, _, size, _, _ in store.units("topic", 0, 0, 3)),
         "first_stored_at_ms": START_MS,
         "last_stored_at_ms": START_MS + 4000,
     }
@@ -29,6 +30,7 @@ def test_topics_sum_their_queues() -> None:
             "topic": "topic",
             "queue_count": 2,
             "messages": 5,
+            "bytes": store.end - store.first,
             "first_stored_at_ms": START_MS,
             "last_stored_at_ms": START_MS + 4000,
         }

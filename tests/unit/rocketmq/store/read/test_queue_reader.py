@@ -1,6 +1,7 @@
 """Reading a queue: every status and every limit."""
 
 import random
+from contextlib import closing
 from typing import Any, cast
 
 import pytest
@@ -623,3 +624,28 @@ def test_units_are_given_with_the_codes_that_stand_behind_them() -> None:
     queue = extended().queue
     (unit,) = queue_reader.units(queue, 0, 1)
     assert queue.unit(0)[2] != unit[3] == hash32("A")
+
+
+def test_bytes_are_added_up_from_the_units() -> None:
+    """Over files, of batches, of extended units; what stands for a lost message counts nothing."""
+    log = filled(25, units_per_file=10)
+    assert queue_reader.stored_bytes(log.queue) == len(log.data)
+    assert queue_reader.stored_bytes(None) == 0
+    assert queue_reader.stored_bytes(extended().queue) == len(extended().data)
+    log.queues.fill_to("T", 0, 31)
+    assert queue_reader.stored_bytes(log.queue) == len(log.data)
+    in_batches, queue = batches(3, 4, 5, 1)
+    assert queue_reader.stored_bytes(queue) == len(in_batches.data)
+
+
+def test_bytes_are_not_known_where_units_are_lost() -> None:
+    """A file is gone or was cut short: no sum is given of what is left."""
+    log = filled(25, units_per_file=10)
+    paths = [f"{log.queue.files.folder}/{n * log.geometry.file_bytes:020d}" for n in range(2)]
+    with closing(log.disk.open(paths[1], write=True)) as file:
+        file.write([bytes(100)], 100)
+    assert queue_reader.stored_bytes(log.queue) == -1
+    files = QueueFiles(SegmentFiles(log.disk, log.queue.files.folder, log.geometry.file_bytes))
+    queue = FileQueue("T", 0, files, log.geometry.units_per_file)
+    queue.resume(log.queue.ends()._replace(first_file=log.geometry.file_bytes))
+    assert queue_reader.stored_bytes(queue) == -1
