@@ -488,7 +488,7 @@ def test_no_two_public_classes_share_a_name() -> None:
     assert {found: where for found, where in places.items() if len(where) > 1} == {}
 
 
-NOT_OURS = {"_asdict", "_exit", "_fields", "_getframe", "_jvm", "_make", "_replace"}
+NOT_OURS = {"_asdict", "_exit", "_fields", "_getframe", "_jdf", "_jvm", "_make", "_replace"}
 """Public names of libraries that begin with an underscore."""
 
 

@@ -320,7 +320,9 @@ class SqlDesk:
             if view is not None and view.name not in self._made:
                 view.frame(self._spark).createOrReplaceTempView(f"`{view.name}`")
                 self._made.add(view.name)
-        return self._spark.sql(statement)
+        from sprocket.spark import sql as asked
+
+        return asked(statement, spark=self._spark)
 
     def _tell_damage(self) -> None:
         """Say what was left out of the stores that were asked, of each store once."""

@@ -11,6 +11,7 @@ from sprocket.spark import interpreter
 from sprocket.spark.failures import QueryFailed, in_one_line
 from sprocket.spark.late_session import LateSession
 from sprocket.spark.package import package_zip
+from sprocket.spark.pruning import pruned, sql
 from sprocket.spark.session import activate, session
 
 __all__ = [
@@ -19,9 +20,11 @@ __all__ = [
     "activate",
     "in_one_line",
     "package_zip",
+    "pruned",
     "read_stream",
     "register",
     "session",
+    "sql",
 ]
 
 interpreter.choose()

@@ -63,8 +63,13 @@ def _number(name: str, note: str) -> MessageColumn:
     return MessageColumn("int", make, note)
 
 
+def name_text(name: str) -> str:
+    """Return the name of a queue or a virtual host as its column has it."""
+    return name_bytes(name).decode("utf-8", "replace")
+
+
 def _repeated_name(name: str, count: int) -> Any:
-    return repeated(name_bytes(name).decode("utf-8", "replace"), count)
+    return repeated(name_text(name), count)
 
 
 def _priorities(rows: MessageRows) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 from sprocket.base.errors import SettingsError
 from sprocket.base.units import MIB
+from sprocket.spark.filters import RABBITMQ, FilteredColumns, Limits
 from sprocket.spark.mode import Mode
 from sprocket.spark.source_options import (
     FILE_SYSTEM,
@@ -65,6 +66,12 @@ class RabbitOptions:
     columns: tuple[str, ...] = _option(
         "columns", names, (), "names of the columns wanted, commas between"
     )
+    filters: Limits | None = _option(  # noqa: RUF009 - as above
+        FilteredColumns.OPTION,
+        RABBITMQ.read,
+        None,
+        "what a query's filters say of `vhost` and `queue`; set by `pruned` and `sql`",
+    )
     view: str = _option(
         "view",
         one_of("full", "meta"),
@@ -119,6 +126,11 @@ class RabbitOptions:
         if self.queues:
             return name in self.queues
         return self.queue_pattern is None or bool(self.queue_pattern.fullmatch(name))
+
+    def may_pass(self, vhost: str, queue: str) -> bool:
+        """Tell whether messages of a queue may pass the query's filters; names as in columns."""
+        filters = self.filters or {}
+        return vhost in filters.get("vhost", (vhost,)) and queue in filters.get("queue", (queue,))
 
 
 OPTIONS = by_name(RabbitOptions)

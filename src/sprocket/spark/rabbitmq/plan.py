@@ -12,6 +12,7 @@ from sprocket.rabbitmq.store import layout
 from sprocket.rabbitmq.store.reading import FoundQueue, QueuePart, VhostReader, vhost_folders
 from sprocket.spark.files import open_disk
 from sprocket.spark.mode import Mode
+from sprocket.spark.rabbitmq.columns import name_text
 from sprocket.spark.rabbitmq.options import RabbitOptions, read_options
 
 QUEUE_BYTES = 64 * KIB
@@ -73,7 +74,12 @@ def plan(options: RabbitOptions) -> list[list[QueueShare]]:
     _require("queue", options.queues, [queue.name for _, some in queues for queue in some])
     weighed: list[tuple[int, list[QueueShare]]] = []
     for reader, found in queues:
-        wanted = [queue for queue in found if options.names_queue(queue.name)]
+        wanted = [
+            queue
+            for queue in found
+            if options.names_queue(queue.name)
+            and options.may_pass(name_text(queue.vhost), name_text(queue.name))
+        ]
         weighed += _shares(disk, reader, wanted, options)
         reader.tell_missing_queues()
         if reader.faults and options.mode is Mode.FAILFAST:

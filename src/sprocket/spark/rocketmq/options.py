@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from sprocket.base.errors import InvalidMessage, SettingsError
 from sprocket.base.units import MIB
 from sprocket.rocketmq.model.group import Subscription
+from sprocket.spark.filters import ROCKETMQ, FilteredColumns, Limits
 from sprocket.spark.mode import Mode
 from sprocket.spark.source_options import (
     FILE_SYSTEM,
@@ -242,6 +243,13 @@ class Options:
     )
     columns: tuple[str, ...] = _both(
         "columns", names, (), "names of the columns wanted, commas between"
+    )
+    filters: Limits | None = _of_batches(  # noqa: RUF009 - as above
+        FilteredColumns.OPTION,
+        ROCKETMQ.read,
+        None,
+        "what a query's filters say of `topic`, `queueId` and `storeTimestamp`; set by `pruned` and"
+        " `sql`",
     )
     view: str = _both(
         "view",

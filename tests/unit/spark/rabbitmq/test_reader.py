@@ -351,3 +351,15 @@ def test_what_was_there_at_the_clean_stop_is_missed(
         read(folder, view="meta")
     told = read(folder, view="meta", mode="PERMISSIVE")
     assert [row["corruption"] is not None for row in told].count(True) == has_others
+
+
+def test_filters_leave_queues_out(tmp_path: Path) -> None:
+    """By name and virtual host; what is told of the folder stays as it is."""
+    folder = RecordedVhosts("05-properties-ttl").unpack(tmp_path)
+    every = read(folder)
+    queues = {(row["vhost"], row["queue"]) for row in every}
+    assert len(queues) > 1
+    for vhost, name in queues:
+        found = read(folder, filters=json.dumps({"queue": [name, "x"], "vhost": [vhost]}))
+        assert found == [row for row in every if (row["vhost"], row["queue"]) == (vhost, name)]
+    assert read(folder, filters='{"vhost": ["x"]}') == []

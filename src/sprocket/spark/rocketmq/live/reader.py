@@ -65,8 +65,11 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
         starts = chosen.starting(live, options, found)
         ends = chosen.ending(live, options, found)
         chosen.require_inside(live, options, starts, ends)
+        filters = options.filters or {}
         return [
             QueueSlice(queue, starts[queue], ends[queue])
             for queue in found
             if starts[queue] < ends[queue]
+            and queue.topic in filters.get("topic", (queue.topic,))
+            and queue.queue_id in filters.get("queueId", (queue.queue_id,))
         ]

@@ -16,6 +16,7 @@ from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.model.internal import is_internal_topic, may_hold_replies
 from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED
 from sprocket.spark.arrow import cut
+from sprocket.spark.filters import Limits
 from sprocket.spark.rocketmq.options import EARLIEST, LATEST, OffsetsWanted, Options
 from sprocket.spark.rocketmq.rows.properties import Properties
 
@@ -52,6 +53,8 @@ class RecordSelection:
 
     def keep(self, records: Records) -> Records:
         """Return the records wanted."""
+        if self._options.filters:
+            records = _filtered(records, self._options.filters)
         if self._is_folder:
             records = self._of_topics(records)
         options = self._options
@@ -119,6 +122,22 @@ class RecordSelection:
         tags = Properties(stored).value(properties.TAGS)
         wanted: Mask = np.asarray(pc.is_in(tags, pa.array(self._options.tags, pa.string())))
         return records.keep(wanted)
+
+
+def _filtered(records: Records, filters: Limits) -> Records:
+    """Return the records that may pass the query's filters."""
+    wanted = np.ones(len(records), np.bool_)
+    if "topic" in filters:
+        of_topic = [name in filters["topic"] for name in records.topic_names]
+        wanted &= np.array(of_topic, np.bool_)[records.topic_number]
+    if "queueId" in filters:
+        wanted &= np.isin(records.number("queue_id"), filters["queueId"])
+    first_ms, last_ms = filters.get("storeTimestamp", (None, None))
+    if first_ms is not None:
+        wanted &= records.stored_at_ms >= first_ms
+    if last_ms is not None:
+        wanted &= records.stored_at_ms <= last_ms
+    return records if wanted.all() else records.keep(wanted)
 
 
 def _without_replies(records: Records) -> Records:

@@ -298,3 +298,26 @@ def test_several_directories(tmp_path: Path) -> None:
     parts = reader.partitions()
     assert [part.value[0].path.partition("/commitlog/")[0] for part in parts] == [one, two]
     assert len(plain_rows([batch for part in parts for batch in reader.read(part)])) == 5
+
+
+def test_filters_leave_rows_out(store: str) -> None:
+    """By topic, queue and time, all of which hold; what else is chosen is chosen all the same."""
+
+    def found(**filters: Any) -> list[tuple[str, int, int]]:
+        return chosen(store, filters=filters)
+
+    assert found() == ALL
+    assert found(topic=["b", "c"]) == [one for one in ALL if one[0] == "b"]
+    assert found(queueId=[1, 7]) == [one for one in ALL if one[1] == 1]
+    assert found(topic=["a"], queueId=[0]) == [one for one in ALL if one[:2] == ("a", 0)]
+    assert found(topic=[]) == []
+    assert found(storeTimestamp=[1_000_001, 1_000_003]) == [("a", 0, 1), ("a", 1, 0), ("a", 1, 1)]
+    assert found(storeTimestamp=[None, 999_999]) == []
+    assert found(storeTimestamp=[1_000_011, None]) == [("a", 0, 3)]
+    assert chosen(store, subscribe="b", filters={"topic": ["a"]}) == []
+
+
+def test_filters_show_nothing_that_is_hidden(tmp_path: Path) -> None:
+    """An internal topic stays hidden: it is named by a filter, and not by an option."""
+    folder = numbered(tmp_path, [("%RETRY%g", 0, 1), ("orders", 0, 1)])
+    assert chosen(folder, filters={"topic": ["%RETRY%g"]}) == []

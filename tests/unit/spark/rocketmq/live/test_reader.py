@@ -264,3 +264,14 @@ def test_damage_of_a_message_is_told(monkeypatch: pytest.MonkeyPatch, at: int) -
     assert says("`spark.read` of live topics", A_WRONG_BYTE) == (FAILS, LOGGED)
     told = [row["corruption"] for row in rows(mode="PERMISSIVE")]
     assert (len(told), sum(text is not None for text in told)) == (8, 1)
+
+
+def test_filters_leave_queues_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody asks for what their rows would be; the bounds of others stay as they are."""
+    both = {"subscribe": "orders,refunds"}
+    filters = {"topic": ["orders"], "queueId": [1]}
+    assert planned(reader(monkeypatch, cluster(), **both, filters=filters)) == [(TWO, 0, 3)]
+    filters = {"storeTimestamp": [STORED_AT_MS + 1, STORED_AT_MS + 2]}
+    made = reader(monkeypatch, cluster(), filters=filters)
+    found = [row for part in made.partitions() for row in plain_rows(list(made.read(part)))]
+    assert [(row["queueId"], row["queueOffset"]) for row in found] == [(0, 1), (0, 2)] * 2

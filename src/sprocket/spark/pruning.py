@@ -1,0 +1,372 @@
+"""Queries that read only what they use: `pruned` for DataFrames, `sql` for statements.
+
+Spark tells a Python source neither columns nor, in a way that can be relied on, filters
+(docs/decisions/0035-pruned-queries.md). Its optimized plan knows both. So a query is planned once,
+what each table of ours is used for is read off that plan, and the query is planned again with
+tables that give just that.
+
+1. The rows and values of the result are those of the query as it was. A column is left out if the
+   optimized plan, which gives the same whatever the table holds, does not refer to it. In its place
+   stands an expression that fails if it is ever asked for.
+2. A filter only tells the source which rows it need not send. Spark applies it again.
+3. What is not understood is left as it is: a node of the plan that is not known here uses all
+   columns of what lies below it, and a plan with cached parts is not touched.
+"""
+
+import functools
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sprocket.base import log
+from sprocket.spark.catalog_table import with_kept
+from sprocket.spark.filters import FILTERS, FilteredColumns, Limits, both, either, limits_of
+
+_log = log.get_logger(__name__)
+
+_SCAN, _RELATION = "DataSourceV2ScanRelation", "DataSourceV2Relation"
+_CACHED = "InMemoryRelation"
+_CHOOSING = frozenset({"Project", "Aggregate"})
+"""Nodes that use the columns they refer to, and no other."""
+_PASSING = frozenset({"Filter", "GlobalLimit", "Join", "LocalLimit", "Sort"})
+"""Nodes that hand on what is asked of them, and use what they refer to."""
+_CHEAP = ("int", "bigint", "boolean", "timestamp")
+"""Types of a column that stands for all where only the number of rows counts."""
+_ID = re.compile(r"#(\d+)")
+"""Of an attribute, as Spark writes it behind its name. A name that looks like one, as no column of
+ours does, adds an id that is not used. To ask the JVM for each by itself would take ten times as
+long."""
+_ATTRIBUTE = re.compile(rf"(\w+){_ID.pattern}")
+
+
+def pruned(query: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the same query, which reads only the columns and rows that it uses.
+
+    It may be given where it is used, or decorate a function:
+
+        log.transform(pruned(lambda messages: messages.groupBy("topic").count())).show()
+
+    What it costs is to plan the query twice. The result is the query's own, row for row, of
+    whatever the tables hold when it is read. Checksums are compared where bodies or properties are
+    read, as with the option `columns`; `verifyCrc=true` compares them anyway.
+
+    Args:
+        query: Makes a DataFrame of others, or of nothing but a session.
+
+    Returns:
+        A function that takes what `query` takes, and returns a DataFrame. Streams, and DataFrames
+        of Spark Connect, are returned as they are.
+    """
+
+    @functools.wraps(query)
+    def asked(*given: Any, **named: Any) -> Any:
+        return _pruned(query(*given, **named))
+
+    return asked
+
+
+def sql(text: str, *, spark: Any = None) -> Any:
+    """Return what `spark.sql` does, as a query that reads only what it uses; see `pruned`.
+
+    Args:
+        text: The statement. Commands are run at once, as by `spark.sql`.
+        spark: The SparkSession; the active one if none is given.
+    """
+    from pyspark.sql import SparkSession
+
+    return _pruned((spark or SparkSession.active()).sql(text))
+
+
+@dataclass(slots=True)
+class _Use:
+    """What a query uses of a table, in all places where it has the table.
+
+    Attributes:
+        table: Spark's object of the table.
+        columns: Names of the columns that are referred to.
+        limits: What is known of all rows that are used.
+    """
+
+    table: Any
+    columns: set[str]
+    limits: Limits
+
+
+def _pruned(frame: Any) -> Any:
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    if getattr(frame, "_jdf", None) is None:
+        _tell_once(
+            "Spark Connect does not show how a query is planned, so all columns are read:"
+            " name those wanted by the option `columns`"
+        )
+        return frame
+    if frame.isStreaming:
+        return frame
+    try:
+        return _PlannedQuery(frame).again()
+    except Py4JJavaError:
+        raise
+    except Py4JError as error:  # there is no such method: Spark's inner workings have changed
+        _tell_once(f"plans of this Spark cannot be read, so all columns are: {error}")
+        return frame
+
+
+@functools.cache
+def _tell_once(text: str) -> None:
+    _log.warning(text)
+
+
+class _PlannedQuery:
+    """A query of a session of this process, which Spark has planned.
+
+    Args:
+        frame: Its DataFrame.
+    """
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self._spark = frame.sparkSession
+        self._jvm = self._spark._jvm
+        self._analyzed = frame._jdf.queryExecution().analyzed()
+        self._raised: dict[str, Any] = {}
+        """By type, what stands for columns that are not read."""
+
+    def again(self) -> Any:
+        """Return the DataFrame of the query with tables of what it uses; itself if that is all."""
+        relations = [one for one in _nodes(self._analyzed) if _is_ours(one)]
+        uses = self._uses() if relations else []
+        if not uses:
+            return self._frame
+        made: dict[int, Any] = {}
+        replaced = self._jvm.java.util.HashMap()
+        for relation in relations:
+            number = _number_of(relation.table(), uses)
+            if number is None:
+                continue
+            if number not in made:
+                made[number] = self._read_again(relation, uses[number])
+            if made[number] is not None:
+                replaced.put(relation, self._in_place_of(relation, made[number]))
+        if not replaced:
+            return self._frame
+        from pyspark.sql import DataFrame
+
+        # A map of Scala's is a partial function.
+        replacing = self._jvm.PythonUtils.toScalaMap(replaced)
+        plan = self._analyzed.transformUpWithSubqueries(replacing)
+        dataset = self._jvm.org.apache.spark.sql.classic.Dataset
+        return DataFrame(dataset.ofRows(self._frame._jdf.sparkSession(), plan), self._spark)
+
+    def _uses(self) -> list[_Use]:
+        """Return what the query uses of each of our tables; nothing if that cannot be told."""
+        uses: list[_Use] = []
+        # What a filter says of the present is not said for the time when rows are read.
+        patterns = self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+        is_lasting = not self._analyzed.containsPattern(patterns.CURRENT_LIKE())
+        for scan in _scans(self._frame._jdf.queryExecution().optimizedPlan()):
+            if scan is None:
+                return []
+            table = scan.relation.table()
+            limits = self._limits(_format(table), scan.conditions) if is_lasting else {}
+            number = _number_of(table, uses)
+            if number is None:
+                uses.append(_Use(table, set(scan.columns), limits))
+                continue
+            use = uses[number]
+            use.columns |= scan.columns
+            use.limits = either(use.limits, limits)
+        return uses
+
+    def _limits(self, source: str, conditions: Iterable[Any]) -> Limits:
+        """Return what conditions, all of which hold, say of columns that a source filters."""
+        translated = [self._strategy.translateFilter(one, False) for one in conditions]
+        return limits_of([one.get() for one in translated if one.isDefined()], FILTERS[source])
+
+    def _read_again(self, relation: Any, use: _Use) -> Any:
+        """Return the plan of a table with the columns used alone; None if that is all of it."""
+        from pyspark.sql.types import StructType
+
+        schema = _schema(relation)
+        fields = [one for one in schema.fields if one.name in use.columns]
+        if not fields:
+            fields = [min(schema.fields, key=_weight)]
+        if len(fields) == len(schema.fields) and not use.limits:
+            return None
+        options = with_kept(schema, dict(relation.options().asCaseSensitiveMap()))
+        source = _format(relation.table())
+        if use.limits:
+            columns, given = FILTERS[source], options.get(FilteredColumns.OPTION, "{}")
+            limits = both(columns.read(given), use.limits, columns)
+            options[FilteredColumns.OPTION] = FilteredColumns.text(limits)
+        reader = self._spark.read.format(source).options(**options)
+        return reader.schema(StructType(fields)).load()._jdf.queryExecution().analyzed()
+
+    def _in_place_of(self, relation: Any, read: Any) -> Any:
+        """Return what has the attributes of a relation, and takes those that are read from `read`.
+
+        Each place of the relation in the query has attributes of its own.
+        """
+        is_read = {name for name, _ in _attributes(read.output())}
+        fields = _schema(relation).fields
+        every = list(zip(fields, _listed(relation.output()), strict=True))
+        same = read.copy(
+            read.table(),
+            self._sequence([attribute for one, attribute in every if one.name in is_read]),
+            read.catalog(),
+            read.identifier(),
+            read.options(),
+            read.timeTravelSpec(),
+        )
+        output = [
+            attribute if one.name in is_read else self._left_out(one, attribute)
+            for one, attribute in every
+        ]
+        return self._project(self._sequence(output), same)
+
+    def _left_out(self, field: Any, attribute: Any) -> Any:
+        """Return what stands for an attribute that is not read: it fails if it is asked for."""
+        kind = field.dataType.simpleString()
+        if kind not in self._raised:
+            text = "a column was asked for that the query had not used when it was planned"
+            raised = f"CAST(raise_error('{text}') AS {kind})"
+            self._raised[kind] = self._parser.parseExpression(raised)
+        return self._alias(self._raised[kind], field.name, attribute.exprId(), *self._rest)
+
+    def _sequence(self, values: list[Any]) -> Any:
+        return self._jvm.PythonUtils.toSeq(values)
+
+    @functools.cached_property
+    def _parser(self) -> Any:
+        return self._frame._jdf.sparkSession().sessionState().sqlParser()
+
+    @functools.cached_property
+    def _alias(self) -> Any:
+        return self._jvm.org.apache.spark.sql.catalyst.expressions.Alias
+
+    @functools.cached_property
+    def _rest(self) -> tuple[Any, Any, Any]:
+        """What else an alias is made of: a qualifier, metadata, and what is not inherited of it."""
+        return self._sequence([]), self._jvm.scala.Option.empty(), self._sequence([])
+
+    @functools.cached_property
+    def _project(self) -> Any:
+        return self._jvm.org.apache.spark.sql.catalyst.plans.logical.Project
+
+    @functools.cached_property
+    def _strategy(self) -> Any:
+        sources = self._jvm.org.apache.spark.sql.execution.datasources
+        return getattr(getattr(sources, "DataSourceStrategy$"), "MODULE$")
+
+
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    """A place of an optimized plan where a table of ours is read.
+
+    Attributes:
+        relation: What is read.
+        columns: The names of the columns that are used there.
+        conditions: What holds for each row that is used.
+    """
+
+    relation: Any
+    columns: set[str]
+    conditions: Sequence[Any]
+
+
+def _scans(
+    plan: Any, wanted: set[str] | None = None, conditions: Sequence[Any] = ()
+) -> Iterator[_Scan | None]:
+    """Give the places where tables of ours are read, None for what hides some.
+
+    Args:
+        plan: An optimized plan.
+        wanted: The ids of the attributes that are used of it; None for all.
+        conditions: What holds for the rows that are used of it.
+    """
+    kind = _kind(plan)
+    if kind == _CACHED:
+        yield None
+    if kind == _SCAN and _is_ours(plan.relation()):
+        output = _attributes(plan.output())
+        used = {name for name, number in output if wanted is None or number in wanted}
+        yield _Scan(plan.relation(), used, conditions)
+    below = None
+    if kind in _CHOOSING:
+        below = _referred(plan)
+    elif kind in _PASSING and wanted is not None:
+        below = wanted | _referred(plan)
+    held = [*conditions, *_parts(plan.condition())] if kind == "Filter" else ()
+    for child in _listed(plan.children()):
+        yield from _scans(child, below, held)
+    for child in _listed(plan.subqueries()):
+        yield from _scans(child)
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    """Give a plan, and all below it and in its subqueries."""
+    yield plan
+    for child in (*_listed(plan.children()), *_listed(plan.subqueries())):
+        yield from _nodes(child)
+
+
+def _is_ours(plan: Any) -> bool:
+    return (
+        _kind(plan) == _RELATION
+        and plan.table().getClass().getSimpleName() == "PythonTable"
+        and _format(plan.table()) in FILTERS
+    )
+
+
+def _format(table: Any) -> str:
+    """Return the name of the format that a table was read with."""
+    name: str = table.name().lower()
+    return name
+
+
+def _schema(relation: Any) -> Any:
+    """Return the columns of a relation as a StructType."""
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(relation.table().schema().json()))
+
+
+def _kind(node: Any) -> str:
+    name: str = node.nodeName()
+    return name
+
+
+def _referred(plan: Any) -> set[str]:
+    """Return the ids of the attributes that a node itself refers to."""
+    return set(_ID.findall(plan.references().toSeq().toString()))
+
+
+def _attributes(sequence: Any) -> list[tuple[str, str]]:
+    """Return names and ids of a sequence of attributes of a table of ours."""
+    return _ATTRIBUTE.findall(sequence.toString())
+
+
+def _parts(condition: Any) -> Iterator[Any]:
+    """Give the conditions between which a condition has AND."""
+    if _kind(condition) == "And":
+        yield from _parts(condition.left())
+        yield from _parts(condition.right())
+    else:
+        yield condition
+
+
+def _listed(found: Any) -> list[Any]:
+    """Return a sequence of Scala's as a list."""
+    return [found.apply(number) for number in range(found.size())]
+
+
+def _number_of(table: Any, uses: Sequence[_Use]) -> int | None:
+    """Return the number of what is used of a table; None if that is not known."""
+    return next((n for n, use in enumerate(uses) if use.table.equals(table)), None)
+
+
+def _weight(column: Any) -> int:
+    kind = column.dataType.simpleString()
+    return _CHEAP.index(kind) if kind in _CHEAP else len(_CHEAP)
