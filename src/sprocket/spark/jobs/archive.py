@@ -138,7 +138,8 @@ def archive(
     """Write what is new in a store to an archive of Parquet files.
 
     Raises:
-        DataLost: The log begins behind the end of the archive, or ends before it.
+        DataLost: The log begins behind the end of the archive, or ends before it, or is another
+            one.
         SettingsError: The archive was begun with other topics.
         StoreError: There is no such store or archive, this would lie inside of that, or another
             run writes to it (StoreLocked).
@@ -157,6 +158,7 @@ def archive(
         removed = folder.remove_left_behind(known)
         _require_alike(known, messages, to)
         if known:
+            _require_same(stored, known, store, to)
             stored = _after(stored, known[-1].end, store, messages.skip_missing)
         added: list[ArchivedFile] = []
         left_out = LeftOut()
@@ -204,6 +206,19 @@ def _require_alike(known: Sequence[Manifest], messages: ArchivedMessages, to: st
         of = f"the topics {', '.join(last.topics)}" if last.topics else "all topics"
         more = ", internal ones too" if last.internal else ""
         raise SettingsError(f"{to} is an archive of {of}{more}; what is added must be of the same")
+
+
+def _require_same(stored: Stored, known: Sequence[Manifest], store: str, to: str) -> None:
+    """Check that the log still has the last message of the archive, if it goes back so far."""
+    files = [file for manifest in known for file in manifest.files]
+    last = max(files, key=lambda file: file.last_offset, default=None)
+    if last is not None and not stored.has(last.last_offset, last.last_stored_at_ms):
+        raise DataLost(
+            f"the archive has a message at {last.last_offset} of the log, stored up to"
+            f" {last.last_stored_at_ms} (ms since 1970), and the log of {store} has none of then"
+            f" there: it is another store, or one that lost messages and has got others since."
+            f" Archive it to another folder than {to}"
+        )
 
 
 def _after(stored: Stored, end: int, store: str, skip_missing: bool) -> Stored:

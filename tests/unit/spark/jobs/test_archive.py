@@ -21,6 +21,7 @@ from tests.unit.spark.rocketmq.folder.test_damage import (
     logs,
 )
 from tests.unit.spark.rocketmq.folder.test_plan import write_log
+from tests.unit.spark.rocketmq.folder.test_stream import Store, make_anew
 from tests.unit.spark.samples import expected, unpack
 
 from sprocket.base.disk import RealDisk
@@ -115,6 +116,25 @@ def test_a_log_that_does_not_fit_is_refused(spark: Any, tmp_path: Path) -> None:
         archive(spark, store=store, to=to)
     messages = ArchivedMessages(skip_missing=True)
     assert archive(spark, store=store, to=to, messages=messages).messages == 10
+
+
+@pytest.mark.parametrize("body", [b"body", b"a longer body"])
+def test_a_store_that_was_made_anew_is_refused(spark: Any, tmp_path: Path, body: bytes) -> None:
+    """Its log is longer than what is archived, and has a record where that ends, or none."""
+    store, to = Store(tmp_path / "store"), str(tmp_path / "archive")
+    store.append(11)
+    messages = ArchivedMessages(skip_missing=True, skip_damaged=True)
+    assert archive(spark, store=str(store.folder), to=to).messages == 11
+    store.append(3, first=11)
+    store.write(
+        1320 + 90, b"\xff"
+    )  # of the last message that is archived: damage is no other store
+    assert archive(spark, store=str(store.folder), to=to, messages=messages).messages == 3
+    make_anew(store, 30, body)
+    for given in (messages, ArchivedMessages()):
+        with pytest.raises(DataLost, match=r"has a message at 1680 .* it is another store"):
+            archive(spark, store=str(store.folder), to=to, messages=given)
+    assert len(rows_of(read_archive(spark, to))) == 14
 
 
 def test_damage_fails_or_is_left_out(spark: Any, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from sprocket.spark.rocketmq.folder.known_offsets import require_offsets
 from sprocket.spark.rocketmq.folder.known_topics import require_pattern, require_topics
 from sprocket.spark.rocketmq.folder.plan import Span, log_files, plan
 from sprocket.spark.rocketmq.folder.scan import pieces, scan
+from sprocket.spark.rocketmq.folder.slices import time_of_record
 from sprocket.spark.rocketmq.folder.stored_times import part_of_times
 from sprocket.spark.rocketmq.options import Options
 from sprocket.spark.rocketmq.rows.batches import Batches
@@ -85,6 +86,11 @@ class DirectoryReader(DataSourceReader):  # type: ignore[misc]
                         yield from map(self._allowed, without_wrong(piece, span.path))
                     else:
                         yield piece
+
+    def stored_at_ms(self, span: Span, offset: int) -> int | None:
+        """Return when the record at a physical offset of a span was stored, as `time_of_record`."""
+        with closing(self._files([span]).open(span.path)) as file:
+            return time_of_record(file, span.base, offset - span.base, span.end - span.base)
 
     def _allowed(self, piece: RecordsOrDamage) -> RecordsOrDamage:
         """Return records, or damage if that is not an error.

@@ -115,6 +115,32 @@ class Stored:
         path: str = next(span.path for span in spans if span.start <= place < span.end)
         return path
 
+    def has(self, offset: int, at_ms: int) -> bool:
+        """Tell whether a record that is not younger begins at a place; also if that is not known.
+
+        Of one that was cleaned away or is damaged nothing is known. Where none begins, the part is
+        followed, to tell damage from a record that the place lies within.
+
+        Args:
+            offset: Physical offset.
+            at_ms: Store time, milliseconds since 1970.
+
+        Raises:
+            CorruptRecord: There is damage before, and the mode is FAILFAST.
+        """
+        for spans in self.within(offset, offset + 1).parts:
+            span = next(one for one in spans if one.start <= offset < one.end)
+            if span.why:
+                return True
+            found = self.reader.stored_at_ms(span, offset)
+            if found is not None:
+                return found <= at_ms
+            return any(
+                isinstance(piece, DamagedRange) and piece.start == offset
+                for piece in self.records(spans)
+            )
+        return True
+
     def records(self, part: Any) -> "Iterator[Records | DamagedRange]":
         """Give all records of one part, whatever their topic, as they are; runs in a worker.
 

@@ -40,13 +40,17 @@ from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.spark.files import Files, ReadableFile
 from sprocket.spark.rocketmq.folder.lost_end import closed_log
 from sprocket.spark.rocketmq.folder.plan import LogFile, log_files, newest
-from sprocket.spark.rocketmq.folder.slices import MAGICS, resync, slices
+from sprocket.spark.rocketmq.folder.slices import (
+    FIRST_BYTES,
+    MAGICS,
+    resync,
+    slices,
+    time_of_record,
+)
 from sprocket.spark.rocketmq.rows.damage import DamagedRange
 
 _WINDOW_BYTES = 8 * MIB
 """How far before a place in a full file the chain begins that must land on it."""
-_HEAD_BYTES = 4096
-"""Enough of a file for its first record, mostly."""
 _MARKS_MAX = 4
 """Places whose record before them is remembered: a batch's two, and the end of the log."""
 
@@ -221,9 +225,9 @@ class GrowingLog:
             return False
         with closing(self._disk.open(file.path)) as opened:
             first, end = last.start - file.start, min(file.end, log.end) - file.start
-            piece = next(slices(opened, file.start, first, end, _HEAD_BYTES))
-        if len(piece.records) and not piece.records.wrong_sums()[0]:
-            return int(piece.records.stored_at_ms[0]) == last.stored_at_ms
+            found = time_of_record(opened, file.start, first, end)
+        if found is not None:
+            return found == last.stored_at_ms
         # A damaged record has its place in the log; none of another log need begin here.
         return self.place(log, last.start).is_sound
 
@@ -258,7 +262,7 @@ class GrowingLog:
         """Return when the first record of a file was stored; 0 if that cannot be read."""
         with closing(self._disk.open(file.path)) as opened:
             size = file.end - file.start
-            piece = next(slices(opened, file.start, 0, size, min(_HEAD_BYTES, size)))
+            piece = next(slices(opened, file.start, 0, size, min(FIRST_BYTES, size)))
         return int(piece.records.stored_at_ms[0]) if len(piece.records) else 0
 
     def reach(
