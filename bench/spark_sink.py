@@ -1,7 +1,8 @@
 """Spark to topics and back, over the wire: `python -m bench.spark_sink`.
 
 A DataFrame of messages of 1 KiB with a tag and a key is written to a topic, with async and with
-sync flush, and the topic is read as a stream into Spark's `noop`. Broker, JVM and Python workers
+sync flush, and the topic is read as a stream into Spark's `noop`; bodies of 5,000 bytes of JSON are
+written as they are and packed by each method. Broker, JVM and Python workers
 share the machine. In each round every row runs once; the figures are medians.
 
 Exit code 0 if every goal is met, 1 if one is missed, 2 if the bench could not run.
@@ -18,6 +19,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,12 @@ ROUNDS = 3
 WRITTEN, READ = 400_000, 2_000_000
 """Messages of a run: some seconds, so that what a query costs at its start counts little."""
 BODY_BYTES = 1024
+LONG_WRITTEN = 60_000
+LONG_BODY = """left(to_json(transform(sequence(1, 60), i -> named_struct(
+    'order', xxhash64(id, i), 'customer', array('anna', 'bert', 'carl')[cast(id % 3 AS int)],
+    'price', (id * i) % 9973 / 100, 'state', 'waits for its payment'))), 5000)"""
+"""A fifth to a third of it is left when it is packed."""
+LONG_RATE_MIN, PACKED_RATE_MIN = 8_000.0, 1_000.0
 QUEUES = 4
 WRITE_RATE_MIN, READ_RATE_MIN = 60_000.0, 150_000.0
 BODY = f"rpad(concat('message ', id), {BODY_BYTES}, 'x')"
@@ -68,9 +76,16 @@ class Wire:
 
     def write(self, flush: str, topic: str, count: int) -> None:
         """Write it."""
-        server = self.brokers[flush].nameserver
-        writer = self.messages(count).write.format("rocketmq").mode("append")
-        writer.options(nameServer=server, topic=topic).save()
+        self._write(self.messages(count), flush, topic)
+
+    def write_long(self, flush: str, topic: str, count: int, *, compression: str) -> None:
+        """Write bodies of 5,000 bytes, packed as asked."""
+        frame = self.spark.range(count).selectExpr(f"{LONG_BODY} AS body", f"{KEY} AS keys")
+        self._write(frame, flush, topic, compression=compression)
+
+    def _write(self, frame: Any, flush: str, topic: str, **options: str) -> None:
+        writer = frame.write.format("rocketmq").mode("append").options(**options)
+        writer.options(nameServer=self.brokers[flush].nameserver, topic=topic).save()
 
     def read(self, flush: str, topic: str, count: int, **options: str) -> None:
         """Read a topic that has so many messages as a stream that then ends."""
@@ -129,6 +144,17 @@ def _filled(wire: Wire, flush: str, count: int) -> str:
 ROWS = (
     Row("DataFrame to topic, async flush", ASYNC, WRITTEN, WRITE_RATE_MIN, _new, Wire.write),
     Row("DataFrame to topic, sync flush", SYNC, WRITTEN, WRITE_RATE_MIN, _new, Wire.write),
+    *(
+        Row(
+            f"5,000 B to topic, {method}",
+            ASYNC,
+            LONG_WRITTEN,
+            LONG_RATE_MIN if method == "none" else PACKED_RATE_MIN,
+            _new,
+            partial(Wire.write_long, compression=method),
+        )
+        for method in ("none", "lz4", "zstd", "zlib")
+    ),
     Row("topic to noop", ASYNC, READ, READ_RATE_MIN, _filled, Wire.read),
 )
 

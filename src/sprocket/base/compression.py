@@ -53,6 +53,11 @@ _DECOMPRESSORS: dict[Method, Callable[[], _Decompressor]] = {
 }
 
 
+def require(method: Method) -> None:
+    """Check that bodies can be packed so. Raises MethodMissing: its library is not installed."""
+    _DECOMPRESSORS[method]()
+
+
 def decompress(method: Method, data: Buffer, *, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
     """Unpack one zlib stream, LZ4 frame or zstd frame.
 

@@ -12,7 +12,9 @@ from enum import Flag, auto
 from functools import partial
 from typing import Any, TypeAlias
 
-from sprocket.base.errors import InvalidMessage, SettingsError
+from sprocket.base import compression
+from sprocket.base.compression import Method
+from sprocket.base.errors import InvalidMessage, MethodMissing, SettingsError
 from sprocket.base.units import MIB
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.spark.filters import ROCKETMQ, FilteredColumns, Limits
@@ -112,6 +114,18 @@ def _group(text: str) -> str:
         return check_group(text)
     except InvalidMessage as error:
         raise ValueError(str(error)) from error
+
+
+def _compression(text: str) -> Method | None:
+    chosen = one_of("none", *(method.value.lower() for method in Method))(text)
+    if chosen == "none":
+        return None
+    method = Method(chosen.upper())
+    try:
+        compression.require(method)
+    except MethodMissing as error:
+        raise ValueError(str(error)) from error
+    return method
 
 
 def _queue_numbers(text: str, expected: str, least: int) -> QueueNumbers:
@@ -450,6 +464,13 @@ class Options:
         boolean,
         False,
         "send empty bodies, too: RocketMQ's clients do not, and in Java get null for one",
+    )
+    compression: Method | None = _of_sinks(  # noqa: RUF009 - as above
+        "compression",
+        _compression,
+        None,
+        "how bodies of 4 KiB or more are packed: `none`, `zlib`, `lz4` or `zstd`; packed ones are"
+        " sent one by one, others in batches",
     )
     drops_empty_properties: bool = _of_sinks(
         "dropEmptyProperties",

@@ -1,10 +1,12 @@
 """Options: each is read, and what is wrong is said once and clearly."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
+from sprocket.base.compression import Method
 from sprocket.base.errors import SettingsError
 from sprocket.spark.mode import Mode
 from sprocket.spark.rocketmq import read_sink
@@ -289,6 +291,18 @@ def test_options_of_a_sink() -> None:
             read_sink(wrong)
     with pytest.raises(SettingsError, match="'txnAppId' does not go with"):
         read_live(LIVE | {"txnappid": "a"})
+
+
+def test_how_bodies_are_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a method whose library is there, or not at all."""
+    given = {"nameserver": "n:1"}
+    assert read_sink(given | {"compression": "NONE"}).compression is None
+    assert read_sink(given | {"compression": "zstd"}).compression is Method.ZSTD
+    with pytest.raises(SettingsError, match="must be one of none, zlib, lz4, zstd"):
+        read_sink(given | {"compression": "gzip"})
+    monkeypatch.setitem(sys.modules, "lz4", None)
+    with pytest.raises(SettingsError, match="'compression' is 'lz4': LZ4 needs a package"):
+        read_sink(given | {"compression": "lz4"})
 
 
 def test_an_unknown_option_suggests_one_that_belongs_there() -> None:

@@ -180,7 +180,9 @@ class Encoder:
         queues: Returns the queues of a topic that take messages, in the order of the client, the
             same whenever it is asked; raises NoSuchTopic.
         level_max: The highest delay level.
-        alone_bytes_min: A body of this size is sent by itself, as the client packs it.
+        alone_bytes_min: A body of this size is sent by itself, as the client packs it; None if it
+            packs none.
+        batch_bytes_max: What may be sent together.
     """
 
     def __init__(
@@ -191,7 +193,8 @@ class Encoder:
         queues: Callable[[str], Sequence[MessageQueue]],
         *,
         level_max: int,
-        alone_bytes_min: int,
+        alone_bytes_min: int | None,
+        batch_bytes_max: int,
     ) -> None:
         known = {name.lower(): name for name in SINK_COLUMNS}
         self._place = {known.get(name.lower(), name): at for at, name in enumerate(fields)}
@@ -202,6 +205,7 @@ class Encoder:
         self._queues = queues
         self._level_max = level_max
         self._alone_bytes_min = alone_bytes_min
+        self._batch_bytes_max = batch_bytes_max
         self._first_row = 0
 
     def encode(self, rows: Any, first_row: int) -> Encoded:
@@ -236,7 +240,11 @@ class Encoder:
             of_width(heads, HEAD_BYTES), bodies, of_width(lengths, LENGTH_BYTES), properties
         )
         is_retry = np.array([one.startswith(RETRY_PREFIX) for one in topics], np.bool_)[topic]
-        is_alone = is_delayed | is_retry | (body_sizes >= self._alone_bytes_min)
+        is_alone = is_delayed | is_retry
+        if self._alone_bytes_min is not None:
+            is_alone |= body_sizes >= self._alone_bytes_min
+        # A message by itself may have a body as long as a whole batch.
+        is_alone |= (sizes(frames) > self._batch_bytes_max) & (body_sizes > 0)
         self._refuse_first(
             is_alone & (body_sizes == 0),
             "body",

@@ -64,6 +64,7 @@ def write(
             producer.queues,
             level_max=18,
             alone_bytes_min=alone_bytes_min,
+            batch_bytes_max=bytes_max,
         )
         delivery = Delivery(producer, 3, bytes_max=bytes_max, pace=pace)
         for number in range(times):
@@ -199,6 +200,7 @@ def test_a_queue_that_is_not_there(broker: LocalBroker) -> None:
             lambda topic: [MessageQueue(topic, broker_name(broker), number) for number in range(9)],
             level_max=18,
             alone_bytes_min=6_000,
+            batch_bytes_max=4_000_000,
         )
         delivery = Delivery(producer, 3, bytes_max=4_000_000, pace=None)
         rows = pa.RecordBatch.from_pydict({**sent, "queueId": [8, 8, 8]})

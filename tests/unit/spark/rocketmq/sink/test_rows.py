@@ -34,7 +34,12 @@ def queues(topic: str) -> list[MessageQueue]:
     return QUEUES[topic]
 
 
-def encode(rows: pa.RecordBatch, chosen: Options | None = None, first: int = 0) -> Encoded:
+def encode(
+    rows: pa.RecordBatch,
+    chosen: Options | None = None,
+    first: int = 0,
+    alone_bytes_min: int | None = 4096,
+) -> Encoded:
     """Encode rows as partition 3 has them."""
     encoder = Encoder(
         rows.schema.names,
@@ -42,7 +47,8 @@ def encode(rows: pa.RecordBatch, chosen: Options | None = None, first: int = 0) 
         Writing("w", "", 3),
         queues,
         level_max=18,
-        alone_bytes_min=4096,
+        alone_bytes_min=alone_bytes_min,
+        batch_bytes_max=512 * 1024,
     )
     return encoder.encode(rows, first)
 
@@ -170,9 +176,14 @@ def test_delays() -> None:
 
 
 def test_long_bodies_are_sent_by_themselves() -> None:
-    """The client packs them, and a batch cannot say which of its messages are packed."""
-    encoded = encode(rows_of(body=[b"x" * 4095, b"x" * 4096]))
-    assert encoded.is_alone.tolist() == [False, True]
+    """The client packs them, and a batch cannot say which of its messages are packed.
+
+    If it packs none, those that have no room in a batch.
+    """
+    bodies = [b"x" * 4095, b"x" * 4096, b"x" * 512 * 1024]
+    assert encode(rows_of(body=bodies)).is_alone.tolist() == [False, True, True]
+    unpacked = encode(rows_of(body=bodies), alone_bytes_min=None)
+    assert unpacked.is_alone.tolist() == [False, False, True]
 
 
 _NULL = pa.array(["a", None])

@@ -161,6 +161,20 @@ class TestInSpark:
             writer(frame.repartition(1), broker).save()
         assert broker.messages("orders") == []
 
+    @pytest.mark.parametrize("method", ["none", "zlib", "lz4", "zstd"])
+    def test_long_bodies_are_packed_as_asked(
+        self, spark: Any, broker: LocalBroker, method: str
+    ) -> None:
+        """Or not at all; readers get them as they were."""
+        frame = spark.range(40).selectExpr("rpad(concat('body ', id, ' '), 5000, 'xyz') AS body")
+        writer(frame.repartition(1), broker, compression=method).save()
+        found = broker.messages("orders")
+        bits = {"none": 0, "lz4": 0x101, "zstd": 0x201, "zlib": 0x301}[method]
+        assert {one.sys_flag & 0x701 for one in found} == {bits}
+        assert len({one.message_id for one in found}) == 40
+        rows = spark.read.format("rocketmq").option("subscribe", "orders").load(broker.folder)
+        assert {len(row.body) for row in rows.select("body").collect()} == {5000}
+
     @pytest.mark.parametrize(
         ("mode", "said"), [("overwrite", "messages are only added"), ("ignore", "Append")]
     )
