@@ -24,7 +24,7 @@ from sprocket.rocketmq.codec.record import properties
 from sprocket.spark.failures import in_one_line
 from sprocket.spark.jobs import migrated_rows, routes
 from sprocket.spark.jobs.cluster import NO_CLUSTER, JobCluster
-from sprocket.spark.jobs.job import JobOption, JobReport
+from sprocket.spark.jobs.job import JobOption, JobReport, Verify
 from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles, pairs
 from sprocket.spark.jobs.routes import Route
 from sprocket.spark.jobs.tasks import collected
@@ -100,6 +100,7 @@ class MigratedMessages:
     skip_damaged: Annotated[
         bool, JobOption("Leave out, and report, what cannot be read; else it is an error.")
     ] = False
+    verify: Verify = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,7 +311,7 @@ class _Queues:
         if not wanted.transient:
             options["includeGone"] = "false"
         mode = Mode.PERMISSIVE if wanted.skip_damaged else Mode.FAILFAST
-        return options | {"mode": mode.value}
+        return options | {"mode": mode.value, "verifyCrc": str(wanted.verify).lower()}
 
     def _rows(self, *, has_bodies: bool) -> Any:
         """Return the rows of the messages that are wanted, and whether each can be sent."""

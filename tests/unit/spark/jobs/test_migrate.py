@@ -11,6 +11,7 @@ import pytest
 from tests import repetition
 from tests.recorded_rabbitmq import CASES, RecordedVhosts
 from tests.unit.spark.damage_by_reader import A_LOST_END, A_WRONG_BYTE, FAILS, REPORTED, says
+from tests.unit.spark.rabbitmq.test_damage import COUNT, closed, in_store
 from tests.unit.spark.rabbitmq.test_reader import as_row, one_by_one
 
 from sprocket.base.errors import SettingsError
@@ -224,6 +225,17 @@ def test_damage_is_named_or_left_out(spark: Any, tmp_path: Path) -> None:
     assert report.messages + report.damaged == 4339
     assert all(row["corruption"] for row in report.damage)
     assert says("`pipe migrate`", A_WRONG_BYTE) == (FAILS, REPORTED)
+
+
+def test_checksums_are_compared_unless_nobody_asks(spark: Any, tmp_path: Path) -> None:
+    """A message that is not as it was stored is damage; without checksums it is sent as it is."""
+    folder = str(closed(tmp_path))
+    in_store(tmp_path)
+    sending = MigrateSending(dry_run=True)
+    with pytest.raises(QueryFailed, match="another checksum"):
+        migrate(spark, source=folder, sending=sending)
+    report = migrate(spark, source=folder, messages=MigratedMessages(verify=False), sending=sending)
+    assert (report.messages, report.damaged) == (COUNT, 0)
 
 
 def test_what_a_clean_stop_had_is_missed(spark: Any, tmp_path: Path) -> None:
