@@ -25,7 +25,7 @@ help: ## list the targets
 
 setup: $(STAMP) ## make .venv with the pinned versions, once
 
-$(STAMP): constraints.txt make/install.sh
+$(STAMP): constraints.txt make/install.sh src/sprocket/__init__.py
 	@if test -e $(STAMP); then echo "setup: $(VENV) gets what is new in constraints.txt (make clean setup begins from nothing)"; exit; fi; \
 		python="$(PYTHON)"; python="$${python:-$$(make/python.sh)}"; \
 		test -n "$$python" || { echo "setup: no Python 3.11 or newer that can make environments (on Debian: python3-venv); set PYTHON=/path/to/python3" >&2; exit 1; }; \

@@ -103,12 +103,14 @@ def test_recover_does_what_a_start_does(folder: Path) -> None:
 
 
 def test_recover_brings_the_tables_up_to_date(folder: Path) -> None:
-    """What a kill has left in their journals, for who reads the files alone."""
+    """What a kill has left in their journals, for who reads the files alone; and lost topics."""
     offsets = ConsumerOffsets(Place(RealDisk(), str(folder), FakeClock()))
     offsets.commit("group", "topic", 0, 5)
     file = folder / "config" / "consumerOffset.json"
     assert not file.exists()
-    assert only(run("recover", folder, "--json"))["tables"] == [str(file)]
+    topics = folder / "config" / "topics.json"
+    assert only(run("recover", folder, "--json"))["tables"] == [str(topics), str(file)]
+    assert '"topicName":"topic"' in topics.read_text()
     assert '"topic@group":{0:5' in file.read_text()
     assert run("check", folder).exit_code == 0
 
