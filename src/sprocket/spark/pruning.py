@@ -23,6 +23,7 @@ from typing import Any
 from sprocket.base import log
 from sprocket.spark.catalog_table import with_kept
 from sprocket.spark.filters import FILTERS, FilteredColumns, Limits, both, either, limits_of
+from sprocket.spark.mode import Mode
 
 _log = log.get_logger(__name__)
 
@@ -34,6 +35,9 @@ _PASSING = frozenset({"Filter", "GlobalLimit", "Join", "LocalLimit", "Sort"})
 """Nodes that hand on what is asked of them, and use what they refer to."""
 _CHEAP = ("int", "bigint", "boolean", "timestamp")
 """Types of a column that stands for all where only the number of rows counts."""
+_TOLERANT = frozenset(mode.value for mode in Mode) - {Mode.FAILFAST.value}
+"""Modes in which it depends on the columns that are read which rows there are, and what is said of
+them: a body that nobody reads is not known to be damaged."""
 _ID = re.compile(r"#(\d+)")
 """Of an attribute, as Spark writes it behind its name. A name that looks like one, as no column of
 ours does, adds an id that is not used. To ask the JVM for each by itself would take ten times as
@@ -49,8 +53,9 @@ def pruned(query: Callable[..., Any]) -> Callable[..., Any]:
         log.transform(pruned(lambda messages: messages.groupBy("topic").count())).show()
 
     What it costs is to plan the query twice. The result is the query's own, row for row, of
-    whatever the tables hold when it is read. Checksums are compared where bodies or properties are
-    read, as with the option `columns`; `verifyCrc=true` compares them anyway.
+    whatever the tables hold when it is read. Damage that the plain query would fail with is not met
+    in columns that are not read; `verifyCrc=true` compares checksums anyway. With another `mode`
+    than FAILFAST all columns are read.
 
     Args:
         query: Makes a DataFrame of others, or of nothing but a session.
@@ -190,12 +195,14 @@ class _PlannedQuery:
         from pyspark.sql.types import StructType
 
         schema = _schema(relation)
+        options = with_kept(schema, dict(relation.options().asCaseSensitiveMap()))
         fields = [one for one in schema.fields if one.name in use.columns]
         if not fields:
             fields = [min(schema.fields, key=_weight)]
+        if options.get("mode", "").upper() in _TOLERANT:
+            fields = schema.fields
         if len(fields) == len(schema.fields) and not use.limits:
             return None
-        options = with_kept(schema, dict(relation.options().asCaseSensitiveMap()))
         source = _format(relation.table())
         if use.limits:
             columns, given = FILTERS[source], options.get(FilteredColumns.OPTION, "{}")

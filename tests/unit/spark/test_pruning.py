@@ -7,17 +7,18 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.recorded_rabbitmq import RecordedVhosts
+from tests.unit.spark.rocketmq.folder.test_damage import BODY_AT, COUNT, change, closed, logs
 from tests.unit.spark.rocketmq.folder.test_reader import numbered
 from tests.unit.spark.samples import unpack
 from tests.waits import LONG_SECONDS
 
-from sprocket.spark import pruned, sql
+from sprocket.spark import QueryFailed, in_one_line, pruned, sql
 from sprocket.spark.rocketmq.rows.columns import FULL
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -245,6 +246,39 @@ def test_queues_of_rabbitmq(spark: Any, tmp_path: Path) -> None:
     assert scans(found) == [(["vhost", "queue", "state"], told)]
     assert rows(found) == rows(query(messages)) != Counter()
     assert pruned(lambda one: one.groupBy().count())(messages).collect() == [(messages.count(),)]
+
+
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "dropMalformed"])
+def test_rows_of_damaged_stores(spark: Any, tmp_path: Path, mode: str) -> None:
+    """Which rows there are, and what is said of them, is found out by all columns as before."""
+    store = closed(tmp_path / "hurt")
+    change(logs(store)[0], BODY_AT)
+    messages = spark.read.format("rocketmq").option("mode", mode).load(str(store))
+    queries: list[Callable[[Any], Any]] = [
+        lambda one: one.groupBy().count(),
+        lambda one: one.groupBy("topic").count(),
+        lambda one: one.where("topic = 'orders'").groupBy("queueId").count(),
+    ]
+    for query in queries:
+        assert rows(pruned(query)(messages)) == rows(query(messages))
+    if mode == "PERMISSIVE":
+        found = pruned(lambda one: one.where("corruption IS NOT NULL").groupBy().count())(messages)
+        assert found.collect() == [(1,)]
+
+
+def test_damage_in_what_is_not_read(spark: Any, tmp_path: Path) -> None:
+    """It is not met, as with `columns`, unless all checksums are to be compared."""
+    store = closed(tmp_path / "hurt")
+    change(logs(store)[0], BODY_AT)
+    reader = spark.read.format("rocketmq")
+    count = pruned(lambda one: one.groupBy().count())
+    assert count(reader.load(str(store))).collect() == [(COUNT,)]
+    for frame in (
+        count(reader.option("verifyCrc", "true").load(str(store))),
+        pruned(lambda one: one.selectExpr("max(body)"))(reader.load(str(store))),
+    ):
+        with pytest.raises(QueryFailed, match="does not fit its checksum"), in_one_line():
+            frame.collect()
 
 
 CONNECTED = """
