@@ -7,6 +7,7 @@ them, and only checksums are made one by one.
 """
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,23 +53,31 @@ class Store:
     size: int
 
 
-def store(folder: Path, body_bytes: int, full_files: int = 1) -> Store:
+def store(
+    folder: Path,
+    body_bytes: int,
+    full_files: int = 1,
+    topics: Sequence[str] = (TOPIC,),
+    file_bytes: int = FILE_BYTES,
+) -> Store:
     """Make a store that was stopped cleanly and has a log alone.
 
     Args:
         folder: Where.
         body_bytes: The size of each body.
-        full_files: Files of the log of a GiB each; then comes one with `LAST_BYTES`.
+        full_files: Full files of the log; then comes one with `LAST_BYTES`.
+        topics: Whose messages they are, in turn.
+        file_bytes: The size of a file.
     """
     layout = StoreLayout(str(folder))
     Path(layout.commitlog).mkdir(parents=True)
-    block = _Block(body_bytes)
+    block = _Block(body_bytes, topics)
     count = size = 0
-    for base in range(0, (full_files + 1) * FILE_BYTES, FILE_BYTES):
-        is_last = base == full_files * FILE_BYTES
+    for base in range(0, (full_files + 1) * file_bytes, file_bytes):
+        is_last = base == full_files * file_bytes
         path = f"{layout.commitlog}/{base:020d}"
-        file = RealDisk().open(path, write=True, create=True, size=FILE_BYTES)
-        position, room = 0, LAST_BYTES if is_last else FILE_BYTES - BLANK_BYTES
+        file = RealDisk().open(path, write=True, create=True, size=file_bytes)
+        position, room = 0, LAST_BYTES if is_last else file_bytes - BLANK_BYTES
         fitting = _MADE
         while fitting == _MADE:
             fitting = int(np.searchsorted(block.starts, room - position, "right")) - 1
@@ -77,7 +86,7 @@ def store(folder: Path, body_bytes: int, full_files: int = 1) -> Store:
             position += len(data)
             count += fitting
         if not is_last:
-            file.write([record.blank(FILE_BYTES - position)], position)
+            file.write([record.blank(file_bytes - position)], position)
         file.close()
         size += position
     return Store(str(folder), count, size)
@@ -117,9 +126,10 @@ def large_store(folder: Path, gib: int = 64) -> Store:
 class _Block:
     """Some thousand records, to be put anywhere in a log."""
 
-    def __init__(self, body_bytes: int) -> None:
+    def __init__(self, body_bytes: int, topics: Sequence[str]) -> None:
         chosen = random.Random(1)
-        made = [_record(chosen, body_bytes) for _ in range(_MADE)]
+        each = (topics[number % len(topics)] for number in range(_MADE))
+        made = [_record(chosen, body_bytes, topic) for topic in each]
         self.starts = np.cumsum([0, *map(len, made)])
         """Of each record, and the end of the last."""
         self._data = np.frombuffer(b"".join(made), np.uint8).copy()
@@ -153,7 +163,7 @@ class _Block:
         )
 
 
-def _record(chosen: random.Random, body_bytes: int) -> bytes:
+def _record(chosen: random.Random, body_bytes: int, topic: str) -> bytes:
     """Return a record whose fields are still to be set: a line of JSON, and what belongs to it."""
     order = chosen.randrange(10 ** chosen.randint(3, 7))
     body = b'{"order": %d' % order
@@ -164,13 +174,14 @@ def _record(chosen: random.Random, body_bytes: int) -> bytes:
             chosen.randrange(100),
         )
     pairs = {"UNIQ_KEY": "0" * 32, "WAIT": "true", "TAGS": chosen.choice(TAGS)}
-    new = _new_record(body[:body_bytes], {**pairs, "KEYS": f"order-{order}"})
+    whole = body[: body[: body_bytes - 1].rindex(b",")] + b"}"
+    new = _new_record(whole.ljust(body_bytes), {**pairs, "KEYS": f"order-{order}"}, topic)
     return record.encode(new, queue_offset=0, physical_offset=0, stored_at_ms=AT_MS, crc_tail=True)
 
 
-def _new_record(body: bytes, pairs: dict[str, str]) -> NewRecord:
+def _new_record(body: bytes, pairs: dict[str, str], topic: str = TOPIC) -> NewRecord:
     return NewRecord(
-        topic=TOPIC,
+        topic=topic,
         queue_id=0,
         body=body,
         properties=properties.encode(pairs),

@@ -12,7 +12,7 @@ OLD ?= HEAD
 bench-alternation: $(STAMP) ## this folder against the commit OLD, in turns under the load of bench-rocketmq (10 minutes); 1 if a row is slower
 	@$(BIN)/python -m bench.alternation $(OLD)
 
-bench-spark: $(STAMP) peers-kafka ## figures of the pipeline on Spark, and their goals; Kafka's beside (12 minutes, Java 17 and once Maven, 10 GB of disk, all removed)
-	@code=0; for part in spark spark_sink spark_kafka; do \
+bench-spark: $(STAMP) peers-kafka ## figures of the pipeline on Spark, and their goals; Kafka's beside (15 minutes, Java 17 and once Maven, 10 GB of disk, all removed)
+	@code=0; for part in spark spark_queries spark_sink spark_kafka; do \
 		$(BIN)/python -m bench.$$part; ended=$$?; if [ $$ended -gt $$code ]; then code=$$ended; fi; \
 	done; exit $$code
