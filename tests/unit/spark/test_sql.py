@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture
-def store(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A real store; commands take the tests' session."""
+def store(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A real store; commands take the tests' session, and leave no view in it."""
 
     @contextmanager
     def session(_options: SparkOptions) -> Iterator[Any]:
@@ -30,7 +30,10 @@ def store(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
     monkeypatch.setattr(SparkOptions, "session", session)
     monkeypatch.delenv("COLUMNS", raising=False)
-    return unpack("02-kill9-load", tmp_path)
+    yield unpack("02-kill9-load", tmp_path)
+    for one in spark.catalog.listTables():
+        if one.isTemporary:
+            spark.catalog.dropTempView(one.name)
 
 
 def ask(*words: str, stdin: str = "") -> Result:
