@@ -15,10 +15,21 @@ from tests import repetition
 from tests.interop import peers
 from tests.waits import LONG_SECONDS
 
-from sprocket.rocketmq.client import Admin, Producer, PushConsumer, ReceivedMessage
+from sprocket.rocketmq.client import (
+    Admin,
+    ClientSettings,
+    Producer,
+    ProducerSettings,
+    PushConsumer,
+    ReceivedMessage,
+)
 from sprocket.rocketmq.model.message import Message
 
 TOPIC = QUEUE = "orders"
+LONG_MS = int(LONG_SECONDS * 1000)
+CLIENT = ClientSettings(request_timeout_ms=LONG_MS, connect_timeout_ms=LONG_MS)
+PATIENT = ProducerSettings(timeout_ms=LONG_MS, try_timeout_ms=LONG_MS)
+"""Nothing is sent twice because a machine is busy."""
 SPROCKET = [sys.executable, "-m", "sprocket.cli.main"]
 SMALL = ["--set", "log.segment_bytes=262144"]
 
@@ -78,14 +89,14 @@ class Load:
         self.acked: set[int] = set()
         """What AMQP's consumer has begun to acknowledge."""
         self.gone: set[int] = set()
-        """What it has acknowledged and was answered after."""
+        """What it had acknowledged before something that was confirmed: that is durable with it."""
         self.is_over = False
 
     async def to_rocketmq(self, nameserver: str) -> None:
         """Send until it is over."""
-        async with Admin(nameserver) as admin:
+        async with Admin(nameserver, client=CLIENT) as admin:
             await admin.create_topic(TOPIC, queues=4)
-        async with Producer(nameserver) as producer:
+        async with Producer(nameserver, settings=PATIENT, client=CLIENT) as producer:
             number = 0
             while not self.is_over:
                 some = range(number, number + 8)
@@ -100,7 +111,7 @@ class Load:
         async with await aio_pika.connect(url) as connection:
             channel = await connection.channel()
             queue = await channel.declare_queue(QUEUE, durable=True)
-            number = 0
+            number, taken = 0, set[int]()
             while not self.is_over:
                 some = range(number, number + 9)
                 self.sent["amqp"].update(some)
@@ -113,6 +124,7 @@ class Load:
                     )
                 )
                 self.confirmed["amqp"].update(some)
+                self.gone |= taken
                 number += 9
                 taken = set()
                 for _ in range(3):
@@ -120,8 +132,6 @@ class Load:
                     taken.add(int(found.body.split()[0]))
                     self.acked |= taken
                     await found.ack()
-                await channel.declare_queue(QUEUE, durable=True)  # answered after the acks
-                self.gone |= taken
 
 
 async def backed_up(node: Node, folder: Path, target: Path, messages: int) -> Load:
@@ -131,11 +141,9 @@ async def backed_up(node: Node, folder: Path, target: Path, messages: int) -> Lo
     while min(map(len, load.confirmed.values())) < messages:
         await asyncio.sleep(0.01)
         assert not work.done(), work
-    await asyncio.sleep(0.5)  # what is acknowledged is durable within 200 ms
     before = Load()
     before.gone = set(load.gone)
     before.confirmed = {name: set(numbers) for name, numbers in load.confirmed.items()}
-    await asyncio.sleep(0.5)
     made = await asyncio.create_subprocess_exec(
         *SPROCKET, "backup", str(folder), str(target), "--json", stdout=subprocess.PIPE
     )
@@ -156,7 +164,7 @@ async def all_of(node: Node, count: dict[str, int]) -> dict[str, list[bytes]]:
     async def note(messages: list[ReceivedMessage]) -> None:
         found["rocketmq"] += [one.body for one in messages]
 
-    consumer = PushConsumer(node.nameserver, group="g", listener=note, start="first")
+    consumer = PushConsumer(node.nameserver, group="g", listener=note, start="first", client=CLIENT)
     await consumer.subscribe(TOPIC)
     async with consumer, asyncio.timeout(LONG_SECONDS):
         while len(found["rocketmq"]) < count["rocketmq"]:
