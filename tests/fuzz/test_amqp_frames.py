@@ -32,7 +32,7 @@ from sprocket.rabbitmq.server.connection import (
 SEED = int(os.environ.get("SPROCKET_FUZZ_SEED", "20261123"))
 COUNT = 1_000_000
 """By night; a tenth of them in every run."""
-GROWTH_BYTES_MAX = 8 * MIB
+GROWTH_BYTES_MAX = 32 * MIB
 """What the process may have more after the last nine tenths: the allocator's, not ours."""
 LIMITS = WireLimits(message_bytes_max=10_000)
 KEPT_BYTES_MAX = LIMITS.frame_bytes_max + 8 + 2 * LIMITS.message_bytes_max

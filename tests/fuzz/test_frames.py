@@ -35,7 +35,7 @@ from sprocket.rocketmq.remoting import Answer, Connection, Dispatcher, Request, 
 SEED = int(os.environ.get("SPROCKET_FUZZ_SEED", "20260117"))
 PARSED_COUNT = 1_000_000
 """Frames at the parser by night; a tenth of them in every run."""
-GROWTH_BYTES_MAX = 8 * MIB
+GROWTH_BYTES_MAX = 32 * MIB
 """What the process may have more after the last nine tenths: the allocator's, not ours."""
 FRAME_BYTES_MAX = 1 << 20
 

@@ -44,7 +44,7 @@ WHOLE_COUNT = 20_000
 """Frames of which those that can be read are sent once more, to every port."""
 FRAMES_MAX = 20
 """On one connection."""
-GROWTH_BYTES_MAX = 8 * MIB
+GROWTH_BYTES_MAX = 32 * MIB
 """What the process may have more after the last nine tenths: topics, groups and offsets that the
 frames made, and the allocator's share."""
 SECONDS_MAX = LONG_SECONDS

@@ -146,6 +146,8 @@ def with_quoted_keys(text: str) -> str:
 
 def _quoted_outside(text: str) -> str:
     """Do so for a text without strings; maps from integers to integers are mostly all of it."""
+    if '"' in text:  # it would end a string that begins with a quote of ours
+        raise ValueError("a string has no end")
     parts = _INT_MAP.split(text)
     parts[::2] = _changed(parts[::2], "\1", lambda rest: '"'.join(_INT_KEY.split(rest)))
     parts[1::2] = _changed(parts[1::2], "\1", _quoted_maps)
@@ -154,8 +156,8 @@ def _quoted_outside(text: str) -> str:
 
 def _quoted_maps(text: str) -> str:
     """Do so for what follows the braces that open maps, with a mark between; add the braces."""
-    if ",:" in text:
-        raise ValueError("a key is missing")
+    if ",:" in text or "::" in text:
+        raise ValueError("a key or a value is missing")
     marked = text.replace(":", '":').replace(",", ',"').replace("\1", '\1{"')
     return '{"' + marked
 

@@ -241,6 +241,9 @@ def as_plain(read: Callable[[str], Any], text: str) -> Any:
 @example("1:2,3")
 @example("1:2\1,3:4")
 @example("1:-2,-3:4}, 5:{6:7 ")
+@example('0::}"')
+@example("0::1,")
+@example('0:1,}":2')
 def test_no_text_is_read_otherwise_because_it_is_large(inside: str) -> None:
     """Maps without quotes, keys that are missing, marks that stand for parts: all are as one."""
     text = "{0:{" + inside + "}}"
