@@ -14,6 +14,7 @@ from typing import NamedTuple
 Labels = frozenset[tuple[str, str]]
 Vector = Mapping[Labels, float]
 
+_PART = re.compile("(_bucket|_count|_sum)?")
 _LINE = re.compile(r"(?P<name>[a-z_]+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)")
 _LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
 _TOKEN = re.compile(r'\s*(?:("(?:[^"\\]|\\.)*")|([A-Za-z_][A-Za-z0-9_]*)|(\d+s)|(.))')
@@ -44,7 +45,7 @@ class Scrape(NamedTuple):
         kinds: dict[str, str] = {}
         helped: set[str] = set()
         last = ""
-        for line in text.splitlines():
+        for line in filter(None, text.splitlines()):
             if line.startswith("# TYPE "):
                 _, _, name, kind = line.split(" ")
                 _check(name not in kinds, f"{name} is told twice")
@@ -57,6 +58,8 @@ class Scrape(NamedTuple):
             _check(found is not None, f"no line of metrics: {line}")
             assert found is not None
             name = found["name"]
+            if kinds.get(last) in ("summary", "histogram") and _PART.fullmatch(name, len(last)):
+                continue  # no board asks for these
             _check(name == last and name in helped, f"{name} is not under its type and help")
             told = {**_labels(found["labels"] or ""), **target}
             family = families.setdefault(name, Family(kinds[name], {}))

@@ -60,7 +60,8 @@ class RabbitNode:
         settings: The text of its `rabbitmq.conf`.
         host: The address on which it listens.
         port: Its port there; a free one if it is not given.
-        has_api: Whether it serves the HTTP API, on `api_port` of 127.0.0.1.
+        has_api: Whether it serves the HTTP API, on `api_port` of 127.0.0.1, and its metrics, on
+            `metrics_port`.
         api_port: That port; a free one if it is not given.
     """
 
@@ -78,11 +79,12 @@ class RabbitNode:
         self.folder = folder
         self.port = peers.free_port() if port is None else port
         self.api_port = peers.free_port() if api_port is None else api_port
+        self.metrics_port = peers.free_port()
         self._home = root / "usr/lib/rabbitmq/lib/rabbitmq_server-3.10.8"
         self._epmd_port = peers.free_port()
         if has_api:
-            for name, api in (("management", self.api_port), ("prometheus", peers.free_port())):
-                settings += f"{name}.tcp.ip = 127.0.0.1\n{name}.tcp.port = {api}\n"
+            for name, own in (("management", self.api_port), ("prometheus", self.metrics_port)):
+                settings += f"{name}.tcp.ip = 127.0.0.1\n{name}.tcp.port = {own}\n"
         folder.mkdir(parents=True)
         plugins = "[rabbitmq_management,rabbitmq_prometheus].\n" if has_api else "[].\n"
         (folder / "plugins").write_text(plugins)

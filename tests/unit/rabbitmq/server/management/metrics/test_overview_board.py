@@ -15,7 +15,7 @@ from sprocket.testing.local_amqp import LocalAmqp
 pytestmark = pytest.mark.slow
 
 BOARD = Path(__file__).parents[5] / "data" / "rabbitmq-3.10.8" / "overview-board.tsv"
-IDENTITY = 'rabbitmq_identity_info{rabbitmq_cluster="sprocket", namespace=""}'
+IDENTITY = 'rabbitmq_identity_info{rabbitmq_cluster="@name", namespace=""}'
 """Grafana puts in the name of the cluster, and nothing for the namespace if no series has one."""
 JOINS = {
     "@cluster": f"* on(instance) group_left(rabbitmq_cluster) {IDENTITY}",
@@ -77,22 +77,21 @@ MEASURED = {
 """What the machine says: some, at least."""
 
 
-def board() -> Mapping[str, str]:
-    """Return the expression of each panel by its title."""
+def board(cluster: str) -> Mapping[str, str]:
+    """Return the expression of each panel by its title, for a cluster of that name."""
     found = {}
     for line in BOARD.read_text().splitlines():
         if not line.startswith("#"):
             title, _, expression = line.partition("\t")
             assert title not in found
             for short, join in JOINS.items():
-                expression = expression.replace(short, join)
+                expression = expression.replace(short, join.replace("@name", cluster))
             found[title] = expression
     return found
 
 
-def scrape(broker: LocalAmqp) -> Scrape:
+def scrape(url: str) -> Scrape:
     """Return what Prometheus gets."""
-    url = broker.http_url.removesuffix("/api") + "/metrics"
     text = requests.get(url, timeout=LONG_SECONDS).text
     return Scrape.of(text, instance="127.0.0.1:15692", job="rabbitmq")
 
@@ -141,19 +140,21 @@ def traffic(connect: Connect) -> Iterator[None]:
     connection.close()
 
 
-def test_every_panel_has_its_answer(broker: LocalAmqp, connect: Connect) -> None:
-    """Names, labels that joins need, and values, each as the board's expression computes it."""
-    before = scrape(broker)
-    with traffic(connect):
-        broker.advance(seconds=SECONDS)
-        after = scrape(broker)
+def require_answers(before: Scrape, after: Scrape) -> None:
+    """Check every panel's names, labels that joins need, and values.
+
+    Args:
+        before: From before `traffic`.
+        after: From `SECONDS` later, while it is held.
+    """
     (identity,) = after.families["rabbitmq_identity_info"].series
-    node = dict(identity)["rabbitmq_node"]
+    node, cluster = (dict(identity)[name] for name in ("rabbitmq_node", "rabbitmq_cluster"))
     found = {}
-    for title, expression in board().items():
+    for title, expression in board(cluster).items():
         vector = evaluate(expression, [before, after], SECONDS)
+        assert len(vector) == 1, title
         ((labels, value),) = vector.items()
-        assert dict(labels).get("rabbitmq_node", node) == node
+        assert dict(labels).get("rabbitmq_node", node) == node, title
         found[title] = value
     for title in MEASURED:
         assert found.pop(title) > 0, title
@@ -162,11 +163,27 @@ def test_every_panel_has_its_answer(broker: LocalAmqp, connect: Connect) -> None
     assert {title: value for title, value in found.items() if title not in RATES} == NOW
 
 
-def test_the_newest_board_finds_its_names(broker: LocalAmqp, connect: Connect) -> None:
+@pytest.fixture
+def metrics(broker: LocalAmqp) -> str:
+    """The URL that Prometheus asks."""
+    return broker.http_url.removesuffix("/api") + "/metrics"
+
+
+def test_every_panel_has_its_answer(broker: LocalAmqp, metrics: str, connect: Connect) -> None:
+    """Each as the board's expression computes it; so it is of RabbitMQ itself (tests/interop)."""
+    before = scrape(metrics)
+    with traffic(connect):
+        broker.advance(seconds=SECONDS)
+        require_answers(before, scrape(metrics))
+
+
+def test_the_newest_board_finds_its_names(
+    broker: LocalAmqp, metrics: str, connect: Connect
+) -> None:
     """What it asks for beyond this one, of what RabbitMQ 3.10.8 has."""
     with traffic(connect):
         broker.advance(seconds=SECONDS)
-        found = scrape(broker)
+        found = scrape(metrics)
     target = {"instance": "127.0.0.1:15692", "job": "rabbitmq"}
     assert found.value("rabbitmq_erlang_uptime_seconds", **target) == SECONDS
     assert found.value("rabbitmq_global_publishers", protocol="amqp091", **target) == 2
