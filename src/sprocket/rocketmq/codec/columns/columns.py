@@ -96,6 +96,11 @@ _SIZE_AND_MAGIC = np.dtype([("size", ">i4"), ("magic", ">u4")])
 _TRIED = 64
 """So many records of one size in a row, and the next ones are looked at as if they had it, too."""
 _TRIED_MAX = 64 * _TRIED
+_CHAIN_RECORDS, _CHAINS_MIN, _CHAINS_MAX = 16, 16, 256
+"""Chains of fewer records cost more to begin than to follow, fewer chains more than one alone."""
+_MAGIC = MAGIC_V1.to_bytes(4, "big")
+_TOPICS_TRIED = 8
+"""So many topics of one length are looked for at once; of more each record's is looked up."""
 
 _NONE: Ints = np.empty(0, np.int64)
 _STORE_HOST_AT = STORED_AT_MS_AT + 8
@@ -152,33 +157,77 @@ def walk(data: Buffer, start: int, end: int, count_max: int = 1 << 62) -> Record
 
 
 def _places(data: Buffer, start: int, end: int, count_max: int) -> tuple[Ints, int]:
-    """Do what `record_scan.places` does, for many records of one size at a time if there are.
+    """Do what `record_scan.places` does, for many records at a time if there are.
 
-    Sizes alone are followed one by one, magics are then looked at all together: so a record takes
-    0.08 µs and not 0.11. Longer and longer pieces are tried where sizes differ.
+    Sizes alone are followed, magics are then looked at all together: so a record takes 0.08 µs and
+    not 0.11, much less if many have one size, and 0.06 where many follow one another. Longer and
+    longer pieces are tried where neither is so.
     """
     parts: list[Ints] = []
-    at, left, tried = start, count_max, _TRIED
+    at, left, tried, may_chain = start, count_max, _TRIED, True
     while left > 0:
         ends = np.fromiter(islice(_sizes_followed(data, at, end), min(left, tried) + 1), np.int64)
-        found = ends[:-1]
-        magic = gather(data, ">u4", found + MAGIC_AT)
-        good = (magic == MAGIC_V1) | (magic == MAGIC_V2)
-        count = len(found) if good.all() else int(np.argmin(good))
-        parts.append(found[:count])
+        count = _with_magic(data, ends[:-1])
+        parts.append(ends[:count])
         at = int(ends[count])
         left -= count
         if count < tried:
             break
-        size = at - int(found[-1])
-        if found[-1] - found[0] == size * (count - 1):
+        size = at - int(ends[-2])
+        if ends[-2] - ends[0] == size * (count - 1):
             count = _same_size(data, at, size, min(left, (end - at) // size))
             parts.append(at + size * np.arange(count))
             at += size * count
             left -= count
+        elif may_chain and len(ends := _chains(data, at, end, (at - int(ends[0])) // count)):
+            count = _with_magic(data, ends[: left + 1][:-1])
+            parts.append(ends[:count])
+            at = int(ends[count])
+            left -= count
         else:
-            tried = min(2 * tried, _TRIED_MAX)
+            may_chain, tried = False, min(2 * tried, _TRIED_MAX)
     return parts[0] if len(parts) == 1 else np.concatenate(parts or [_NONE]), at
+
+
+def _with_magic(data: Buffer, places: Ints) -> int:
+    """Return how many of the first places have the magic of a record."""
+    magic = gather(data, ">u4", places + MAGIC_AT)
+    good = (magic == MAGIC_V1) | (magic == MAGIC_V2)
+    return len(places) if good.all() else int(np.argmin(good))
+
+
+def _chains(data: Buffer, start: int, end: int, size: int) -> Ints:
+    """Return where records begin, and last where the next one does, by many chains side by side.
+
+    The first begins at `start`, the others where a magic stands. A body may hold one, so each chain
+    must arrive where the next begins, as it does where only records follow one another; if one does
+    not, nothing is returned.
+
+    Args:
+        data: The buffer.
+        start: Where a record begins.
+        end: The first byte after what may be read.
+        size: About how many bytes a record has.
+    """
+    every = max(_CHAIN_RECORDS * size, (end - start) // _CHAINS_MAX)
+    marks = [start]
+    if isinstance(data, bytes):
+        for near in range(start + every, end - every, every):
+            if (place := data.find(_MAGIC, near + MAGIC_AT, end) - MAGIC_AT) > marks[-1]:
+                marks.append(place)
+    if len(marks) <= _CHAINS_MIN:
+        return _NONE
+    at, stop = np.array(marks[:-1]), np.array(marks[1:])
+    sizes = np.ndarray((len(data) - I32.size + 1,), ">i4", data, strides=(1,))
+    found = []
+    while len(at):
+        found.append(at)
+        after = at + sizes[at]
+        if (after < at + RECORD_BYTES_MIN).any() or (after > stop).any():
+            return _NONE
+        goes_on = after < stop
+        at, stop = after[goes_on], stop[goes_on]
+    return np.append(np.sort(np.concatenate(found)), marks[-1])
 
 
 def _sizes_followed(data: Buffer, at: int, end: int) -> Iterator[int]:
@@ -465,10 +514,15 @@ def _topics(data: Buffer, start: Ints, end: Ints) -> tuple[Ints, tuple[str, ...]
     for size in np.flatnonzero(np.bincount(sizes)).tolist():
         where = np.flatnonzero(sizes == size)
         texts = gather(data, f"V{size}", start[where]) if size else np.zeros(len(where), "V1")
-        if are_same(texts):
-            numbers[where] = known.setdefault(bytes(texts[0])[:size], len(known))
-        else:
-            numbers[where] = [known.setdefault(text, len(known)) for text in texts.tolist()]
+        for _ in range(_TOPICS_TRIED):
+            if not len(where):
+                break
+            # As texts they are compared ten times as fast; all have one length, so zeros at the end
+            # make none of them like another.
+            same = texts.view(f"S{texts.itemsize}") == texts[:1].view(f"S{texts.itemsize}")
+            numbers[where[same]] = known.setdefault(bytes(texts[0])[:size], len(known))
+            where, texts = where[~same], texts[~same]
+        numbers[where] = [known.setdefault(text, len(known)) for text in texts.tolist()]
     return _named(numbers, list(known))
 
 

@@ -4,6 +4,8 @@ All columns of all records are compared with it in `tests/unit/spark/rocketmq/te
 makes rows of them.
 """
 
+from random import Random
+
 import numpy as np
 import pytest
 from tests.unit.rocketmq.codec.given import new_record, stored
@@ -11,6 +13,7 @@ from tests.unit.rocketmq.codec.given import new_record, stored
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec.columns import Records, Stop, records, walk
 from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.codec.record_layout import I32, MAGIC_V1
 
 
 def _log(*topics: str, crc_tail: bool = False) -> bytes:
@@ -62,6 +65,41 @@ def test_many_records_of_one_size_are_found_like_others(count: int, then: str) -
         assert walk(data, 0, len(data), most).positions.tolist() == places[:most]
 
 
+@pytest.mark.parametrize("kind", ["plain", "magics in bodies", "records in bodies"])
+def test_many_records_of_many_sizes_are_found_like_others(kind: str) -> None:
+    """As one after the other, whole, cut anywhere, and with any wrong size or magic.
+
+    Of a memoryview each record is followed by itself.
+    """
+    random = Random(kind)
+    inside = {
+        "plain": b"",
+        "magics in bodies": MAGIC_V1.to_bytes(4, "big"),
+        "records in bodies": _log("inner", "inner"),
+    }[kind]
+    some = [stored(new_record(body=b"x" * at + inside), at=0) for at in range(200)]
+    parts = [some[random.randrange(200)] for _ in range(1500)]
+    data = b"".join(parts)
+    places = np.cumsum([0, *map(len, parts)]).tolist()
+    assert walk(data, 0, len(data)).positions.tolist() == places[:-1]
+    for most in (64, 65, 700, 1499):
+        found = walk(data, 0, len(data), most)
+        assert (found.positions.tolist(), found.stopped_at) == (places[:most], places[most])
+    for number in range(40):
+        damaged = bytearray(data)
+        start, wrong = (random.choice(places[:-1]) for _ in range(2))
+        if number % 2:
+            damaged[wrong + random.randrange(8)] ^= 1 << random.randrange(8)
+        else:  # a record that is too short to be one, and another behind it
+            (size,) = I32.unpack_from(data, wrong)
+            I32.pack_into(damaged, wrong, 60)
+            I32.pack_into(damaged, wrong + 60, size - 60)
+        end = random.randint(start, len(data))
+        one, other = (walk(form(damaged), start, end) for form in (bytes, memoryview))
+        assert one.positions.tolist() == other.positions.tolist()
+        assert (one.stopped_at, one.stop, one.size) == (other.stopped_at, other.stop, other.size)
+
+
 def test_records_stop_at_one_that_names_another_place() -> None:
     """A whole record, with a right checksum, that belongs elsewhere is not taken."""
     data = _log("t", "t") + stored(new_record(), at=7)
@@ -72,8 +110,9 @@ def test_records_stop_at_one_that_names_another_place() -> None:
 
 
 def test_each_topic_is_kept_once() -> None:
-    """Of one length or of several, empty and not ASCII too."""
-    topics = ["one", "two", "one", "", "längere", "two"]
+    """Of one length or of several, of many, empty, not ASCII and with zeros too."""
+    many = [f"topic-{number:02}" for number in range(30)]
+    topics = ["one", "two", "one", "", "längere", "two", "no\0", "\0\0\0", *many, "no\0", *many]
     kept = _found(_log(*topics))
     assert sorted(kept.topic_names) == sorted(set(topics))
     assert [kept.topic_names[number] for number in kept.topic_number] == topics
