@@ -134,7 +134,6 @@ class _PlannedQuery:
     def __init__(self, frame: Any) -> None:
         self._frame = frame
         self._spark = frame.sparkSession
-        self._jvm = self._spark._jvm
         self._analyzed = frame._jdf.queryExecution().analyzed()
         self._raised: dict[str, Any] = {}
         """By type, what stands for columns that are not read."""
@@ -146,7 +145,7 @@ class _PlannedQuery:
         if not uses:
             return self._frame
         made: dict[int, Any] = {}
-        replaced = self._jvm.java.util.HashMap()
+        replaced = self._catalyst.new_map()
         for relation in relations:
             number = _number_of(relation.table(), uses)
             if number is None:
@@ -159,18 +158,15 @@ class _PlannedQuery:
             return self._frame
         from pyspark.sql import DataFrame
 
-        # A map of Scala's is a partial function.
-        replacing = self._jvm.PythonUtils.toScalaMap(replaced)
-        plan = self._analyzed.transformUpWithSubqueries(replacing)
-        dataset = self._jvm.org.apache.spark.sql.classic.Dataset
-        return DataFrame(dataset.ofRows(self._frame._jdf.sparkSession(), plan), self._spark)
+        plan = self._analyzed.transformUpWithSubqueries(self._catalyst.function(replaced))
+        rows = self._catalyst.dataset.ofRows(self._frame._jdf.sparkSession(), plan)
+        return DataFrame(rows, self._spark)
 
     def _uses(self) -> list[_Use]:
         """Return what the query uses of each of our tables; nothing if that cannot be told."""
         uses: list[_Use] = []
         # What a filter says of the present is not said for the time when rows are read.
-        patterns = self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
-        is_lasting = not self._analyzed.containsPattern(patterns.CURRENT_LIKE())
+        is_lasting = not self._analyzed.containsPattern(self._catalyst.of_the_present)
         for scan in _scans(self._frame._jdf.queryExecution().optimizedPlan()):
             if scan is None:
                 return []
@@ -187,7 +183,7 @@ class _PlannedQuery:
 
     def _limits(self, source: str, conditions: Iterable[Any]) -> Limits:
         """Return what conditions, all of which hold, say of columns that a source filters."""
-        translated = [self._strategy.translateFilter(one, False) for one in conditions]
+        translated = [self._catalyst.strategy.translateFilter(one, False) for one in conditions]
         return limits_of([one.get() for one in translated if one.isDefined()], FILTERS[source])
 
     def _read_again(self, relation: Any, use: _Use) -> Any:
@@ -221,7 +217,7 @@ class _PlannedQuery:
         every = list(zip(fields, _listed(relation.output()), strict=True))
         same = read.copy(
             read.table(),
-            self._sequence([attribute for one, attribute in every if one.name in is_read]),
+            self._catalyst.sequence([attribute for one, attribute in every if one.name in is_read]),
             read.catalog(),
             read.identifier(),
             read.options(),
@@ -231,7 +227,7 @@ class _PlannedQuery:
             attribute if one.name in is_read else self._left_out(one, attribute)
             for one, attribute in every
         ]
-        return self._project(self._sequence(output), same)
+        return self._catalyst.project(self._catalyst.sequence(output), same)
 
     def _left_out(self, field: Any, attribute: Any) -> Any:
         """Return what stands for an attribute that is not read: it fails if it is asked for."""
@@ -240,32 +236,49 @@ class _PlannedQuery:
             text = "a column was asked for that the query had not used when it was planned"
             raised = f"CAST(raise_error('{text}') AS {kind})"
             self._raised[kind] = self._parser.parseExpression(raised)
-        return self._alias(self._raised[kind], field.name, attribute.exprId(), *self._rest)
+        return self._catalyst.alias(self._raised[kind], field.name, attribute.exprId())
 
-    def _sequence(self, values: list[Any]) -> Any:
-        return self._jvm.PythonUtils.toSeq(values)
+    @functools.cached_property
+    def _catalyst(self) -> "_Catalyst":
+        return _Catalyst(self._spark._jvm)
 
     @functools.cached_property
     def _parser(self) -> Any:
         return self._frame._jdf.sparkSession().sessionState().sqlParser()
 
-    @functools.cached_property
-    def _alias(self) -> Any:
-        return self._jvm.org.apache.spark.sql.catalyst.expressions.Alias
 
-    @functools.cached_property
-    def _rest(self) -> tuple[Any, Any, Any]:
-        """What else an alias is made of: a qualifier, metadata, and what is not inherited of it."""
-        return self._sequence([]), self._jvm.scala.Option.empty(), self._sequence([])
+@functools.lru_cache(maxsize=1)
+class _Catalyst:
+    """What plans are made of. Each part of a name costs a question, so they are asked once.
 
-    @functools.cached_property
-    def _project(self) -> Any:
-        return self._jvm.org.apache.spark.sql.catalyst.plans.logical.Project
+    Args:
+        jvm: Where Spark runs.
+    """
 
-    @functools.cached_property
-    def _strategy(self) -> Any:
-        sources = self._jvm.org.apache.spark.sql.execution.datasources
-        return getattr(getattr(sources, "DataSourceStrategy$"), "MODULE$")
+    def __init__(self, jvm: Any) -> None:
+        catalyst = jvm.org.apache.spark.sql.catalyst
+        self._utils = jvm.PythonUtils
+        self._alias = catalyst.expressions.Alias
+        self._rest = self.sequence([]), jvm.scala.Option.empty(), self.sequence([])
+        """What else an alias has: a qualifier, metadata, and what is not inherited of it."""
+        self.project = catalyst.plans.logical.Project
+        self.new_map = jvm.java.util.HashMap
+        self.of_the_present = catalyst.trees.TreePattern.CURRENT_LIKE()
+        sources = jvm.org.apache.spark.sql.execution.datasources
+        self.strategy = getattr(getattr(sources, "DataSourceStrategy$"), "MODULE$")
+        self.dataset = jvm.org.apache.spark.sql.classic.Dataset
+
+    def sequence(self, values: list[Any]) -> Any:
+        """Return a sequence of Scala's."""
+        return self._utils.toSeq(values)
+
+    def function(self, values: Any) -> Any:
+        """Return a map as one of Scala's, which is a partial function."""
+        return self._utils.toScalaMap(values)
+
+    def alias(self, expression: Any, name: str, number: Any) -> Any:
+        """Return an expression with a name and the id of an attribute."""
+        return self._alias(expression, name, number, *self._rest)
 
 
 @dataclass(frozen=True, slots=True)
