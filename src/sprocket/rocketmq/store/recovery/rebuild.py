@@ -7,19 +7,22 @@ offset 0 behind everything that a queue has means that its topic was made again.
 
 A record may name a wrong place in its queue, as one bit of that field is wrong, and only some have
 a checksum over it. Where nothing is damaged before it, its queue says what the right one is; were
-it believed, others would lose their places to it, or a billion fillers would be put.
+it believed, others would lose their places to it, or a billion fillers would be put. But the queue
+may be what is damaged. So it is believed only where the log bears it out: the last message that the
+queue has says the same of itself, and lies before the record.
 
 A queue without messages may continue at any offset, by the name of a file that is left. Either its
 messages were deleted and the log has none before that offset; or a crash took its first files and
 left a later one, and then it begins again with the first message that the log has.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from msgspec.structs import replace
 
 from sprocket.base.disk import Segment
+from sprocket.base.errors import OffsetTooSmall
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import Entry
@@ -60,6 +63,8 @@ class Rebuild:
         knows_deletions: `units_of` knows which topics were deleted, so that an offset 0 with no
             more than one wrong bit is not that of one made again.
         units_of: Says which units records get.
+        record_at: Returns the record of the log that begins at a place, None if none does. Without
+            it no record is renumbered.
         step: Told how far it is.
 
     Attributes:
@@ -79,6 +84,7 @@ class Rebuild:
         put_last_again: bool = False,
         knows_deletions: bool = False,
         units_of: UnitAssigner | None = None,
+        record_at: Callable[[int], Entry | None] | None = None,
         step: Step = unwatched,
     ) -> None:
         self.units = 0
@@ -90,6 +96,7 @@ class Rebuild:
         self._log_end = -1
         self._queues = queues
         self._units_of = units_of or UnitAssigner()
+        self._record_at = record_at
         self._index = index
         self._index_from = 0 if index is None else index.end + (not put_last_again)
         self._from_first = from_first
@@ -99,10 +106,6 @@ class Rebuild:
             key: queue.max_offset for key, queue in queues.by_key.items()
         }
         self._empty = _empty(queues)
-        self._blank = {
-            key for key, one in queues.by_key.items() if one.max_offset <= one.min_offset
-        }
-        """Those of which no message was seen, so that nothing says what number the next has."""
         self._continued: set[QueueKey] = set(self._next)
         self._kept: dict[QueueKey, int] = {}
         self._parts: list[UnitBatch] = []
@@ -166,7 +169,6 @@ class Rebuild:
             key = run.topic, run.queue_id
             self._next[key] = max(offset, self._next.get(key, 0))
             self._empty.discard(key)
-            self._blank.discard(key)
         if self._index is not None:
             self.indexed += self._index.put_batch(batch, self._index_from)
         if sum(map(len, self._parts)) >= GATHERED_MAX:
@@ -218,23 +220,33 @@ class Rebuild:
             else:
                 self.finish()
                 self.lost += self._queues.fill_to(*key, entry.queue_offset)
-        elif entry.queue_offset < expected and not after_damage:
-            self.finish()
-            queue = self._queues.by_key.get(key)
-            is_new = queue is not None and entry.physical_offset >= queue.end
-            if is_new and self._is_misnumbered(entry, expected):
-                entry = self._renumbered(entry, expected)
+        elif not after_damage and self._is_misnumbered(entry, expected):
+            entry = self._renumbered(entry, expected)
         if expected is None or entry.queue_offset >= expected:
             self._next[key] = entry.next_offset
-        self._blank.discard(key)
         self._units.append(entry)
 
     def _is_misnumbered(self, entry: Entry, expected: int) -> bool:
-        """Say whether a record that is next in its queue has one wrong bit where it says so."""
-        if (entry.topic, entry.queue_id) in self._blank:
-            return False
+        """Say whether a record that is next in its queue has one wrong bit where it says so.
+
+        The queue's last message must be in the log, say that it is the one before, and lie before.
+        """
         wrong_bits = (entry.queue_offset ^ expected) & _INT64
-        return wrong_bits.bit_count() == 1 and entry.extra is None and not self._lacks_records
+        if wrong_bits.bit_count() != 1 or entry.extra is not None or self._lacks_records:
+            return False
+        self.finish()
+        queue = self._queues.by_key.get((entry.topic, entry.queue_id))
+        if queue is None or self._record_at is None or queue.max_offset <= queue.min_offset:
+            return False
+        try:
+            place = queue.unit(expected - 1)[0]
+        except OffsetTooSmall:
+            return False
+        last = self._record_at(place) if place < entry.physical_offset else None
+        if last is None:
+            return False
+        of_last = last.topic, last.queue_id, last.queue_offset
+        return of_last == (entry.topic, entry.queue_id, expected - 1)
 
     def _renumbered(self, entry: Entry, expected: int) -> Entry:
         self.misplaced.append(Misplaced(entry.physical_offset, entry.queue_offset, expected))
@@ -311,6 +323,7 @@ class Rebuild:
             from_first=True,
             knows_deletions=self._knows_deletions,
             units_of=self._units_of,
+            record_at=self._record_at,
             step=self._step,
         )
         start = segments[0].start if segments else 0

@@ -40,6 +40,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import msgspec
 
@@ -56,9 +57,16 @@ from sprocket.base.disk import (
     replace_file,
     short_files,
 )
-from sprocket.base.errors import DiskFailed, FileMissing, StoreError
+from sprocket.base.errors import (
+    DiskFailed,
+    FileMissing,
+    OffsetTooLarge,
+    OffsetTooSmall,
+    StoreError,
+)
 from sprocket.base.progress import Step, unwatched
 from sprocket.base.units import KIB
+from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.offsets import ANYWHERE, PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import clean_note
@@ -614,6 +622,7 @@ def _walk(
         put_last_again=not is_as_noted,
         knows_deletions=life.ours,
         units_of=parts.units,
+        record_at=partial(_record_at, parts.files),
         step=parts.step,
     )
     before = LogScanner(parts.files.segments, begin, check_crc=True, until=start.scan)
@@ -627,6 +636,15 @@ def _walk(
         rebuild.add_all(found, after_damage=bool(walk.damage or before.damage))
     damage = [d for d in before.damage if d.end <= start.scan] + walk.damage
     return walk, rebuild, damage, before.misplaced + walk.misplaced
+
+
+def _record_at(files: SegmentFiles, place: int) -> Entry | None:
+    """Return the record of the log that begins at a place, None if no intact one does."""
+    try:
+        segment = files.segment(place)
+    except (OffsetTooSmall, OffsetTooLarge):
+        return None
+    return intact_entry(segment, place - segment.start)
 
 
 def _tell(parts: StoreParts, walk: LogScanner) -> None:

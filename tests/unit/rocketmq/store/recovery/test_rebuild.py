@@ -193,10 +193,11 @@ def test_a_queue_without_a_message_says_no_record_to_be_misnumbered(goes_on_at: 
     """One wrong bit between its offset and the record's is no sign: nothing was seen of it."""
     queues, _, _ = _make(from_first=True)
     queues.begin("t", 0, goes_on_at)
-    again = Rebuild(queues, None, from_first=True, knows_deletions=True)
     first = goes_on_at + 4
-    for number in range(3):
-        again.add(_entry(first + number, 100 * number), after_damage=False)
+    log = {100 * number: _entry(first + number, 100 * number) for number in range(3)}
+    again = Rebuild(queues, None, from_first=True, knows_deletions=True, record_at=log.get)
+    for entry in log.values():
+        again.add(entry, after_damage=False)
     assert again.misplaced == []
     wrong = (first + 3) ^ 8  # now there are messages that say what is next
     again.add(_entry(wrong, 300), after_damage=False)
@@ -205,6 +206,20 @@ def test_a_queue_without_a_message_says_no_record_to_be_misnumbered(goes_on_at: 
     queue = queues.by_key.get(("t", 0))
     assert queue is not None
     assert [queue.unit(first + number)[0] for number in range(4)] == [0, 100, 200, 300]
+
+
+@pytest.mark.parametrize("unit", [(0, 0x7FFF_FFFF), (50, 100), (300, 100), (1 << 40, 100)])
+def test_a_damaged_queue_says_no_record_to_be_misnumbered(unit: tuple[int, int]) -> None:
+    """Its last unit is a filler, or leads to no record, or to one that is not the one before."""
+    queues, _, _ = _make(from_first=True)
+    log = {100 * number: _entry(number, 100 * number) for number in range(4)}
+    last = structs.replace(log[200], physical_offset=unit[0], size=unit[1])
+    queues.put_round([log[0], log[100], last])
+    again = Rebuild(queues, None, from_first=True, record_at=log.get)
+    for entry in [log[200], log[300]]:  # 2 is one bit beside 3, which the queue says is next
+        again.add(entry, after_damage=False)
+    again.finish()
+    assert again.misplaced == []
 
 
 def test_the_last_indexed_record_is_put_again_only_if_asked() -> None:
