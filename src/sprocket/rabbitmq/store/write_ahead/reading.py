@@ -273,11 +273,15 @@ class _Scanned:
 
     def _cut(self, sequence: int) -> None:
         """Leave out what recovery has not counted: it has gone on in a new file from there."""
-        while self.items and self.next_sequence is not None and self.next_sequence > sequence:
-            last = self.items.pop()
+        if self.next_sequence is None or self.next_sequence <= sequence:
+            return
+        while self.items:
+            last = self.items[-1]
             if isinstance(last, _Batch):
-                self.next_sequence = last.batch.sequence
+                if last.batch.sequence < sequence:
+                    return
                 self.void_sums += _sums(last.batch, self.names[last.path])
+            self.items.pop()
 
 
 @dataclass(slots=True)

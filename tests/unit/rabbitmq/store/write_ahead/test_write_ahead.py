@@ -330,6 +330,28 @@ def test_what_may_never_have_been_durable_is_no_damage() -> None:
     assert records(disk) == {"A": b"14"}
 
 
+def test_what_was_durable_counts_before_a_gap_from_which_a_start_went_on() -> None:
+    """Power takes the mark of what is durable, and not what came after it; then two starts."""
+    disk = SimulatedDisk()
+    log = new(disk)
+    a = Origin("A")
+    fill(log, a, [b"1"])
+    log.append(a, b"2")
+    log.write()
+    path = "/v/sprocket.wal.0"
+    _, mark, _ = write_ahead.scan(disk.contents()[path], 0, None)
+    assert isinstance(mark, WriteAheadBatch)
+    assert (mark.sequence, mark.synced) == (1, 1)
+    file = disk.open(path, write=True)
+    file.write([b"x"], mark.end - 1)
+    contents = read_log(disk, ROOT)
+    assert (records(disk), contents.findings, contents.next_sequence) == ({"A": b"1"}, (), 1)
+    again = WriteAheadLog(disk, ROOT, FILE_BYTES, contents.next_number, contents.next_sequence)
+    again.decide()
+    again.commit()
+    assert (records(disk), read_log(disk, ROOT).findings) == ({"A": b"1"}, ())
+
+
 def test_what_bodies_of_messages_say_is_no_batch() -> None:
     """Though it looks like the next one, in a batch that is damaged."""
     disk = SimulatedDisk()
