@@ -132,16 +132,16 @@ class IndexLife:
         folders = sorted({*QUEUES, *self.disk.folders(self.paths.queues)})
         recovery = IndexRecovery(self.disk, self.paths, LIMITS.entry_count, contents, folders)
         wanted = Counter(recovery.stored_ids())
+        if contents.numbers:
+            recovery.decide()
         paths = self.paths.persistent
         clean = message_store.open_clean(self.disk, paths, REFERENCES)
         if clean is None or contents.numbers:
             sums = contents.tails[STORE].records if STORE in contents.tails else []
             clean = message_store.recover(self.disk, paths, wanted, b"".join(sums)).contents
         found = recovery.run(lambda message_id: message_id in clean.messages)
-        number = max(contents.numbers, default=-1) + 100
-        self.log = WriteAheadLog(
-            self.disk, ROOT, LOG_FILE_BYTES, number, contents.next_sequence + 100
-        )
+        self.log = recovery.log or WriteAheadLog(self.disk, ROOT, LOG_FILE_BYTES)
+        self.log.go_on(LOG_FILE_BYTES)
         self.store = MessageStore(
             self.disk, paths, self.log, Origin(STORE), clean, STORE_FILE_BYTES
         )
