@@ -65,6 +65,11 @@ ROCKETMQ = FilteredColumns({"topic": str, "queueId": int}, frozenset({"storeTime
 RABBITMQ = FilteredColumns({"queue": str, "vhost": str})
 FILTERS = {"rocketmq": ROCKETMQ, "rabbitmq": RABBITMQ}
 """By the name of the format."""
+FEW_VALUES = {
+    "rocketmq": frozenset({"topic", "queueId", "reconsumeTimes", "sysFlag", "transactionState"}),
+}
+"""By formats that have the column `ROW_COUNT`, those columns that are alike in many rows."""
+ROW_COUNT = "rowCount"
 
 
 def limits_of(filters: Iterable[Any], columns: FilteredColumns) -> Limits:

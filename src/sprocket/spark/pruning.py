@@ -9,7 +9,9 @@ tables that give just that.
    optimized plan, which gives the same whatever the table holds, does not refer to it. In its place
    stands an expression that fails if it is ever asked for.
 2. A filter only tells the source which rows it need not send. Spark applies it again.
-3. What is not understood is left as it is: a node of the plan that is not known here uses all
+3. Where rows are only added up, and by columns of which a log has few values, those that are alike
+   are sent once, with their number, and repeated in the JVM: there a row costs a tenth.
+4. What is not understood is left as it is: a node of the plan that is not known here uses all
    columns of what lies below it, and a plan with cached parts is not touched.
 """
 
@@ -22,7 +24,16 @@ from typing import Any
 
 from sprocket.base import log
 from sprocket.spark.catalog_table import with_kept
-from sprocket.spark.filters import FILTERS, FilteredColumns, Limits, both, either, limits_of
+from sprocket.spark.filters import (
+    FEW_VALUES,
+    FILTERS,
+    ROW_COUNT,
+    FilteredColumns,
+    Limits,
+    both,
+    either,
+    limits_of,
+)
 from sprocket.spark.mode import Mode
 
 _log = log.get_logger(__name__)
@@ -35,6 +46,9 @@ _PASSING = frozenset({"Filter", "GlobalLimit", "Join", "LocalLimit", "Sort"})
 """Nodes that hand on what is asked of them, and use what they refer to."""
 _CHEAP = ("int", "bigint", "boolean", "timestamp")
 """Types of a column that stands for all where only the number of rows counts."""
+_ADDS_UP = frozenset({"avg", "cast", "count", "max", "min", "sum"})
+"""Functions of an aggregate that do not depend on the order of rows."""
+_FUNCTION = re.compile(r"(\w+)\(")
 _TOLERANT = frozenset(mode.value for mode in Mode) - {Mode.FAILFAST.value}
 """Modes in which it depends on the columns that are read which rows there are, and what is said of
 them: a body that nobody reads is not known to be damaged."""
@@ -92,11 +106,19 @@ class _Use:
         table: Spark's object of the table.
         columns: Names of the columns that are referred to.
         limits: What is known of all rows that are used.
+        is_added_up: It is in one place, where the order of rows does not count.
     """
 
     table: Any
     columns: set[str]
     limits: Limits
+    is_added_up: bool
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether rows that are alike may come once, with their number."""
+        few = FEW_VALUES.get(_format(self.table))
+        return self.is_added_up and few is not None and self.columns <= few
 
 
 def _pruned(frame: Any) -> Any:
@@ -153,7 +175,7 @@ class _PlannedQuery:
             if number not in made:
                 made[number] = self._read_again(relation, uses[number])
             if made[number] is not None:
-                replaced.put(relation, self._in_place_of(relation, made[number]))
+                replaced.put(relation, self._in_place_of(relation, made[number], uses[number]))
         if not replaced:
             return self._frame
         from pyspark.sql import DataFrame
@@ -174,9 +196,10 @@ class _PlannedQuery:
             limits = self._limits(_format(table), scan.conditions) if is_lasting else {}
             number = _number_of(table, uses)
             if number is None:
-                uses.append(_Use(table, set(scan.columns), limits))
+                uses.append(_Use(table, set(scan.columns), limits, scan.is_added_up))
                 continue
             use = uses[number]
+            use.is_added_up = False
             use.columns |= scan.columns
             use.limits = either(use.limits, limits)
         return uses
@@ -188,14 +211,18 @@ class _PlannedQuery:
 
     def _read_again(self, relation: Any, use: _Use) -> Any:
         """Return the plan of a table with the columns used alone; None if that is all of it."""
-        from pyspark.sql.types import StructType
+        from pyspark.sql.types import IntegerType, StructField, StructType
 
         schema = _schema(relation)
         options = with_kept(schema, dict(relation.options().asCaseSensitiveMap()))
         fields = [one for one in schema.fields if one.name in use.columns]
-        if not fields:
+        is_tolerant = options.get("mode", "").upper() in _TOLERANT
+        use.is_added_up &= not is_tolerant and ROW_COUNT not in schema.names
+        if use.is_repeated:
+            fields.append(StructField(ROW_COUNT, IntegerType()))
+        elif not fields:
             fields = [min(schema.fields, key=_weight)]
-        if options.get("mode", "").upper() in _TOLERANT:
+        if is_tolerant:
             fields = schema.fields
         if len(fields) == len(schema.fields) and not use.limits:
             return None
@@ -205,9 +232,13 @@ class _PlannedQuery:
             limits = both(columns.read(given), use.limits, columns)
             options[FilteredColumns.OPTION] = FilteredColumns.text(limits)
         reader = self._spark.read.format(source).options(**options)
-        return reader.schema(StructType(fields)).load()._jdf.queryExecution().analyzed()
+        frame = reader.schema(StructType(fields)).load()
+        if use.is_repeated:
+            names = [one.name for one in fields[:-1]]
+            frame = frame.selectExpr(*names, f"explode(sequence(1, {ROW_COUNT}))")
+        return frame._jdf.queryExecution().analyzed()
 
-    def _in_place_of(self, relation: Any, read: Any) -> Any:
+    def _in_place_of(self, relation: Any, read: Any, use: _Use) -> Any:
         """Return what has the attributes of a relation, and takes those that are read from `read`.
 
         Each place of the relation in the query has attributes of its own.
@@ -215,6 +246,16 @@ class _PlannedQuery:
         is_read = {name for name, _ in _attributes(read.output())}
         fields = _schema(relation).fields
         every = list(zip(fields, _listed(relation.output()), strict=True))
+        if use.is_repeated:
+            names = [name for name, _ in _attributes(read.output())]
+            found = dict(zip(names, _listed(read.output()), strict=True))
+            output = [
+                self._catalyst.alias(found[one.name], one.name, attribute.exprId())
+                if one.name in is_read
+                else self._left_out(one, attribute)
+                for one, attribute in every
+            ]
+            return self._catalyst.project(self._catalyst.sequence(output), read)
         same = read.copy(
             read.table(),
             self._catalyst.sequence([attribute for one, attribute in every if one.name in is_read]),
@@ -289,15 +330,21 @@ class _Scan:
         relation: What is read.
         columns: The names of the columns that are used there.
         conditions: What holds for each row that is used.
+        is_added_up: The order of rows does not count.
     """
 
     relation: Any
     columns: set[str]
     conditions: Sequence[Any]
+    is_added_up: bool
 
 
 def _scans(
-    plan: Any, wanted: set[str] | None = None, conditions: Sequence[Any] = ()
+    plan: Any,
+    wanted: set[str] | None = None,
+    conditions: Sequence[Any] = (),
+    *,
+    is_added_up: bool = False,
 ) -> Iterator[_Scan | None]:
     """Give the places where tables of ours are read, None for what hides some.
 
@@ -305,6 +352,7 @@ def _scans(
         plan: An optimized plan.
         wanted: The ids of the attributes that are used of it; None for all.
         conditions: What holds for the rows that are used of it.
+        is_added_up: The order of its rows does not count.
     """
     kind = _kind(plan)
     if kind == _CACHED:
@@ -312,15 +360,20 @@ def _scans(
     if kind == _SCAN and _is_ours(plan.relation()):
         output = _attributes(plan.output())
         used = {name for name, number in output if wanted is None or number in wanted}
-        yield _Scan(plan.relation(), used, conditions)
+        yield _Scan(plan.relation(), used, conditions, is_added_up)
     below = None
     if kind in _CHOOSING:
         below = _referred(plan)
     elif kind in _PASSING and wanted is not None:
         below = wanted | _referred(plan)
     held = [*conditions, *_parts(plan.condition())] if kind == "Filter" else ()
+    if kind == "Aggregate":
+        functions = _FUNCTION.findall(plan.aggregateExpressions().mkString(","))
+        is_added_up = _ADDS_UP.issuperset(functions)
+    elif kind not in ("Filter", "Project"):
+        is_added_up = False
     for child in _listed(plan.children()):
-        yield from _scans(child, below, held)
+        yield from _scans(child, below, held, is_added_up=is_added_up)
     for child in _listed(plan.subqueries()):
         yield from _scans(child)
 

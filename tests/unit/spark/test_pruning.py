@@ -53,6 +53,14 @@ MORE = [
     "SELECT count(*) FROM late",
     "SELECT topic FROM (SELECT topic, rand() r FROM orders) WHERE r >= 0",
     "SELECT max(struct(size, msgId)).msgId FROM orders GROUP BY topic",
+    "SELECT queueId, count(*), sum(queueId), avg(queueId), count(tags) FROM orders GROUP BY 1",
+    "SELECT count(*), count(DISTINCT topic), max(topic) FROM orders WHERE queueId > 0",
+    "SELECT transactionState, sum(reconsumeTimes), count(*) FROM orders GROUP BY 1",
+    "SELECT topic, count(*) FILTER (WHERE queueId = 1) FROM orders GROUP BY 1 HAVING sum(1) > 9",
+    "SELECT count(*) FROM (SELECT DISTINCT topic, queueId FROM orders)",
+    "SELECT n, count(*) FROM (SELECT topic, count(*) n FROM orders GROUP BY topic) GROUP BY n",
+    "SELECT count(*) FROM orders WHERE rand(1) >= 0 AND topic = 'Load1'",
+    "SELECT count(*) FROM orders TABLESAMPLE (100 PERCENT)",
 ]
 
 
@@ -108,8 +116,19 @@ def test_statements_give_what_they_gave(spark: Any, orders: str) -> None:
 @pytest.mark.parametrize(
     ("query", "columns"),
     [
-        (lambda messages: messages.groupBy().count(), ["queueId"]),
-        (lambda messages: messages.groupBy("topic").count(), ["topic"]),
+        (lambda messages: messages.groupBy().count(), ["rowCount"]),
+        (lambda messages: messages.groupBy("topic").count(), ["topic", "rowCount"]),
+        (
+            lambda messages: messages.where("topic = 'a'").selectExpr("max(queueId)", "count(*)"),
+            ["topic", "queueId", "rowCount"],
+        ),
+        (lambda messages: messages.groupBy("topic", "size").count(), ["topic", "size"]),
+        (lambda messages: messages.selectExpr("collect_list(topic)"), ["topic"]),
+        (lambda messages: messages.limit(25).groupBy("topic").count(), ["topic"]),
+        (
+            lambda messages: messages.groupBy().count().union(messages.groupBy().count()),
+            ["queueId"],
+        ),
         (lambda messages: messages.where("keys = 'k'").select("body"), ["body", "keys"]),
         (lambda messages: messages.orderBy("size").limit(2).select("tags"), ["tags", "size"]),
         (lambda messages: messages.selectExpr("upper(tags) AS t").distinct(), ["tags"]),
@@ -185,7 +204,7 @@ def test_a_frame_is_filtered_again_and_again(spark: Any, tmp_path: Path) -> None
     assert (one.count(), two.count(), some.count(), messages.count()) == (20, 30, 40, 40)
     assert pruned(lambda: one.union(two))().count() == 50
     again = pruned(lambda: one.groupBy().count())()
-    assert (scans(again), again.collect()) == ([(["topic"], {"topic": ["a"]})], [(20,)])
+    assert (scans(again), again.collect()) == ([(["topic", "rowCount"], {"topic": ["a"]})], [(20,)])
 
 
 def test_a_column_with_an_odd_name(spark: Any, tmp_path: Path) -> None:

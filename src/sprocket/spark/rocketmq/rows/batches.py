@@ -19,6 +19,7 @@ from sprocket.rocketmq.codec.columns import Mask, Records
 from sprocket.rocketmq.model.message import COMPRESSED, unpacked
 from sprocket.spark.arrow import cut, numbers
 from sprocket.spark.asked_schema import fitted, require_kind
+from sprocket.spark.filters import ROW_COUNT
 from sprocket.spark.mode import Mode
 from sprocket.spark.rocketmq.options import Options
 from sprocket.spark.rocketmq.rows.columns import (
@@ -140,6 +141,8 @@ class Batches:
         self._broker_name = broker_name
         self._selection = RecordSelection(options, broker_name)
         self._columns = [column(name, options) for name in self._names]
+        if ROW_COUNT in self._names and any(map(pa.types.is_map, self._schema.types)):
+            raise SettingsError(f"{ROW_COUNT!r} cannot be read with a map, such as 'properties'")
         for name, found_column, field in zip(
             self._names, self._columns, schema.fields, strict=True
         ):
@@ -207,6 +210,7 @@ class Batches:
             "physicalOffset": [one.start if one.start >= 0 else None for one in damage],
             "size": [min(one.size, 0x7FFFFFFF) for one in damage],
             "corruption": [one.why for one in damage],
+            ROW_COUNT: [1] * len(damage),
         }
         if records is not None:
             values["record"] = cut(records.data, records.start, records.end)
@@ -285,4 +289,28 @@ class Batches:
             fitted(name, one.make(rows), field, place)
             for name, one, field in zip(self._names, self._columns, self._schema, strict=True)
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        if ROW_COUNT not in self._names:
+            return batch
+        return _alike(batch, self._names.index(ROW_COUNT))
+
+
+def _alike(batch: Any, number: int) -> Any:
+    """Return the rows of a batch that are alike once, with how many they are.
+
+    Args:
+        batch: The batch.
+        number: That of the column which says how many.
+    """
+    schema = batch.schema
+    others = [name for name in schema.names if name != schema.names[number]]
+    if not others:
+        count = pa.array([batch.num_rows], schema.types[number])
+        return pa.RecordBatch.from_arrays([count], schema=schema)
+    groups = pa.Table.from_batches([batch]).group_by(others, use_threads=False)
+    counts = groups.aggregate([([], "count_all")]).combine_chunks()
+    columns = [
+        counts.column(name if name in others else "count_all").cast(kind).combine_chunks()
+        for name, kind in zip(schema.names, schema.types, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -19,6 +19,7 @@ from sprocket.rocketmq.codec.record_layout import (
 )
 from sprocket.rocketmq.model.message import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
 from sprocket.spark.arrow import cut, numbers, of_width, repeated
+from sprocket.spark.filters import ROW_COUNT
 from sprocket.spark.map_json import as_json
 from sprocket.spark.rocketmq.rows.decode import in_hex, topics
 from sprocket.spark.rocketmq.rows.properties import Properties
@@ -203,6 +204,12 @@ COLUMNS: dict[str, SourceColumn] = {
     "corruption": SourceColumn(
         "string", RecordRows.corruption_texts, "what is damaged here; null for sound records"
     ),
+    ROW_COUNT: SourceColumn(
+        "int",
+        lambda rows: numbers(np.ones(len(rows.records), np.int32), pa.int32()),
+        "how many messages this row stands for: where it is asked for, those of a batch that are"
+        " alike in all other columns are one row",
+    ),
 }
 
 PROPERTIES_JSON = SourceColumn(
@@ -213,7 +220,7 @@ PROPERTIES_JSON = SourceColumn(
 BODIES = frozenset({"body", "record"})
 """Columns for which the body of a record must be there."""
 RAW = ("physicalOffset", "size", "record")
-FULL = tuple(name for name in COLUMNS if name not in ("record", "corruption"))
+FULL = tuple(name for name in COLUMNS if name not in ("record", "corruption", ROW_COUNT))
 FROM_PROPERTIES = frozenset({"properties", "tags", "keys", "msgId"})
 """Columns that are made of the properties of a record."""
 META = tuple(name for name in FULL if name not in ("body", *FROM_PROPERTIES))

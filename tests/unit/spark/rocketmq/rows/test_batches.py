@@ -57,6 +57,25 @@ def test_any_schema_of_our_columns() -> None:
         Batches(StructType(), directory())
 
 
+def test_rows_that_are_alike_come_once() -> None:
+    """Where the schema asks how many, in any spelling and width; null is like null."""
+    data = b""
+    for tag in ("A", "", "A", "B", "", "A"):
+        data += encoded(1, base=len(data), pairs={"TAGS": tag} if tag else {"K": "v"})
+    wanted = StructType().add("ROWCOUNT", "long").add("tags", "string").add("topic", "string")
+    (made,) = Batches(wanted, directory()).of(found(data), "here")
+    counted = {(row["tags"], row["topic"]): row["ROWCOUNT"] for row in made.to_pylist()}
+    assert counted == {("A", "orders"): 3, (None, "orders"): 2, ("B", "orders"): 1}
+    (made,) = Batches(StructType().add("rowCount", "integer"), directory()).of(found(data), "here")
+    assert made.to_pylist() == [{"rowCount": 6}]
+    assert rows(data, columns="rowCount,queueId", mode="PERMISSIVE") == [
+        {"rowCount": 6, "queueId": 0, "corruption": None}
+    ]
+    with pytest.raises(SettingsError, match="'rowCount' cannot be read with a map"):
+        rows(data, columns="rowCount,properties")
+    assert "rowCount" not in column_names(directory(view="full"))
+
+
 def test_whole_numbers_of_any_width() -> None:
     """Wider and narrower; what does not fit is named, and not cut."""
     wanted = StructType().add("queueId", "long").add("queueOffset", "short").add("size", "integer")

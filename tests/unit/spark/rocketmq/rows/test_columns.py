@@ -7,7 +7,7 @@ from sprocket.spark.rocketmq.rows.columns import COLUMNS, FULL, META, RAW, Recor
 
 def test_views_name_columns() -> None:
     """Each view is made of columns that exist; `meta` has none that is read from properties."""
-    assert set(FULL) | {"record", "corruption"} == set(COLUMNS)
+    assert set(FULL) | {"record", "corruption", "rowCount"} == set(COLUMNS)
     assert not {"body", "properties", "tags", "keys", "msgId"} & set(META)
     assert RAW == ("physicalOffset", "size", "record")
 
