@@ -18,7 +18,7 @@ DISTRIBUTED := -n $(WORKERS) --dist loadgroup
 # The tests start hundreds of processes, each of which would compile anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run rabbit-run test check lint quick durations format wheel wheel-check clean
+.PHONY: help setup run rabbit-run test check lint quick durations format wheel wheel-check release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -68,12 +68,19 @@ format: $(STAMP) ## repair what the formatter and the linter can
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-wheel: $(STAMP) ## build dist/sprocketmq-*.whl
-	@rm -rf dist
-	@$(BIN)/python -m build --wheel --no-isolation --outdir dist .
+# Files in the archives bear the time of the last commit, so that everybody who builds it makes the same bytes.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
+DIST ?= dist
 
-wheel-check: wheel ## install the wheel alone, measure it, run `sprocket up` and both clients from it
+wheel: $(STAMP) ## build dist/sprocketmq-*.tar.gz and from it dist/sprocketmq-*.whl: the same bytes each time
+	@rm -f $(DIST)/sprocketmq-*
+	@$(if $(SOURCE_DATE_EPOCH),SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH)) $(BIN)/python -m build --no-isolation --outdir $(DIST) .
+
+wheel-check: $(STAMP) ## build both twice and compare; install the wheel for clients, brokers and Spark, and run each (needs the network)
 	@$(BIN)/python -m pytest tests/test_wheel.py -m "nightly or not nightly" -s
+
+release: $(STAMP) ## VERSION=X.Y.Z: the fragments in changes/ become its section of CHANGELOG.md, and the package gets that version
+	@$(BIN)/python make/release.py . $(VERSION)
 
 clean: ## remove .venv, builds, caches and the data of `make run` and `make rabbit-run`
 	@rm -rf $(VENV) dist build flights-data flight-tasks-data spark-warehouse metastore_db

@@ -2,8 +2,8 @@
 
 .PHONY: nightly starvation mutants planted
 
-nightly: $(STAMP) ## Spark on clusters, power loss by 20,000 states, a million mutated frames of each protocol (50,000 at sockets), every disk call failing in turn, each sync taken out
-	@$(BIN)/python -m pytest tests/unit tests/interop tests/crash tests/anomaly tests/property tests/fuzz $(DISTRIBUTED) -m nightly -rfEs --timeout 3600
+nightly: $(STAMP) ## Spark on clusters, power loss by 20,000 states, a million mutated frames of each protocol (50,000 at sockets), every disk call failing in turn, each sync taken out, the wheel installed
+	@$(BIN)/python -m pytest tests/unit tests/interop tests/crash tests/anomaly tests/property tests/fuzz tests/test_wheel.py $(DISTRIBUTED) -m nightly -rfEs --timeout 3600
 
 starvation: $(STAMP) ## 20 clients of each product beside a node that lacks descriptors, memory, room, a reader of its log, or is flooded: what they met (4 minutes; a part of `make nightly`)
 	@$(BIN)/python -m pytest tests/anomaly/test_starvation.py -m nightly -s
