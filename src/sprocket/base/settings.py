@@ -290,6 +290,8 @@ def _is_union(kind: Any) -> bool:
 
 def _kind_name(kind: Any) -> str:
     origin = typing.get_origin(kind)
+    if origin is typing.Annotated:
+        return _kind_name(typing.get_args(kind)[0])
     if origin is typing.Literal:
         return " or ".join(f"`{choice}`" for choice in typing.get_args(kind))
     if _is_union(kind):

@@ -154,6 +154,30 @@ def test_the_page_lists_every_setting() -> None:
     assert "| `maybe` | integer or nothing | `None` | – | M. |" in page
 
 
+@dataclass(frozen=True, kw_only=True)
+class Watch:
+    """Types with a range that are a part of another."""
+
+    port: Annotated[int, msgspec.Meta(ge=0)] | Literal["off"] = "off"
+    """P."""
+    hours: tuple[Annotated[int, msgspec.Meta(ge=0, le=23)], ...] = (4,)
+    """H."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchRoot:
+    """A root with it alone."""
+
+    watch: Watch = field(default_factory=Watch)
+
+
+def test_the_page_names_types_that_have_a_range_inside() -> None:
+    """By the type, not by the word that gives it the range."""
+    page = settings.markdown(WatchRoot)
+    assert "| `port` | integer or `off` | `off` | – | P. |" in page
+    assert "| `hours` | list of integer | `(4,)` | – | H. |" in page
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
