@@ -39,7 +39,7 @@ BUILD = peers.ROOT / "build"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One figure of one row: 1.05 is 5 % more than the old tree's; noise is told the same way."""
+    """One figure of one row: 1.05 is 5 % more than the old tree's; noise is given likewise."""
 
     row: str
     flush: str
@@ -119,7 +119,7 @@ def source(tree: str, build: Path = BUILD) -> Path:
     found = subprocess.run(asked, cwd=peers.ROOT, capture_output=True, text=True, check=False)
     commit = found.stdout.strip()
     if found.returncode != 0 or not commit:
-        raise RuntimeError(f"{tree} is no commit, and no folder with src/sprocket")
+        raise RuntimeError(f"{tree} is neither a commit nor a folder with src/sprocket")
     folder = build / f"tree-{commit[:12]}"
     if not folder.exists():
         archive = ["git", "archive", "--format=tar", commit, "src"]

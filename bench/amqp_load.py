@@ -100,7 +100,7 @@ def queue_name(number: int) -> str:
 
 
 class Corpus:
-    """The frames of many messages, one behind the other; message n goes to queue n % queues."""
+    """The frames of many messages, one after the other; message n goes to queue n % queues."""
 
     def __init__(self, shape: Shape, count: int = CORPUS_MESSAGES) -> None:
         body = bytes(range(256)) * (1 + shape.body_bytes // 256)
@@ -357,7 +357,7 @@ def acknowledgements(count: int) -> memoryview:
 
 @dataclass(slots=True)
 class _Consumer:
-    """A connection that consumes; what is pending is no whole delivery yet."""
+    """A connection that consumes; what is pending is not a whole delivery yet."""
 
     link: Link
     tag_place: int

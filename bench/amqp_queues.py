@@ -174,7 +174,7 @@ def new_message() -> BasicMessage:
 
 
 class Broker:
-    """A virtual host with one queue, who publishes to it, and who consumes."""
+    """A virtual host with one queue, its publisher and its consumer."""
 
     def __init__(self) -> None:
         self.loop, self.clock = Loop(), SystemClock()

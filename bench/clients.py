@@ -34,7 +34,7 @@ TOPIC, BACKLOG = "Bench", "Backlog"
 QUEUES = 4
 FILL_ROW = Row(connections=4, outstanding=4, batch=32)
 SYNC_WARM_MESSAGES = 10_000
-"""So many calls of a method, and more, make a JVM compile it permanently."""
+"""This many calls of a method, and more, make a JVM compile it permanently."""
 STREAM_WARM_MESSAGES = 2_000
 TURNS = 10
 """Of each client in a round."""

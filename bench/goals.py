@@ -139,7 +139,7 @@ def compare(medians: Mapping[Key, Figures]) -> list[Goal]:
 
 
 def anonymous_memory(flush: str, mib: float) -> Goal:
-    """Hold what our broker has of memory that is no file's against its limit."""
+    """Hold what our broker has of memory that is not a file's against its limit."""
     return at_most(f"{flush}: anonymous memory, MiB", mib, ANONYMOUS_MIB_MAX)
 
 

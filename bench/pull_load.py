@@ -35,7 +35,7 @@ class _Lane:
     socket: socket.socket
     frames: "_Frames"
     end: int
-    """The queue's end; behind it the lane begins again."""
+    """The queue's end; after it the lane begins again."""
     offset: int = 0
     sent_at: float = 0.0
 
@@ -60,7 +60,7 @@ class PullLoad:
     def __init__(
         self, address: str, topic: str, *, queues: int, asked: int = MESSAGES_PER_PULL
     ) -> None:
-        """Connect; each pull asks for so many messages."""
+        """Connect; each pull asks for this many messages."""
         self._asked = asked
         self._buffer = memoryview(bytearray(RECEIVE_BYTES))
         self._lanes = {

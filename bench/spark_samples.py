@@ -93,7 +93,7 @@ def store(
 
 
 def large_store(folder: Path, gib: int = 64) -> Store:
-    """Make a store with so many files of a GiB, full of records whose bodies are holes.
+    """Make a store with this many files of a GiB, full of records whose bodies are holes.
 
     What planning reads is all there; on the disk it takes 8 KiB a record.
     """

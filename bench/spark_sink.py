@@ -32,7 +32,7 @@ from sprocket.rocketmq.client.blocking import Admin
 
 ROUNDS = 3
 WRITTEN, READ = 400_000, 2_000_000
-"""Messages of a run: some seconds, so that what a query costs at its start counts little."""
+"""Messages of a run: a few seconds, so that what a query costs at its start counts little."""
 BODY_BYTES = 1024
 LONG_WRITTEN = 60_000
 LONG_BODY = """left(to_json(transform(sequence(1, 60), i -> named_struct(

@@ -1,4 +1,4 @@
-"""The store by itself: `make bench`. What each figure stands for is told in `bench/README.md`.
+"""The store by itself: `make bench`. `bench/README.md` says what each figure means.
 
 Exit code 0 if every goal is met, 1 if one is missed, 2 if the bench could not run.
 """

@@ -224,7 +224,7 @@ def in_turns(ours: Callable[[], int], raw: Callable[[], int], turns: int = TURNS
 
 
 class _RawWrites:
-    """Writes to one sparse file, each behind the one before, without a sync."""
+    """Writes to one sparse file, each after the one before, without a sync."""
 
     def __init__(self, path: Path, size: int) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT)

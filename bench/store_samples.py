@@ -97,7 +97,7 @@ def log_of_a_gib(root: Path, body_bytes: int) -> int:
 
 
 def _records(body_bytes: int) -> Iterator["np.ndarray[tuple[int, int], np.dtype[np.uint8]]"]:
-    """Give rows of records, one behind the other from the start of a log on, without end."""
+    """Give rows of records, one after the other from the start of a log on, without end."""
     new = new_record(os.urandom(body_bytes))
     one = record.encode(new, queue_offset=0, physical_offset=0, stored_at_ms=AT_MS, crc_tail=True)
     unique_at = one.index(b"UNIQ_KEY\x01") + len("UNIQ_KEY") + 1 + 32 - LONE_DIGITS
@@ -175,7 +175,7 @@ class _NeverSyncedFile:
 
 
 def many_queues(root: Path, topics: int, queues_per_topic: int, engine: Engine) -> None:
-    """Make a store with one message in each of so many queues, stopped cleanly."""
+    """Make a store with one message in each of this many queues, stopped cleanly."""
     store = Store.open(
         NeverSynced(),
         str(root),

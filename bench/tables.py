@@ -1,7 +1,7 @@
 """Tables that have grown: `python -m bench.tables`. What each figure stands for: `bench/README.md`.
 
 The broker runs in a process of its own, on asyncio's event loop, of which every callback is timed:
-what the loop was held by any of them is told after each turn. A load of sends goes on while
+how long any of them held the loop is printed after each turn. A load of sends continues while
 somebody else makes topics, groups and queues; what counts is how late its answers are. Then
 administrators ask for all that there is.
 
@@ -89,7 +89,7 @@ TURNS = 3
 MADE_MAX = 10_000
 """Names that are put aside for one turn."""
 PAUSE_SECONDS = 0.002
-"""Between two requests of who makes things: 200 to 400 of them a second."""
+"""Between two requests of the creating client: 200 to 400 of them a second."""
 READ_ROUNDS = 3
 ANSWER_SECONDS = 60.0
 
@@ -392,7 +392,7 @@ def _name(handle: events.Handle) -> str:
 
 
 async def _serve(folder: str) -> None:
-    """Run a node as `sprocket up` does until stdin ends; tell of the longest hold at each line."""
+    """Run a node as `sprocket up` does until stdin ends; print the longest hold at each line."""
     server = ServerSettings(nameserver_port=0, broker_port=0)
     broker = BrokerSettings(register_seconds=10)
     node = await Node.start(Settings(server=server, broker=broker), folder)

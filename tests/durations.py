@@ -2,8 +2,8 @@
 
 Each run notes what its tests took in `build/durations.json`. `make durations` runs them with a core
 for each worker and moves the notes into `tests/durations.json`, where the run before keeps its
-place beside the newest: a busy minute of a machine is no reason to call a test too slow, two runs
-are. From the record follow
+place beside the newest: one busy minute of a machine does not make a test too slow, two slow runs
+do. From the record follow
 
 1. the order of a run: units of work go to the workers longest first, so that no worker is left with
    a long one at the end (`arrange`);

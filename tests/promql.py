@@ -153,7 +153,7 @@ class _Reader:
             for token in ("[", f"{self._seconds:g}s", "]", ")"):
                 self.expect(token)
             first, last = (_selected(one, name, wanted) for one in self._scrapes)
-            _check(self._scrapes[-1].families[name].kind == "counter", f"{name} is no counter")
+            _check(self._scrapes[-1].families[name].kind == "counter", f"{name} is not a counter")
             return {one: (last[one] - first[one]) / self._seconds for one in last if one in first}
         name, wanted = self._selector()
         return _selected(self._scrapes[-1], name, wanted)

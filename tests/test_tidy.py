@@ -98,7 +98,7 @@ def name(path: Path) -> str:
 
 
 def tracked() -> list[Path]:
-    """Every text file that git would commit; every file if this is no git checkout."""
+    """Every text file that git would commit; every file if this is not a git checkout."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode == 0:
@@ -456,6 +456,35 @@ def test_tests_import_from_a_face_what_it_exports() -> None:
     assert found == []
 
 
+NOT_PLAIN_YET = (
+    "src/sprocket/cli/folder",
+    "src/sprocket/rabbitmq/store/repair",
+    "src/sprocket/rocketmq",
+    "tests/unit/cli/folder",
+    "tests/unit/rabbitmq/store/repair",
+    "tests/unit/rocketmq",
+)
+"""Where prose still has to be put into plain English; a room that is done leaves this list."""
+IS_NO = re.compile(
+    r"(?<!there )\b(is|are|was|were) no (?!(longer|more than|less than|fewer than) )[\w`'{]+",
+    re.IGNORECASE,
+)
+"""Where "is not a" is meant."""
+
+
+def test_what_a_thing_is_not_is_said_plainly() -> None:
+    """A file "is not a store"; with "no" alone in that place readers stumble."""
+    found = []
+    for path in tracked():
+        where = path.relative_to(ROOT).as_posix()
+        if path.suffix not in (".py", ".md", ".mk", ".ipynb") or where.startswith(NOT_PLAIN_YET):
+            continue
+        lines = path.read_text(encoding="utf-8").splitlines()
+        prose = " ".join(line.strip().removeprefix("#").lstrip() for line in lines)
+        found += [f"{where}: {match.group()}" for match in IS_NO.finditer(prose)]
+    assert found == []
+
+
 FLOORS = ("base", "runtime", "node")
 OF_A_PRODUCT = ("node/backup.py", "node/products.py", "node/rabbitmq.py", "node/rocketmq.py")
 """A file for each product, the table of them, and what does something with all that they keep."""
@@ -529,7 +558,7 @@ OTHER_NUMBERS: set[tuple[str, object]] = {
     ("rocketmq/codec/codes.py", 46),
     ("rocketmq/store/reput/log_follower.py", 40),
 }
-"""Those that are no sizes: a request's code, how many records are worth columns."""
+"""Those that are not sizes: a request's code, how many records are worth columns."""
 
 
 def constants(path: Path) -> Iterator[ast.Constant]:

@@ -17,7 +17,7 @@ from examples.flights.source import COLUMNS, MINUTE, Tables
 THREADS = 24
 """Each waits for its confirm; three times as many as 8 send half as many more a second."""
 LONG_DELAY_MINUTES = 180
-"""Passengers of such a flight are told of it."""
+"""Passengers of such a flight are notified of it."""
 NOTICE_SECONDS = 5.0
 """How long after its flight a notice is due. At a kill, workers hold some of them."""
 TOLD_EVERY = 100

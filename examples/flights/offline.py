@@ -32,7 +32,7 @@ class Audit:
     foreign: int
     """Records whose body was never sent."""
     out_of_order: int
-    """Events that stand in their queue behind a later one of the same plane."""
+    """Events that stand in their queue after a later one of the same plane."""
     gaps: int
     """Queue offsets that no record has."""
 

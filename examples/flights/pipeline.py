@@ -25,7 +25,7 @@ SQL_SECONDS_MAX = 120.0
 
 
 def late(tables: Tables) -> int:
-    """Flights that left so late that they are told of."""
+    """Flights that left so late that their passengers are notified."""
     return int((tables.flights["dep_delay"] > LATE_MINUTES).sum())
 
 
@@ -65,7 +65,7 @@ def archive_log(spark: SparkSession, store: Path, to: Path) -> tuple[int, int]:
 
 
 def ask(held: Children, archived: Path, log: Path) -> Child:
-    """Ask the archive by `sprocket sql`, in a process of its own; it goes on meanwhile."""
+    """Ask the archive by `sprocket sql`, in a process of its own; it continues meanwhile."""
     sprocket = str(Path(sys.executable).with_name("sprocket"))
     command = [sprocket, "sql", SQL, "--archive", str(archived), "--json"]
     return held.start("sprocket sql", command, log)

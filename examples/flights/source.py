@@ -92,7 +92,7 @@ def read_flights(path: Path) -> pd.DataFrame:
 
 
 def nullable_types() -> dict[pa.DataType, pd.api.extensions.ExtensionDtype]:
-    """Map Arrow's types to pandas' nullable ones, so that a missing number is no NaN."""
+    """Map Arrow's types to pandas' nullable ones, so that a missing number is not a NaN."""
     integers = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int64Dtype()}
     return {**integers, pa.string(): pd.StringDtype()}
 

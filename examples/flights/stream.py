@@ -1,6 +1,6 @@
 """The structured stream: one query archives every event, one keeps delays per carrier and hour.
 
-Both read the live topic. A broker that is killed may end a query; it goes on from its checkpoint,
+Both read the live topic. A broker that is killed may end a query; it continues from its checkpoint,
 so nothing is lost. A message that the producer had to send twice is archived twice and counted
 once, by its unique key.
 """

@@ -81,5 +81,5 @@ def test_a_commit_is_checked_out_once(tmp_path: Path) -> None:
     assert (source("HEAD", tmp_path) / "mark").exists()
     assert len(list(tmp_path.iterdir())) == 1
     assert source(str(made.parent)) == made
-    with pytest.raises(RuntimeError, match="no commit"):
+    with pytest.raises(RuntimeError, match="neither a commit"):
         source("no-such-commit", tmp_path)

@@ -162,7 +162,7 @@ def test_data_ends_behind_the_last_write(disk: Disk, folder: str) -> None:
 
 
 def test_all_below_a_folder_is_synced(disk: Disk, folder: str) -> None:
-    """By one call, whatever lies there; what is missing is no error, and nothing is changed."""
+    """By one call, whatever lies there; what is missing is not an error, and nothing is changed."""
     disk.make_folder(f"{folder}/a/b")
     for name in ("a/b/c", "a/d"):
         disk.open(f"{folder}/{name}", write=True, create=True).write([b"hello"], 0)
@@ -331,7 +331,7 @@ def test_two_folders_exchange_their_names(disk: Disk, folder: str) -> None:
 
 
 def test_data_is_told_from_what_was_never_written(disk: Disk, folder: str) -> None:
-    """In ranges that are no smaller than what was written, and hold zeros at most beside it."""
+    """In ranges that are not smaller than what was written, and hold zeros at most beside it."""
     file = disk.open(f"{folder}/a", write=True, create=True, size=10_000_000)
     assert file.next_data(0) == file.next_data(5_000_000) == (10_000_000, 10_000_000)
     file.write([b"hello"], 1_000_000)

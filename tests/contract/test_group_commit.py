@@ -356,7 +356,7 @@ def test_under_async_flush_a_sync_that_cannot_begin_comes_later() -> None:
 
 
 def test_a_sync_that_takes_too_long_is_said_once() -> None:
-    """Who came meanwhile waits for the next one; that it ended then is no second answer."""
+    """Who came meanwhile waits for the next one; that it ended then is not a second answer."""
     echo = Echo()
     echo.is_quick = False
     echo.store(b"a")

@@ -2,7 +2,7 @@
 
 A send is followed by a mark in it: whoever is given something that holds the mark has the message,
 its bytes, its record, or who waits for its answer. What only helps, without having the message, is
-no step: clocks, counters, the sync of a file.
+not a step: clocks, counters, the sync of a file.
 """
 
 import asyncio
@@ -101,7 +101,7 @@ async def _walk(folder: str) -> list[str]:
 def _told() -> list[str]:
     """Return the modules that the tour names, up to the answer."""
     text = TOUR.read_text(encoding="utf-8")
-    tour = text[text.index("## The tour of one message") : text.index("### Behind the answer")]
+    tour = text[text.index("## The tour of one message") : text.index("### After the answer")]
     return re.findall(r"^\d+\. \*\*`([a-z_/]+)`\*\*", tour, re.MULTILINE)
 
 

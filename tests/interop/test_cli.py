@@ -123,7 +123,7 @@ def test_a_broker_s_port_is_no_nameserver_s(broker: peers.Broker) -> None:
     """It says so."""
     ended = CliRunner().invoke(app(), ["topic", "ls", "--nameserver", broker.address])
     assert ended.exit_code == 1
-    assert "is no NameServer" in ended.stderr
+    assert "NameServer: it does not know" in ended.stderr
 
 
 def test_a_broker_is_shown_and_its_settings_are_changed(broker: peers.Broker) -> None:

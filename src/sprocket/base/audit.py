@@ -1,8 +1,8 @@
-"""Who did what: a line at INFO of the logger `sprocket.audit` for each change that was asked for.
+"""Who did what: a line at INFO of the logger `sprocket.audit` for each change that was requested.
 
 Each has the event, `through` (the protocol), `peer`, `user` where there are users, and what
-it was done to: `vhost`, `name` and more. A change that changes nothing, as the declaration of a
-queue that is there, has no line. What the broker does by itself, as the deletion of an unused
+it was done to: `vhost`, `name` and more. A request that changes nothing, such as the declaration of
+a queue that exists, has no line. What the broker does by itself, such as the deletion of an unused
 queue, has none either.
 """
 

@@ -52,8 +52,8 @@ class LogClock:
     """Wall time that never goes down, and that can tell how long ago one of its times was.
 
     It shows the wall time. When the wall clock is set forward it follows at once; when that is set
-    back, it goes on at half speed until the wall has caught up, so that each moment keeps a time of
-    its own. It remembers these steps: `elapsed_ms` gives what has really passed, whatever the
+    back, it continues at half speed until the wall has caught up, so that each moment keeps a time
+    of its own. It remembers these steps: `elapsed_ms` gives what has really passed, whatever the
     difference of two times says.
 
     Args:

@@ -63,11 +63,11 @@ def decompress(method: Method, data: Buffer, *, bytes_max: int = DECOMPRESSED_BY
 
     Args:
         method: How `data` was packed.
-        data: The packed bytes, whole; bytes behind the end of the stream are ignored.
+        data: The packed bytes, whole; bytes after the end of the stream are ignored.
         bytes_max: The most bytes that may come out.
 
     Raises:
-        WireError: `data` is no such stream, ends too early, or unpacks to more than `bytes_max`.
+        WireError: `data` is not such a stream, ends too early, or unpacks to more than `bytes_max`.
         MethodMissing: The library for the method is not installed.
     """
     decompressor = _DECOMPRESSORS[method]()

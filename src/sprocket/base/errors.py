@@ -27,7 +27,7 @@ SprocketError
 │   ├── NotConnected        no connection to the peer, or it was lost
 │   ├── ClientBusy          a limit of the client on unanswered messages is reached
 │   ├── InvalidMessage      the message breaks a rule and was not sent
-│   └── DataLost            what a reader was to go on with is gone
+│   └── DataLost            what a reader was to continue with is gone
 └── SettingsError           a setting is unknown or out of range
 """
 
@@ -118,7 +118,7 @@ class StoreLocked(StoreError):
 
 
 class OpeningEnded(StoreError):
-    """Opening was ended before it was done; nothing is lost, the next opening goes on."""
+    """Opening was ended before it was done; nothing is lost, the next opening continues."""
 
 
 class ForeignStore(StoreError):
@@ -167,7 +167,7 @@ class InvalidMessage(ClientError):
 
 
 class DataLost(ClientError):
-    """What a reader was to go on with is gone: cleaned away, or lost by its broker."""
+    """What a reader was to continue with is gone: cleaned away, or lost by its broker."""
 
 
 class SettingsError(SprocketError):

@@ -5,12 +5,12 @@ program they go to the standard library's `logging`, under the name of the modul
 never writes to the stdout of a program. Either way the value `exc_info`, an exception, becomes its
 traceback, which shows users the line of their listener that failed.
 
-Who configured structlog has imported it. This does not: with what it brings along that takes 60 ms,
-which each Python process of Spark's would spend for nothing, and it cannot be done any more once
-stdout is closed.
+A program that configured structlog has imported it. This module does not: with its imports that
+takes 60 ms, which each Python process of Spark's would spend for nothing, and it cannot be done any
+more once stdout is closed.
 
 What strangers can cause, a login that is refused or a frame that cannot be read, comes thousands of
-times a second if they want it to. It goes through `get_limited_logger`: a program that serves tells
+times a second if they want it to. It goes through `get_limited_logger`: a program that serves logs
 each kind once in an interval, see `runtime.log_limit`.
 """
 
@@ -74,10 +74,10 @@ class _LimitedLogger(Logger):
 
 
 class Limit(Protocol):
-    """Says which events of limited loggers are told; `runtime.log_limit` has one."""
+    """Decides which events of limited loggers are logged; `runtime.log_limit` has one."""
 
     def admits(self, name: str, level: str, event: str, values: dict[str, Any]) -> bool:
-        """Say whether an event is told now; if not, it is counted and told later."""
+        """Say whether an event is logged now; if not, it is counted and reported later."""
 
 
 _limit: Limit | None = None
@@ -85,7 +85,7 @@ _limit: Limit | None = None
 
 @contextmanager
 def limited_by(limit: Limit) -> Iterator[None]:
-    """Have `limit` say meanwhile what limited loggers tell, of all threads."""
+    """Have `limit` decide meanwhile what limited loggers log, in all threads."""
     global _limit
     before, _limit = _limit, limit
     try:

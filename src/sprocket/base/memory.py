@@ -18,7 +18,7 @@ _MOUNTS = "/proc/self/mountinfo"
 _LIMIT_FILES = {"cgroup2": "memory.max", "cgroup": "memory.limit_in_bytes"}
 """What says in a group's folder how much it may take, by the kind of file system."""
 FREED_BYTES_MIN = 4 << 20
-"""So much more must be free than was kept before it is worth giving back."""
+"""This much more must be free than was kept before it is worth giving back."""
 CALM_BYTES = 8 << 20
 """If less is freed or taken between two looks, nobody is in the middle of something large."""
 _FILE_BYTES_MAX = 256 << 10
@@ -84,7 +84,7 @@ def _group(line: str) -> tuple[str, str]:
 class FreedMemory:
     """Gives pages back to the system whose content was freed; glibc keeps them for itself.
 
-    What fills most of memory are bodies of messages, some kilobytes each. When a backlog is gone,
+    What fills most of memory are bodies of messages, a few kilobytes each. When a backlog is gone,
     what they took lies free between a few that are still used, and stays resident for ever.
     `malloc_trim` gives back whole pages of it, some 0.1 s for a gigabyte, while other threads that
     want memory wait. So it is not called while much is freed or taken, and only if so much more is
@@ -103,7 +103,7 @@ class FreedMemory:
         self._last = self._kept = 0
 
     def is_due(self) -> bool:
-        """Say whether there is something to give back; asked some seconds apart."""
+        """Say whether there is something to give back; asked a few seconds apart."""
         if self._trim is None or self._info is None:
             return False
         free = int(self._info().fordblks)

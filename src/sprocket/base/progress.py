@@ -1,4 +1,4 @@
-"""How far long work is: reported to those who wait for it, and who may end it.
+"""The progress of long work: reported to its callers, which may end it.
 
 Work that reads or writes much calls its `Step` at least every few milliseconds of its own, so that
 people see progress, and a process that is told to stop need not be killed.

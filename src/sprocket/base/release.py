@@ -1,9 +1,9 @@
 """Which releases may open a folder: a file in it names the lowest one.
 
-A folder that a crash has left may have what an older release does not know, and would pass over
-without a word. So whoever opens one to write has it say from which release on that is safe, before
-anything else in it is changed; each store names its own. The file stays: who writes less later may
-leave what was written before.
+A folder that a crash has left may have what an older release does not know, and would skip
+silently. So opening one for writing makes it name the lowest release that can read it safely,
+before anything else in it is changed; each store names its own. The file stays: a release that
+writes less later may leave what was written before.
 
     sprocket.version = release SP crc LF        ; crc is CRC-32 of the release, in decimal
 

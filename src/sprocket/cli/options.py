@@ -26,7 +26,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
     """Make an option of each field of a parameter that is a dataclass of options.
 
-    The fields are annotated as parameters are, and stand behind all others. The command gets the
+    The fields are annotated as parameters are, and stand after all others. The command gets the
     dataclass, made of what was given.
     """
     nouns: dict[str, type] = {}

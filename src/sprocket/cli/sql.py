@@ -66,7 +66,7 @@ class Sources:
         bool,
         typer.Option(
             "--skip-damaged",
-            help="Leave out, and tell, what is damaged or lost in a store; else it is an error.",
+            help="Leave out and report what is damaged or lost in a store; else it is an error.",
         ),
     ] = False
     verify: Annotated[bool, typer.Option(help="Compare every record with its checksums.")] = True
@@ -151,7 +151,7 @@ def _local(path: str) -> str:
 def found(sources: Sources, cluster: AskedCluster) -> dict[str, View]:
     """Return the views of all sources by name.
 
-    A topic that more than one source has is told apart: `orders_store`, `orders_archive`.
+    A topic that more than one source has gets a name for each: `orders_store`, `orders_archive`.
 
     Raises:
         SettingsError: No source was named.

@@ -99,7 +99,7 @@ class NodeEncryption:
         return self._files
 
     def _make(self) -> None:
-        """Have a throw-away certificate made, then go on with those that wait for it."""
+        """Have a throw-away certificate made, then continue with those that wait for it."""
         thread = DiskThread("sprocket-certificate")
         now_ms = self._clock.now_ms()
         thread.submit(lambda: self._certify(self._context, now_ms), self._made)

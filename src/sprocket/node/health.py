@@ -1,4 +1,4 @@
-"""How well a process is, told over HTTP to whoever watches it.
+"""The health of a process, reported over HTTP to whatever monitors it.
 
     GET /health/live      its event loop runs, or nobody would answer
         /health/ready     clients are let in
@@ -8,7 +8,7 @@
 The answer is 200 if it is so, else 503, and says why in JSON: `{"status": "failed", "checks":
 {"stores": ["broker broker-a: the disk is 93 % full, more than 90 %"]}}`. The port is open before
 anything else, so that a recovery that takes long is seen to be alive, and until all is closed.
-Nobody logs in there, and nothing else is told.
+It needs no login, and reports nothing else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PATH: Final = "/health"
 LIVE, READY, STORES = "live", "ready", "stores"
 CHECKS: Final = (LIVE, READY, STORES)
-"""In the order in which they are told."""
+"""In the order in which they are reported."""
 
 _HEADERS = {"content-type": "application/json", "cache-control": "no-cache"}
 

@@ -8,9 +8,9 @@ function that lets clients in:
 
 Invariants
 
-1. Nobody is let in before every product is open, except who asks how well the process is.
+1. No client is let in before every product is open, except for questions about health.
 2. What was begun ends in the reverse order, at a stop and if something later fails.
-3. A start that is cancelled ends at the next step of an opening; the next start goes on.
+3. A start that is cancelled ends at the next step of an opening; the next start continues.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -97,7 +97,7 @@ class Site:
             codec: Makes what each connection is read by.
             on_event: Handles everything that it reads.
             pressure: Says when to stop reading from whom.
-            knows_by_event: Who has sent what makes an event may stay; if not, `on_event` says of
+            knows_by_event: A client whose bytes made an event may stay; if not, `on_event` says of
                 whom that holds, by `Peer.admit`.
 
         Raises:

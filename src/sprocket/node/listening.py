@@ -1,4 +1,4 @@
-"""Where a host listens, and under which address others are told to reach it."""
+"""Where a host listens, and the address under which others reach it."""
 
 import errno
 import ipaddress
@@ -159,7 +159,7 @@ async def stored_ip(settings: ListenSettings) -> str:
     """Return the address that goes into records and ids of messages.
 
     Of a host name it is what the name stands for now. One that nobody knows, as that of a machine
-    whose name is told to others only once it serves, is no reason not to start: then it is the
+    whose name is told to others only once it serves, is not a reason not to start: then it is the
     address listened on, or this machine's on its way to others.
     """
     host = advertised_host(settings)

@@ -21,7 +21,7 @@ from sprocket.runtime.service_manager import ServiceManager
 from sprocket.runtime.standard_streams import write_at_once
 
 START_END_SECONDS = 0.5
-"""How long a start may take to end that is told to stop: half of the second that people wait."""
+"""How long a start that is told to stop may take to end: half of the second that people wait."""
 LOOK_SECONDS = 1.0
 """How often it is looked whether something stores nothing."""
 STOP_SECONDS = 60.0
@@ -54,14 +54,14 @@ class Patience:
     refusals: Callable[[], Sequence[str]]
     """Gives why nothing is stored now, by each that does not store; empty if all do."""
     refusing_seconds_max: float = 0
-    """After so long without an end it stops and fails; 0 is never."""
+    """After this long without an end it stops and fails; 0 is never."""
 
 
 R = TypeVar("R", bound=Stoppable)
 
 
 Line = Callable[[str], str]
-"""Makes a line for people of what they are to be told."""
+"""Makes the line for people of its arguments."""
 
 
 def text_line(text: str) -> str:

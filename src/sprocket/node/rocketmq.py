@@ -236,7 +236,7 @@ def nameserver_tls(settings: TlsSettings) -> "SSLContext | None":
 
 
 def _refuse_foreign(place: Place, lodgers: frozenset[str]) -> None:
-    """Leave a folder alone that holds something and is no store.
+    """Leave a folder alone that holds something and is not a store.
 
     Raises:
         ForeignStore: There are files, and none of a store's.
@@ -249,7 +249,7 @@ def _refuse_foreign(place: Place, lodgers: frozenset[str]) -> None:
     marks = (layout.commitlog, layout.config, layout.lock)
     if names and not any(disk.exists(mark) for mark in marks):
         raise ForeignStore(
-            f"{folder} is no store: it holds {names[0]!r} and neither commitlog nor config"
+            f"{folder} is not a store: it holds {names[0]!r} and neither commitlog nor config"
         )
 
 

@@ -14,15 +14,15 @@ from sprocket.runtime.settings import ClientLimits, EncryptionSettings, ListenSe
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VhostGeometry:
-    """What is written into the folder of a virtual host when it is made, and stays."""
+    """What is written into the folder of a virtual host when it is created, and never changes."""
 
     segment_entries: Annotated[int, Meta(ge=1, le=16384)] = 2048
     """Messages of a segment of a queue's index; queue_index_segment_entry_count. A segment is
-    removed when the last of them is acknowledged. A folder that is there keeps what it has."""
+    removed when the last of them is acknowledged. An existing folder keeps its own value."""
 
     @staticmethod
     def small() -> "VhostGeometry":
-        """Return one under which a few messages fill a segment."""
+        """Return settings with which a few messages fill a segment."""
         return VhostGeometry(segment_entries=4)
 
 
@@ -32,31 +32,31 @@ class VhostStoreSettings:
 
     embed_bytes_below: Annotated[int, Meta(ge=0, le=16 * MIB)] = 4096
     """A message whose body and properties have fewer bytes lies in the index of each queue that
-    has it, a larger one once in the message store; queue_index_embed_msgs_below. 0 puts all there.
-    """
+    has it, a larger one once in the message store; queue_index_embed_msgs_below. With 0 all are
+    in the message store."""
     store_file_bytes: Annotated[int, Meta(ge=1)] = 16 * MIB
-    """From which size on the message store begins its next file; msg_store_file_size_limit."""
+    """The size from which on the message store begins its next file; msg_store_file_size_limit."""
     journal_records_max: Annotated[int, Meta(ge=1)] = 32768
-    """After so many publishes, deliveries and acknowledgements a queue's are brought into its
-    segments; queue_index_max_journal_entries. They are kept in memory until then."""
+    """After this many publishes, deliveries and acknowledgements those of a queue are flushed into
+    its segments; queue_index_max_journal_entries. They are kept in memory until then."""
     flush_idle_ms: Annotated[int, Meta(ge=1)] = 1000
-    """So long a queue does nothing before they are, however few."""
+    """They are also flushed, however few they are, when a queue was idle for this time."""
     journal_bytes_max: Annotated[int, Meta(ge=1)] = 64 * MIB
     """When such messages of all queues of a virtual host take more than this in memory, those of
-    the fullest queues are brought into segments at once."""
+    the fullest queues are flushed into segments at once."""
     log_bytes_max: Annotated[int, Meta(ge=1)] = 256 * MIB
     """When the write-ahead log of a virtual host is larger, the queues that need its oldest file
-    are flushed. What is in it is read at the start after a crash."""
+    are flushed. The start after a crash reads the whole log."""
     log_file_bytes: Annotated[int, Meta(ge=1)] = 16 * MIB
-    """From which size on that log begins its next file."""
+    """The size from which on that log begins its next file."""
 
     delayed_bytes_max: Annotated[int, Meta(ge=1)] = 8 * MIB
     """When messages that exchanges of type x-delayed-message keep take more than this in memory,
-    they are brought into a file."""
+    they are written into a file."""
 
     @staticmethod
     def small() -> "VhostStoreSettings":
-        """Return some under which files are tiny and everything happens often."""
+        """Return settings that make files tiny and everything happen often."""
         return VhostStoreSettings(
             embed_bytes_below=200,
             store_file_bytes=2 * KIB,
@@ -76,39 +76,39 @@ class AmqpSettings:
     port: Annotated[int, Meta(ge=0, le=65535)] = 5672
     """Port, plain and encrypted; 0 is any free one."""
     cluster: Annotated[str, Meta(min_length=1, max_length=127)] = "sprocket"
-    """What clients are told that the cluster is called until `PUT /api/cluster-name`."""
+    """The name of the cluster that clients are told, until `PUT /api/cluster-name` changes it."""
     loopback_users: tuple[str, ...] = ("guest",)
     """Users that may log in from this machine only; loopback_users. `guest` has a password that
     everybody knows."""
     external_login: bool = False
-    """Let who shows a certificate that `tls.trust_path` has signed log in as the user that it
+    """Let clients with a certificate that `tls.trust_path` has signed log in as the user that it
     names, without a password (EXTERNAL); RabbitMQ's plugin rabbitmq_auth_mechanism_ssl. Some
-    clients choose it as soon as it is offered."""
+    clients choose it whenever it is offered."""
     external_login_from: Literal["distinguished_name", "common_name"] = "distinguished_name"
-    """What of a certificate is the user's name: all of its subject, such as `CN=bob,O=shop`, or
-    the common name in it, `bob`; ssl_cert_login_from."""
+    """Which part of a certificate is the user's name: all of its subject, such as `CN=bob,O=shop`,
+    or the common name in it, `bob`; ssl_cert_login_from."""
     channel_count_max: Annotated[int, Meta(ge=1, le=65535)] = 2047
     """Channels of one connection; channel_max."""
     client_frame_bytes_max: Annotated[int, Meta(ge=4096, le=16 * MIB)] = 128 * KIB
     """Largest frame; frame_max."""
     heartbeat_seconds: Annotated[int, Meta(ge=0, le=65535)] = 60
-    """How often each side has to be heard, unless the client wants another interval; heartbeat. 0
-    is never."""
+    """How often each side has to send something, unless the client wants another interval;
+    heartbeat. 0 means never."""
     body_bytes_max: Annotated[int, Meta(ge=1, le=512 * MIB)] = 128 * MIB
     """Largest body; max_message_size."""
     ack_timeout_seconds: Annotated[int, Meta(ge=1, le=31_536_000)] = 1800
     """A channel that has a message for longer without an acknowledgement is closed;
     consumer_timeout."""
     disk_free_bytes_min: Annotated[int, Meta(ge=0)] = 50 * MIB
-    """While less of the disk is free, who publishes is not read (connection.blocked);
-    disk_free_limit. 0 is never."""
+    """While less of the disk is free, connections that publish are not read
+    (connection.blocked); disk_free_limit. 0 means never."""
     memory_used_ratio_max: Annotated[float, Meta(ge=0, le=1)] = 0.4
     """While the process takes a larger part of the machine's memory, or of what its container or
-    service may take, who publishes is not read (connection.blocked); vm_memory_high_watermark.
-    0 is never."""
+    service may take, connections that publish are not read (connection.blocked);
+    vm_memory_high_watermark. 0 means never."""
     definitions_path: str = ""
-    """A file of definitions, as `rabbitmqctl export_definitions` writes one, that is taken at each
-    start; load_definitions. Users, permissions and policies become what it says, the rest is
+    """A file of definitions, as `rabbitmqctl export_definitions` writes one, that is imported at
+    each start; load_definitions. Users, permissions and policies become what it says, the rest is
     added."""
 
 
@@ -133,22 +133,22 @@ class AmqpDurabilitySettings:
     operating system has it (a power failure may lose the last half second)."""
     confirm_wait_ms_max: Annotated[float, Meta(ge=0, le=100)] = 1.0
     """How long the event loop waits for a sync at most; it does not wait at all while syncs take
-    longer on average. 0 is never."""
+    longer on average. 0 means never."""
     confirm_timeout_ms: Annotated[int, Meta(ge=100, le=600_000)] = 5000
-    """What is not on the disk after so long is answered with basic.nack."""
+    """A message that is not on the disk after this time is answered with basic.nack."""
     unconfirmed_bytes_max: Annotated[int, Meta(ge=1)] = 256 * MIB
     """When half of this waits for a slow disk, connections that publish much are not read until it
     has caught up."""
     connection_unconfirmed_bytes_max: Annotated[int, Meta(ge=1)] = 4 * MIB
-    """How much a connection may publish then before it waits."""
+    """How much a connection may publish in that case before it waits."""
     held_bytes_max: Annotated[int, Meta(ge=1)] = 64 * MIB
-    """Bodies of messages on the disk that the queues of a virtual host hold in memory, too, so that
-    they need not be read for consumers."""
+    """Bodies of messages on the disk that the queues of a virtual host hold in memory as well, so
+    that they need not be read for consumers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AmqpNodeSettings:
-    """Everything that a node that serves AMQP can be told."""
+    """All settings of a node that serves AMQP."""
 
     server: ListenSettings = field(default_factory=ListenSettings)
     limits: ClientLimits = field(default_factory=ClientLimits)

@@ -1,4 +1,4 @@
-"""Who of those that connect to the ports of a process may stay: for how long unknown, and how many.
+"""Which clients of the ports of a process may stay: how long unidentified, and how many.
 
 Every connection holds a file descriptor, and a process has only so many: some are kept back for
 what the products keep on disk, the others are shared by the ports.
@@ -29,12 +29,12 @@ LOGINS_KEPT: Final = 8
 KEPT_PART: Final = 4
 """This part of a process's file descriptors is for its files, its log and its own connections."""
 KEPT_MIN, KEPT_MAX = 32, 4096
-"""So many at least and at most. The stores have bounds: a broker has some 300 files open, a virtual
-host some 100."""
+"""The least and the most of them. The stores have bounds: a broker has about 300 files open, a
+virtual host about 100."""
 BACKLOG = 1024
 """Connections that may wait to be accepted: as many clients come back at once after a restart."""
 BACKLOG_MIN: Final = 64
-"""However few descriptors there are: whoever finds no place to wait tries again after a second."""
+"""However few descriptors there are: a client that finds no place tries again after a second."""
 
 
 class Stranger(Protocol):
@@ -53,7 +53,7 @@ def descriptor_limit() -> int | None:
 
 
 def kept_back(limit: int) -> int:
-    """Return how many of so many file descriptors are not for connections of clients."""
+    """Return how many of this many file descriptors are not for connections of clients."""
     return min(max(limit // KEPT_PART, KEPT_MIN), KEPT_MAX, limit - 1)
 
 

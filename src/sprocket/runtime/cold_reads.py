@@ -19,7 +19,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 READ_THREADS = 4
-"""So many reads are out at once: a disk serves several sooner together than one by one, and one
+"""This many reads are out at once: a disk serves several sooner together than one by one, and one
 that takes long does not hold up all others."""
 
 

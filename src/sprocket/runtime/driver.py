@@ -52,7 +52,7 @@ CLOSE_GRACE_SECONDS = 1.0
 SWEEP_SECONDS = 5.0
 """How often idle connections are looked for; they close at most this much late."""
 IDLE_SECONDS_MAX = ListenSettings().idle_close_seconds
-"""A connection that carried nothing for so long is closed, unless settings say otherwise."""
+"""A connection that carried nothing for this long is closed, unless settings say otherwise."""
 CONNECT_SECONDS_MAX = 3.0
 """How long a connection may take to open: its first packet may get lost, and is sent again."""
 
@@ -148,7 +148,7 @@ class Peer(asyncio.Protocol):
         self.on_event = cast("OnEvent[object]", on_event)
         """Gets what this connection gives, and nothing else."""
         self.idle_seconds_max = settings.idle_seconds_max
-        """It is cut off once it was quiet for so long; a protocol that finds out by itself who is
+        """It is cut off once it was quiet for this long; a protocol that finds out by itself who is
         gone may set it."""
         self.reads_on_when_slow = False
         """Whether this is read and served while it does not take what it is sent. For a protocol
@@ -202,7 +202,7 @@ class Peer(asyncio.Protocol):
 
     @property
     def told_address(self) -> str:
-        """The other side, for logs and lists: whose address is only claimed, is told as that."""
+        """The other side, for logs and lists; an address that is only claimed is marked as such."""
         if not self.proxy_address:
             return self.address
         if self.proxy_address == self.address:
@@ -243,10 +243,10 @@ class Peer(asyncio.Protocol):
             self._hold()
 
     def send_now(self, buffers: Sequence[Buffer]) -> None:
-        """Do as `send`, but write before this returns: for who has the answers of many at hand.
+        """Do as `send`, but write before this returns: for a caller with answers to many peers.
 
-        Their peers go on the sooner, and nothing is read in between. Who is held waits for the end
-        of the turn all the same: once it has written, it handles what it kept.
+        Their peers continue sooner, and nothing is read in between. A held connection waits for the
+        end of the turn all the same: once it has written, it handles what it kept.
         """
         if self.is_held:
             self.send(buffers)
@@ -285,7 +285,7 @@ class Peer(asyncio.Protocol):
             self.transport.resume_reading()
 
     def start_reading(self) -> None:
-        """Go on with what was kept, and read again; not if it was not stopped."""
+        """Continue with what was kept, and read again; not if it was not stopped."""
         if not self._is_stopped:
             return
         self._is_stopped = False
@@ -430,7 +430,7 @@ class Peer(asyncio.Protocol):
         self._tell_ready()
 
     def read_on(self) -> None:
-        """Go on where this was held, unless the peer has to take its answers first."""
+        """Continue where this was held, unless the peer has to take its answers first."""
         if self.is_open and self.is_held and not self._is_write_paused and not self._queue:
             self._go_on()
 
@@ -477,7 +477,7 @@ class Peer(asyncio.Protocol):
             self.abort("a handler failed")
 
     def _note_kept(self, size: int) -> None:
-        """Note that so much was read while this is stopped."""
+        """Note that this much was read while this is stopped."""
         if self._ahead_bytes:
             self._ahead_bytes = max(self._ahead_bytes - size, 0)
             if not self._ahead_bytes:
@@ -500,7 +500,7 @@ class Peer(asyncio.Protocol):
             turns.later(self._resume)
 
     def _resume(self) -> None:
-        """Go on where this was cut short."""
+        """Continue where this was cut short."""
         self._is_cut_short = False
         unread, self._unread = self._unread, b""
         if not self.is_open:
@@ -597,7 +597,7 @@ class Peer(asyncio.Protocol):
 
 
 class Carrier:
-    """What the connections of one event loop share: who has something to write, and the sweep."""
+    """What the connections of a loop share: those with something to write, and the sweep."""
 
     def __init__(self) -> None:
         self._dirty: list[Peer] = []
@@ -712,7 +712,7 @@ class Server:
 
 
 class Bound:
-    """Addresses that are taken and not listened on yet: who connects is refused; see `bind`."""
+    """Addresses that are taken and not listened on yet: connections are refused; see `bind`."""
 
     def __init__(self, host: str, sockets: Sequence[socket.socket]) -> None:
         self.host = host

@@ -12,7 +12,7 @@ directly, at no cost.
 Invariants
 
 1. A peer is counted, limited and swept from the moment its connection is made; bytes that decide
-   nothing yet are no sign of life.
+   nothing yet are not a sign of life.
 2. Nothing is written before all is decided, except for the alert that ends a handshake.
 3. A PROXY header is accepted only from a peer that is believed: whoever may send one can claim any
    address.
@@ -116,7 +116,7 @@ class Greeter(asyncio.Protocol):
             self._peer.data_received(data)
 
     def _encrypt(self, context: ssl.SSLContext) -> None:
-        """Go on behind TLS, unless the client has left meanwhile."""
+        """Continue after TLS, unless the client has left meanwhile."""
         if not self._peer.is_open:
             return
         layer = tls.TlsLayer(self._peer, self._transport, context)

@@ -5,10 +5,10 @@ them. What is in the log, and what is said, is their business.
 
 Theory of operation
 
-Who appends to the log says so with `wait`. The first of a turn of the loop schedules `_gather` for
-the next one; whatever else arrives joins, as long as more is to be expected. A `Source` collects
-requests, and calls `gather` for the first of them: when the group is complete, and before it is
-written, the source appends all that it has, as one among many costs two thirds of one alone.
+Whatever appends to the log says so with `wait`. The first of a turn of the loop schedules `_gather`
+for the next one; whatever else arrives joins, as long as more is to be expected. A `Source`
+collects requests, and calls `gather` for the first of them: when the group is complete, and before
+it is written, the source appends all that it has, as one among many costs two thirds of one alone.
 `_commit` writes all of it with one call, then:
 
 * async flush: answers at once; a timer looks every half second whether a sync is due. What is not
@@ -16,7 +16,7 @@ written, the source appends all that it has, as one among many costs two thirds 
 * sync flush, quick disk: has the system sync by itself, or the sync thread where it cannot, makes
   the answers meanwhile, and stands still until it has. What arrives meanwhile waits in the sockets
   and is the next group. No call back into the loop, no timer. If it takes longer than
-  `wait_seconds_max`, the loop goes on without it: a disk may stall at any time.
+  `wait_seconds_max`, the loop continues without it: a disk may stall at any time.
 * sync flush, slow disk: stands still for nothing. Groups written meanwhile are collected, and one
   sync covers them all when the first is done.
 
@@ -31,15 +31,15 @@ Invariants
 
 1. Everybody who waits is answered exactly once. Without an error only when the flush mode allows
    it: after the write (async), or after a sync that began after the write (sync).
-2. After a failed write what it was to write is taken back and refused, and the log goes on. After
+2. After a failed write what it was to write is taken back and refused, and the log continues. After
    a failed sync everybody who waits is refused, and the log refuses all that follows. A sync that
    could not begin (`DiskRefused`), as a file that it needs cannot be opened, is begun again until
    it can, or until those who wait for it have waited too long.
 3. With `SyncLate` something is stored, but no sync was seen to end in `timeout_seconds` (for a
    group that was written while that sync was out already: in at most twice that time). What a
    stalled fill has kept from being written by then is given up and refused.
-4. The loop makes no file of the log: who needs the next one waits until the disk thread has made
-   it, and is refused if it cannot.
+4. The loop creates no file of the log: whatever needs the next one waits until the disk thread has
+   made it, and is refused if it cannot.
 5. `failed_write` says why nothing can be written, until something has been: after a write that
    failed the disk is tried each second, since whoever was refused may not come back.
 """
@@ -110,7 +110,7 @@ class Asker(Protocol):
 
 
 class Source(Protocol):
-    """Who collects requests that are appended together: many cost less than one by one."""
+    """A source that collects requests to append together: many cost less than one by one."""
 
     @property
     def waiting_count(self) -> int:
@@ -184,7 +184,7 @@ class Desk(Protocol[W_contra, R]):
         """Make the answers; none that fails keeps the others waiting.
 
         Args:
-            group: Who gets them.
+            group: The waiters that get them.
             error: Why it is not durable; None if it is, or is to be when they are sent.
         """
 
@@ -324,7 +324,7 @@ class GroupCommit(Generic[W, R]):
             self._timers.call_soon(self._gather)
 
     def take_up_now(self) -> None:
-        """Have sources append what they have, so that what comes next is behind it."""
+        """Have sources append what they have, so that what comes next is after it."""
         while self._sources:
             self._sources.pop(0).take_up()
 
@@ -351,13 +351,13 @@ class GroupCommit(Generic[W, R]):
 
     @property
     def unanswered(self) -> list[W]:
-        """Who waits with what was appended, the oldest first."""
+        """The waiters, with what they appended, the oldest first."""
         return self._syncing + self._written + self._new
 
     async def settle(self) -> None:
         """Wait until everybody who waits now has an answer: used when stopping.
 
-        Who comes meanwhile is not waited for: under load somebody always does.
+        Waiters that come meanwhile are not waited for: under load there is always one.
         """
         self.take_up_now()
         for last in self.unanswered[-1:]:
@@ -384,9 +384,9 @@ class GroupCommit(Generic[W, R]):
         write at most, as nobody else is busy. A turn that brings nothing costs some 7 µs, a write
         for one alone 40.
 
-        Who shared the last one and is not back may wait for this very core, which the scheduler
-        gave them when they were woken from it; if it were kept, turns would bring nothing until the
-        sync lets go of it.
+        A sender that shared the last one and is not back may wait for this very core, which the
+        scheduler gave them when they were woken from it; if it were kept, turns would bring nothing
+        until the sync releases it.
         """
         count = sum([one.waiting_count for one in self._sources])
         count += sum([one.records for one in self._new])
@@ -557,7 +557,8 @@ class GroupCommit(Generic[W, R]):
     def _late(self) -> None:
         """Tell those whose sync takes longer than the limit that they are stored but not synced.
 
-        Who could not even be written, as a fill of the same bytes stalls, is refused.
+        Waiters whose bytes could not even be written, since a fill of the same bytes stalls, are
+        refused.
         """
         self._late_timer = None
         seconds = self._mode.timeout_seconds
@@ -666,7 +667,7 @@ class GroupCommit(Generic[W, R]):
             self._run_fill(job, lambda _: None)
 
     def _run_fill(self, job: Job, failed: Callable[[StoreError], None]) -> None:
-        """Have the thread run a step ahead of the writer, and go on with what has waited for it."""
+        """Have the thread run a step ahead of the writer, then continue with what waited for it."""
         self._is_filling = True
 
         def done(_: object, caught: BaseException | None) -> None:

@@ -1,4 +1,4 @@
-"""How often log lines are written that strangers can cause: once a kind and interval, with a count.
+"""How often log lines that strangers can cause are written: once a kind and interval, with a count.
 
     event 1 ── told     events 2 … 900 ── counted, the last one kept     interval over ── event 900
                                                                          told, suppressed=898
@@ -18,7 +18,7 @@ from sprocket.base import log
 from sprocket.base.clock import Clock
 
 INTERVAL_SECONDS: Final = 1.0
-"""How long a kind is silent once one of it was told."""
+"""How long a kind is silent after one of it was logged."""
 
 
 class _Key(NamedTuple):
@@ -31,7 +31,7 @@ class _Key(NamedTuple):
 
 @dataclass(slots=True)
 class _Silence:
-    """Events of one kind since the last that was told."""
+    """Events of one kind since the last that was logged."""
 
     until: float
     count: int = 0
@@ -53,7 +53,7 @@ class EventLimit:
         self._lock = threading.RLock()
 
     def admits(self, name: str, level: str, event: str, values: dict[str, object]) -> bool:
-        """Say whether an event is told now; if not, it is counted, and its values kept."""
+        """Say whether an event is logged now; if not, it is counted, and its values kept."""
         key = _Key(name, level, event)
         with self._lock:
             silence = self._silent.get(key)
@@ -62,7 +62,7 @@ class EventLimit:
                 return True
             silence.count += 1
             silence.values = values
-            if level == "exception":  # what is handled now is not any more when this is told
+            if level == "exception":  # what is handled now is no longer handled when this is logged
                 silence.values = {"exc_info": sys.exc_info()[1], **values}
             return False
 
@@ -89,7 +89,7 @@ class EventLimit:
 
 @contextmanager
 def limiting(limit: EventLimit) -> Iterator[None]:
-    """Have what strangers can cause told as `limit` says meanwhile; at the end, what is left."""
+    """Have what strangers can cause logged as `limit` says meanwhile; at the end, what is left."""
     try:
         with log.limited_by(limit):
             yield

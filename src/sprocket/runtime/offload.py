@@ -211,7 +211,7 @@ class DiskThread:
         self._jobs.put(one)
 
     def end(self) -> None:
-        """Take no more jobs; the threads end by themselves behind those that were given."""
+        """Take no more jobs; the threads end by themselves after those that were given."""
         self.is_stopped = True
         for _ in self._threads:
             self._jobs.put(lambda: None)

@@ -8,7 +8,7 @@ refuse requests that would add to it.
 While there is no pressure this costs one look at a flag for each read of a socket.
 
 What is read takes memory, too, faster than anybody looks who only looks now and then. So each read
-counts (`arrivals_left_bytes`), and after so many bytes as somebody has allowed they look again
+counts (`arrivals_left_bytes`), and after this many bytes as somebody has allowed they look again
 (`allow`), before anything of that read is handled.
 """
 
@@ -61,7 +61,7 @@ class Pressure:
         self.arrivals_left_bytes, self._look = size, look
 
     def look(self) -> None:
-        """Call whoever wants to know that so much was read."""
+        """Call whoever wants to know that this much was read."""
         look, self._look = self._look, None
         self.arrivals_left_bytes = sys.maxsize
         if look is not None:
@@ -72,7 +72,7 @@ class Pressure:
         return PressureShare(self)
 
     def weigh_share(self, change_bytes: int) -> None:
-        """Note that a share has changed by so much."""
+        """Note that a share has changed by this much."""
         self._shared_bytes += change_bytes
         self.weigh(self._shared_bytes)
 

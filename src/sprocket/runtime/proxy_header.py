@@ -56,7 +56,7 @@ class ConnectionOpening:
     Attributes:
         has_header: Whether there was a header.
         origin: Whom it named; None without one, and if it speaks for the balancer itself.
-        rest: What came behind it, or everything.
+        rest: What came after it, or everything.
     """
 
     has_header: bool
@@ -108,7 +108,7 @@ def _text_origin(kind: bytes, words: list[bytes]) -> ProxiedClient:
         raise WireError(f"PROXY header: {error}") from error
     for word in words[2:]:
         if not _PORT.fullmatch(word) or int(word) > 0xFFFF:
-            raise WireError(f"PROXY header: {word!r} is no port")
+            raise WireError(f"PROXY header: {word!r} is not a port")
     return ProxiedClient(str(hosts[0]).partition("%")[0], int(words[2]))
 
 

@@ -1,6 +1,7 @@
-"""What a service manager is told that has started this process: systemd with `Type=notify`.
+"""Notifies the service manager that has started this process: systemd with `Type=notify`.
 
-A datagram to the socket that it names has lines `NAME=VALUE`. Without such a socket nobody is told.
+A datagram to the socket that it names has lines `NAME=VALUE`. Without such a socket nothing is
+sent.
 
 Source: sd_notify(3), sd_watchdog_enabled(3); their protocol is promised to stay.
 """
@@ -32,7 +33,7 @@ class ServiceManager:
         self._address = f"\0{path[1:]}" if path.startswith("@") else path
         self._socket: socket.socket | None = None
         self.watchdog_seconds = _watchdog_seconds(environment) if path else None
-        """The process is taken for stuck if it is not heard of for so long; None is never."""
+        """The process is taken for stuck if it is not heard of for this long; None is never."""
 
     def tell(self, **values: str) -> None:
         """Send some lines; one that cannot be sent now is left out, and that is logged.

@@ -1,6 +1,6 @@
-"""Settings of whatever serves: where it listens, how much clients may take, what is encrypted.
+"""Settings of every server: where it listens, how much clients may take, what is encrypted.
 
-A product that has more to say of one of these adds its fields in a group derived from it.
+A product that needs more settings in one of these groups derives a group of its own from it.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from sprocket.base.units import GIB, MIB
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListenSettings:
-    """Where servers listen, and whom they believe."""
+    """Where servers listen, and which proxies they trust."""
 
     host: str = "127.0.0.1"
     """Address to listen on. Brokers and clients of other machines need `0.0.0.0` here and
@@ -23,13 +23,13 @@ class ListenSettings:
     it is found at the start; if a name has none then, this machine's address. Empty: `host`."""
     proxies: tuple[str, ...] = ()
     """Addresses and networks (`10.0.0.5`, `10.1.0.0/16`) of load balancers that name the client
-    that they serve in a header of the PROXY protocol. Whoever is in one can claim any address;
-    others that send such a header are closed, and by default all are."""
+    that they serve in a header of the PROXY protocol. A machine in one of these networks can claim
+    any address. Connections of others that send such a header are closed, by default all."""
     idle_close_seconds: Annotated[int, Meta(ge=1, le=86400)] = 120
-    """A connection without any traffic for so long is closed."""
+    """A connection without any traffic for this time is closed."""
     handshake_seconds: Annotated[float, Meta(gt=0, le=86400)] = 10
-    """A client that has not said who it is for so long is cut off. Where clients log in, that takes
-    a whole login or a request with a right password, elsewhere a request."""
+    """A client that has not identified itself within this time is disconnected. Where clients log
+    in, a whole login or a request with the right password identifies them, elsewhere a request."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,15 +38,15 @@ class ClientLimits:
 
     connections_max: Annotated[int, Meta(ge=1)] = 50_000
     """Connections of one port. An idle one takes about 2 KB, and a file descriptor of the process
-    (`ulimit -n`), a quarter of which are kept back for its own files: there are no more connections
-    than the rest, of which each port has a share. Who comes when there is no room takes the place
-    of the one that came first and has not said yet who it is; without one it is closed."""
+    (`ulimit -n`). A quarter of the descriptors is reserved for its own files, and the ports share
+    the rest. When all are in use, a new connection replaces the oldest one whose client has not
+    identified itself yet; if there is none, the new one is closed."""
     answer_bytes_high: Annotated[int, Meta(ge=1, le=GIB)] = MIB
     """A connection for which more than this waits, because its client does not read, is not served
     until it has read."""
     answer_bytes_max: Annotated[int, Meta(ge=1)] = 256 * MIB
     """A connection for which more than this waits is closed; only messages that a client did not
-    ask for can become so many."""
+    ask for can amount to that."""
     all_answer_bytes_max: Annotated[int, Meta(ge=1)] = GIB
     """When more than this waits for all slow clients together, the slowest is closed."""
 
@@ -76,20 +76,20 @@ class EncryptionSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HealthSettings:
-    """Who is told how well the process is, and when it gives up."""
+    """Where the process reports its health, and when it gives up."""
 
     port: Annotated[int, Meta(ge=0, le=65535)] | Literal["off"] = "off"
-    """Port of `/health` (HTTP), 0 is any free one. Nobody logs in there; it tells only whether
-    the process is alive, ready, and stores what it is sent."""
+    """Port of `/health` (HTTP), 0 is any free one. It needs no login; it reports only
+    whether the process is alive, ready, and stores what it is sent."""
     refusing_seconds_max: Annotated[float, Meta(ge=0, le=31_536_000)] = 0
-    """After something has stored nothing for so long, as a sync has failed or the disk is full, the
-    process stops in order and ends with code 1, so that whoever runs it starts it again or
-    elsewhere. 0 is never: then who only reads is served on."""
+    """After a store has refused messages for this time, since a sync failed or the disk is full,
+    the process stops in order and exits with code 1, so that its supervisor starts it again, here
+    or elsewhere. 0 means never: clients that only read are then served on."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostSettings:
-    """The groups that a host reads itself; a product may have more to say in them."""
+    """The groups that a host reads itself; a product may add settings to them."""
 
     server: ListenSettings = field(default_factory=ListenSettings)
     limits: ClientLimits = field(default_factory=ClientLimits)

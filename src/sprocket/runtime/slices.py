@@ -27,7 +27,7 @@ T_co = TypeVar("T_co", covariant=True)
 Sliced: TypeAlias = StepsTo[T]
 """Work in pieces: it gives calls, is given what they returned, and returns what came of it all.
 
-A call may end at any read and be begun anew, see `base.nonblocking`."""
+A call may end at any read and be begun again, see `base.nonblocking`."""
 
 SLICE_SECONDS = 0.003
 """How long the loop is held in one turn, but for the rest of the last call."""

@@ -41,7 +41,7 @@ TICK_SECONDS: Final = 1.0
 
 
 def dropped_line(count: int) -> str:
-    """Return what people are told of lines that are missing."""
+    """Return the line that says how many lines are missing."""
     return f"sprocket: {count} lines could not be written here"
 
 
@@ -67,7 +67,7 @@ class LineWriter:
         self._lock = threading.RLock()
         self._waiting_bytes = 0
         self.dropped_count = 0
-        """How many lines were dropped that nobody was told of yet."""
+        """How many lines were dropped and not reported yet."""
         self._is_torn = False
         """Whether the last line was written in part."""
         self._thread = threading.Thread(target=self._run, name="sprocket-lines", daemon=True)
@@ -97,7 +97,7 @@ class LineWriter:
         self._lines.put(None)
 
     def join(self, seconds: float) -> None:
-        """Wait for the thread to end, at most so long; it may be held for ever."""
+        """Wait for the thread to end, at most this long; it may be held for ever."""
         self._thread.join(seconds)
 
     def _run(self) -> None:
@@ -183,7 +183,7 @@ def _wait_for_room(descriptor: int) -> bool:
 
 
 def write_at_once(stream: TextIO, line: str) -> None:
-    """Write a line if that can be done without waiting: for who has no time, as a signal handler.
+    """Write a line if that needs no waiting: for callers such as a signal handler.
 
     Anything that goes wrong is ignored: an error would hit whatever was interrupted.
     """

@@ -12,7 +12,7 @@ _log = log.get_logger(__name__)
 
 
 async def is_set_within(seconds: float, event: asyncio.Event) -> bool:
-    """Wait for an event, at most so long; say whether it came."""
+    """Wait for an event, at most this long; say whether it came."""
     try:
         async with asyncio.timeout(seconds):
             return await event.wait()
@@ -31,7 +31,7 @@ async def unless(event: asyncio.Event, work: Awaitable[T], end_seconds: float) -
         What the work returned; None if it was cancelled.
 
     Raises:
-        NotEnded: It was cancelled and goes on after `end_seconds`.
+        NotEnded: It was cancelled and continues after `end_seconds`.
         Exception: What the work raises.
     """
     working = asyncio.ensure_future(work)
@@ -52,8 +52,8 @@ async def unless(event: asyncio.Event, work: Awaitable[T], end_seconds: float) -
 def is_end_of(task: "asyncio.Task[object] | None", error: BaseException) -> bool:
     """Say whether an error ends a task from outside, and was not raised by the code it runs.
 
-    A cancellation and the closing of a coroutine look, to who runs a user's code, like something
-    that this code raised. They end `task`, the one that ran it, only if somebody asked
+    To a caller that runs a user's code, a cancellation and the closing of a coroutine look like
+    something that this code raised. They end `task`, the one that ran it, only if somebody asked
     for that; None stands for code that no task ran.
     """
     if isinstance(error, asyncio.CancelledError):

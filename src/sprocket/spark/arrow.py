@@ -46,14 +46,14 @@ def numbers(values: Any, kind: Any, *, is_known: Mask | None = None) -> Any:
 
 
 def of_width(values: Any, width: int, count: int) -> Any:
-    """Return texts that are equally long and lie one behind the other, as a buffer."""
+    """Return texts that are equally long and lie one after the other, as a buffer."""
     offsets = np.arange(count + 1, dtype=np.int32) * np.int32(width)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
     return pa.Array.from_buffers(pa.string(), count, buffers)
 
 
 def repeated(text: str, count: int) -> Any:
-    """Return so many times one text."""
+    """Return this many times one text."""
     stored = text.encode()
     return of_width(stored * count, len(stored), count)
 

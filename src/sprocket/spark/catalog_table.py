@@ -24,7 +24,7 @@ _SECRET = re.compile("secret|password|token|credential|key$|sas$", re.IGNORECASE
 
 
 def options_of_table(given: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the options of a table that is created; None if it is no table that is described."""
+    """Return the options of a table that is created; None if no table is described."""
     lower = {name.lower(): value for name, value in given.items()}
     if _ADDED not in lower:
         return None

@@ -1,7 +1,7 @@
-"""What the filters of a query say of single columns, and how a source is told.
+"""What the filters of a query say of single columns, and how a source gets it.
 
-A source that is told leaves out rows which the query would leave out itself. So what is said may be
-less than what the filters say, and never more. It is told by the option `filters`.
+A source that knows it leaves out rows that the query would leave out itself. So what is said may be
+less than what the filters say, and never more. The source gets it by the option `filters`.
 """
 
 import json

@@ -1,7 +1,7 @@
 """A session that starts when something is first asked of it.
 
-Spark needs some seconds to start. What can be checked without it, such as arguments and folders, is
-checked before, and what needs no Spark after all ends without it.
+Spark needs a few seconds to start. What can be checked without it, such as arguments and folders,
+is checked before, and what needs no Spark after all ends without it.
 """
 
 from collections.abc import Callable

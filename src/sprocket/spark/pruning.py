@@ -53,7 +53,7 @@ _TOLERANT = frozenset(mode.value for mode in Mode) - {Mode.FAILFAST.value}
 """Modes in which it depends on the columns that are read which rows there are, and what is said of
 them: a body that nobody reads is not known to be damaged."""
 _ID = re.compile(r"#(\d+)")
-"""Of an attribute, as Spark writes it behind its name. A name that looks like one, as no column of
+"""Of an attribute, as Spark writes it after its name. A name that looks like one, as no column of
 ours does, adds an id that is not used. To ask the JVM for each by itself would take ten times as
 long."""
 _ATTRIBUTE = re.compile(rf"(\w+){_ID.pattern}")
@@ -185,7 +185,7 @@ class _PlannedQuery:
         return DataFrame(rows, self._spark)
 
     def _uses(self) -> list[_Use]:
-        """Return what the query uses of each of our tables; nothing if that cannot be told."""
+        """Return what the query uses of each of our tables; nothing if that is unknown."""
         uses: list[_Use] = []
         # What a filter says of the present is not said for the time when rows are read.
         is_lasting = not self._analyzed.containsPattern(self._catalyst.of_the_present)

@@ -174,7 +174,7 @@ _SETTINGS_HERE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": 
 
 
 def _settings(cores: int, memory: str, folder: str, jvm: str) -> dict[str, str]:
-    """Return the settings for a machine with so many cores."""
+    """Return the settings for a machine with this many cores."""
     quiet = os.path.join(folder, "log4j2.properties")
     replace_file(RealDisk(), quiet, _QUIET.encode())
     return {

@@ -1,7 +1,7 @@
-"""How far Spark is with a query: how many of its tasks are done, told while it runs.
+"""The progress of a query: how many of its tasks are done, reported while it runs.
 
 A session of this process is asked by its status tracker, from the thread of a portal, since the
-caller waits for the query. A session of Spark Connect tells by itself.
+caller waits for the query. A session of Spark Connect reports it by itself.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ def watched(spark: Any, tell: Step, what: str) -> Iterator[None]:
 
     Args:
         spark: The SparkSession.
-        tell: Is told, from another thread; what it raises ends the telling, not the query.
+        tell: Called from another thread; if it raises, the reports end, but not the query.
         what: What the tasks do, as people read it.
     """
     if tell is unwatched:

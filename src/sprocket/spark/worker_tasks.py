@@ -29,7 +29,7 @@ def spread(spark: Any, items: Sequence[T], work: Callable[[T], Iterator[Any]], s
 
     Args:
         spark: The SparkSession, local or of Spark Connect.
-        items: What the tasks are for. All of them go to every task: some hundred bytes each.
+        items: What the tasks are for. All of them go to every task: a few hundred bytes each.
         work: Makes Arrow batches of one item, in a worker; it is pickled, and so a function of a
             module, or a `functools.partial` of one.
         schema: Of these batches, as Spark writes it.

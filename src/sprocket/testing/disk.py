@@ -56,7 +56,7 @@ class _Node:
         self.data[position:end] = data
 
     def bring(self, start: int, end: int) -> None:
-        """Have a range in memory again. Who reads a view is not seen."""
+        """Have a range in memory again. Reads of a view are not noticed."""
         self.given_back = _without(self.given_back, start, end)
 
     def resize(self, size: int) -> None:
@@ -353,7 +353,7 @@ class SimulatedDisk:
                 file, or `any`.
             nth: Which one, counted from now; 1 is the next.
             error: Its errno.
-            kept: How much of it was done anyway, from 0 to 1. Of a write so many bytes are in
+            kept: How much of it was done anyway, from 0 to 1. Of a write this many bytes are in
                 the file; anything else that changes the disk was done unless it is 0. By default
                 half of a write that finds no space, else nothing.
         """

@@ -36,7 +36,7 @@ from sprocket.testing.twin_disk import TwinDisk
 LOOK_SECONDS = 0.005
 """Between two looks whether it is quiet."""
 QUIET_LOOKS = 3
-"""So many in a row: what a client has just sent may be on its way."""
+"""This many in a row: what a client has just sent may be on its way."""
 
 
 def small_settings() -> AmqpNodeSettings:

@@ -62,7 +62,7 @@ class LocalBroker(LocalServer[Node, RecoveryReport]):
     """A broker for tests; a start returns what recovery did.
 
     After `settle` every message is where it belongs: consumed, waiting for its delay, or in the
-    dead letters; `testing.quiet` tells more.
+    dead letters; `testing.quiet` says more.
 
     Args:
         folder: Where the store lies; by default a temporary folder, gone when it stops.
@@ -127,7 +127,7 @@ class LocalBroker(LocalServer[Node, RecoveryReport]):
     async def aadvance_until(
         self, condition: Callable[[], bool], *, limit_seconds: float = LIMIT_SECONDS
     ) -> int:
-        """Do what `advance_until` does, while the calling event loop goes on."""
+        """Do what `advance_until` does, while the calling event loop continues."""
         moved_ms = 0
         while True:
             await self.asettle()

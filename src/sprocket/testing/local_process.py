@@ -151,7 +151,7 @@ class LocalProcess(Generic[N]):
         await _turns()
 
     def _fall(self) -> None:
-        """End what runs without a word to anybody; its disk refuses every change by now."""
+        """End what runs without notifying anybody; its disk refuses every change by now."""
         node, self._node = self._node, None
         if node is not None and self._portal is not None:
             self._portal.call(_kill, node)

@@ -25,7 +25,7 @@ class LocalServer(ABC, Generic[N, R]):
     Args:
         name: Of its thread.
         begin: Starts it on a disk, in a folder.
-        settle: Waits until it is quiet, at most so many seconds; raises NotQuiet.
+        settle: Waits until it is quiet, at most this many seconds; raises NotQuiet.
         folder: Where its files lie; by default a temporary folder, gone when it stops.
         now_ms: What its clock shows first; by default the machine's time.
 
@@ -126,7 +126,7 @@ class LocalServer(ABC, Generic[N, R]):
         self._process.call(self._settle, self._process.node, seconds)
 
     async def asettle(self, *, seconds: float = SETTLE_SECONDS) -> None:
-        """Do what `settle` does, while the calling event loop goes on."""
+        """Do what `settle` does, while the calling event loop continues."""
         process = self._process
         await asyncio.wrap_future(process.portal.begin(self._settle, process.node, seconds))
 

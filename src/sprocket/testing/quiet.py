@@ -37,7 +37,7 @@ class NotQuiet(AssertionError):
 
 
 async def settle(node: Node, seconds: float) -> None:
-    """Wait until a broker is quiet, for so many seconds of the machine's time at most.
+    """Wait until a broker is quiet, for this many seconds of the machine's time at most.
 
     Raises:
         NotQuiet: Something was still going on then.

@@ -49,7 +49,7 @@ class Run:
     ) -> None:
         """Run a command in the suite's folder to its end, or for so long at most.
 
-        What it prints goes to `output.txt`. That tests fail is no error here.
+        What it prints goes to `output.txt`. Failing tests are not an error here.
 
         Raises:
             InterruptedError: No more is to be run.

@@ -107,11 +107,11 @@ def test_a_source_must_be_named(tmp_path: Path) -> None:
     """And be one."""
     with pytest.raises(SettingsError, match="say what to ask: --store, --archive"):
         sql.found(Sources(), AskedCluster())
-    with pytest.raises(ForeignStore, match="is no archive"):
+    with pytest.raises(ForeignStore, match="is not an archive"):
         sql.found(Sources(archive=[str(tmp_path)]), AskedCluster())
-    with pytest.raises(ForeignStore, match="is no store directory: it has no folder commitlog"):
+    with pytest.raises(ForeignStore, match="is not a store directory: it has no folder commitlog"):
         sql.found(Sources(store=[str(tmp_path)]), AskedCluster())
-    with pytest.raises(ForeignStore, match="is no store directory: nothing has this name"):
+    with pytest.raises(ForeignStore, match="is not a store directory: nothing has this name"):
         sql.found(Sources(store=[f"{tmp_path}/gone/"]), AskedCluster())
 
 

@@ -64,7 +64,7 @@ def test_its_answers_are_the_known_figures(tables: source.Tables) -> None:
     ],
 )
 def test_difference_names_the_first(found: dict[str, list[object]], problem: str) -> None:
-    """Equal but for rounding is no difference; all else is named."""
+    """Equal but for rounding is not a difference; all else is named."""
     expected = pd.DataFrame({"a": [1, 2], "b": [0.3, None]})
     assert answers.difference(pd.DataFrame(found), expected) == problem
 

@@ -75,7 +75,7 @@ def test_a_locked_store_is_one_clear_error(tmp_path: Path) -> None:
 
 
 def test_a_foreign_folder_is_left_alone(tmp_path: Path) -> None:
-    """What is no store is not made one."""
+    """What is not a store is not made one."""
     (tmp_path / "letters.txt").write_text("dear")
 
     async def main() -> None:

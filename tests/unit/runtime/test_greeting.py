@@ -165,7 +165,7 @@ def test_a_broken_header_ends_the_connection() -> None:
 
 
 def test_a_header_that_is_never_finished_is_idle() -> None:
-    """Its bytes are no sign of life, however many come."""
+    """Its bytes are not a sign of life, however many come."""
 
     async def body(server: Server) -> None:
         _, writer = await asyncio.open_connection(HOST, server.port)

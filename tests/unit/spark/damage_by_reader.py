@@ -16,14 +16,14 @@ REPORTED = "works with the rest; the report names and counts the place"
 ON_STDERR = "answers for the rest; stderr names the place"
 FINDING = "a finding that names the place; exit code 1"
 IS_DATA_LOSS = "fails, and names `failOnDataLoss`"
-AT_NEW_END = "goes on at the new end; the log names the queue"
-WHAT_IS_THERE = "goes on with what is there; the log names the queue"
+AT_NEW_END = "continues at the new end; the log names the queue"
+WHAT_IS_THERE = "continues with what is there; the log names the queue"
 NEVER = "cannot be asked for"
 
 
 def rows() -> dict[str, dict[str, tuple[str, str]]]:
     """Return what is said by default and if it is left out, by reader and kind of damage."""
-    table = GUIDE.read_text(encoding="utf-8").partition("| who reads |")[2].partition("\n\n")[0]
+    table = GUIDE.read_text(encoding="utf-8").partition("| reader |")[2].partition("\n\n")[0]
     found = {}
     for line in table.splitlines()[2:]:
         reader, *cells = (cell.strip() for cell in line.strip("| ").split(" | "))

@@ -29,7 +29,7 @@ def test_what_the_catalog_adds_is_left_out() -> None:
 
 
 def test_secrets_are_not_kept() -> None:
-    """Names of files are no secrets, even of a file with a key."""
+    """Names of files are not secrets, even of a file with a key."""
     secret = ["fs.secret_key", "fs.access_key", "fs.session_token", "tlskeypassword", "fs.key"]
     plain = ["fs.region", "fs.endpoint_override", "tlskeypath", "subscribe"]
     found = json.loads(kept(dict.fromkeys([*secret, *plain], "x"))[METADATA])

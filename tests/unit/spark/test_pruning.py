@@ -208,7 +208,7 @@ def test_a_frame_is_filtered_again_and_again(spark: Any, tmp_path: Path) -> None
 
 
 def test_a_column_with_an_odd_name(spark: Any, tmp_path: Path) -> None:
-    """One that looks like what Spark writes in a plan is no other column."""
+    """One that looks like what Spark writes in a plan is not another column."""
     messages = spark.read.format("rocketmq").load(numbered(tmp_path, [("a", 0, 20)]))
 
     def query(one: Any) -> Any:

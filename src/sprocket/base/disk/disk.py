@@ -48,7 +48,7 @@ BUFFERS_MAX = 1024
 
 
 class Extent(NamedTuple):
-    """A range of a file: its first byte, and the one behind it."""
+    """A range of a file: its first byte, and the one after it."""
 
     start: int
     end: int
@@ -74,8 +74,8 @@ class File(Protocol):
     def next_data(self, position: int) -> Extent:
         """Return the first range from a position on that may hold something else than zeros.
 
-        Who reads that alone has the system make no memory of what was never written. Without any
-        the range is empty and lies at the end of the file.
+        Reading only that range has the system allocate no memory for what was never written.
+        Without any the range is empty and lies at the end of the file.
         """
 
     def read(self, position: int, size: int) -> bytes:
@@ -86,7 +86,7 @@ class File(Protocol):
         """
 
     def read_view(self, position: int, size: int) -> memoryview:
-        """Do as `read` for bytes that are soon let go of: their memory may be used again then."""
+        """Do as `read` for bytes that are soon dropped: their memory may then be reused."""
 
     def view(self) -> memoryview:
         """Return a read-only view of the whole file, without copying.
@@ -107,7 +107,7 @@ class File(Protocol):
     def start_reading(self, position: int, size: int) -> None:
         """Have the system begin to read a range from the disk, and do not wait for it.
 
-        Who reads on in order, through a view above all, has the less to wait for.
+        A reader that continues in order, above all through a view, then waits less.
         """
 
     def give_back(self, position: int, size: int) -> None:
@@ -130,7 +130,7 @@ class File(Protocol):
     def allocate(self, position: int, size: int) -> None:
         """Take room on the disk for a range inside the file, whose content stays as it is.
 
-        Who writes there later need not look for it. Does nothing where the system cannot.
+        Later writes there need not search for it. Does nothing where the system cannot.
 
         Raises:
             DiskFull: There is not so much.
@@ -211,13 +211,13 @@ class Disk(Protocol):
         """Return when the content was last changed, ms since 1970; FileMissing if not there."""
 
     def list(self, folder: str) -> list[str]:
-        """Return the sorted names of files and folders in `folder`; none if it is no folder."""
+        """Return the sorted names of files and folders in `folder`; none if it is not a folder."""
 
     def folders(self, folder: str) -> Sequence[str]:
-        """Return the sorted names of the folders alone; none if it is no folder."""
+        """Return the sorted names of the folders alone; none if it is not a folder."""
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """Return the length of each file in a folder, by sorted names; none if it is no folder."""
+        """Return the length of each file in a folder, by sorted names; none if it is not one."""
 
     def make_folder(self, path: str, *, durable: bool = True) -> None:
         """Make a folder and the parents it lacks; an existing one is left alone.
@@ -569,7 +569,7 @@ class _RealFile:
                 os.close(descriptor)
 
     def __del__(self) -> None:
-        self.close()  # `OpenFiles` lets go of files that others may still be using
+        self.close()  # `OpenFiles` drops files that others may still be using
 
 
 class RealDisk:
@@ -753,7 +753,7 @@ class RealDisk:
             self._sync_each(path)
 
     def _sync_each(self, path: str) -> None:
-        """Sync every file below a folder, and every folder behind what it holds."""
+        """Sync every file below a folder, and every folder after what it holds."""
         for name in self.list(path):
             below = os.path.join(path, name)
             if self.is_folder(below):

@@ -37,7 +37,7 @@ class FileLock:
 
 
 def take(path: str, wait_seconds: float = 0) -> FileLock:
-    """Lock a file, made if it is missing; wait for so long if somebody else holds it.
+    """Lock a file, made if it is missing; wait for this long if somebody else holds it.
 
     Raises:
         StoreLocked: Somebody holds it.

@@ -8,7 +8,7 @@ from sprocket.base.errors import FileMissing
 from sprocket.base.units import KIB
 
 ROOM_BYTES = 64 * KIB
-"""As much as a write of a busy log may have: what is free for less is no room."""
+"""The most that one write of a busy log may have: less free space than this counts as none."""
 
 
 def read_file(disk: Disk, path: str) -> bytes:
@@ -21,7 +21,7 @@ def read_file(disk: Disk, path: str) -> bytes:
 
 
 def read_written(file: File, position: int, size: int) -> bytes:
-    """Return `size` bytes from `position`; what was never written, or is behind the end, is zeros.
+    """Return `size` bytes from `position`; what was never written, or is after the end, is zeros.
 
     The system is asked only for what was written: to read a hole would make memory of it.
 

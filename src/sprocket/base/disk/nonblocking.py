@@ -115,7 +115,7 @@ class Attempt:
     """What was fetched for one piece of work; it is used by one attempt after the other.
 
     It belongs to the thread that makes it, as `this_thread` names it: what others read meanwhile is
-    no part of it.
+    not part of it.
     """
 
     __slots__ = ("_closing", "_opened", "fetched", "this_thread", "thread")
@@ -147,7 +147,7 @@ class Attempt:
     ) -> "_NonblockingFile | None":
         """Return a file that was opened, as `wrap` makes it of that; None if it was not.
 
-        It is the same to each attempt: work lets go of a file when it has read it and begins again
+        It is the same to each attempt: work closes a file when it has read it and begins again
         for the next one, and must find the first one open still.
 
         Raises:
@@ -279,7 +279,7 @@ class NonblockingDisk:
 
 
 def outside(disk: Disk, work: Callable[[], T]) -> T:
-    """Do some work that writes, whether an attempt is under way or not: it is no part of that."""
+    """Do some work that writes, whether an attempt is under way or not: it is not part of that."""
     return disk.within(None, work) if isinstance(disk, NonblockingDisk) else work()
 
 

@@ -7,7 +7,7 @@ to memory that was there before, and is still in the processor's caches.
 Invariants
 
 1. What was lent is nobody else's while there is a view of it, in whosever hands.
-2. No more than `CHUNKS_MAX` chunks are kept. Who asks for more than they have gets new memory.
+2. No more than `CHUNKS_MAX` chunks are kept. A request for more than they have gets new memory.
 """
 
 from sprocket.base.units import MIB
@@ -16,7 +16,7 @@ CHUNK_BYTES = 2 * MIB
 """A chunk is free again when all that was lent of it is; it takes a long answer, and a bit."""
 
 CHUNKS_MAX = 8
-"""So much may slow readers keep at most; others then take new memory, and nobody waits."""
+"""This much may slow readers keep at most; others then take new memory, and nobody waits."""
 
 _ALIGNMENT = 64
 

@@ -55,7 +55,7 @@ class ShortFile(Struct, frozen=True):
 
 
 class Unreadable(NamedTuple):
-    """A range of a file that the disk does not give: first position, the one behind, and why."""
+    """A range of a file that the disk does not give: first position, the one after, and why."""
 
     start: int
     end: int
@@ -63,7 +63,7 @@ class Unreadable(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Bytes of a file, and what directly behind them cannot be read, if anything."""
+    """Bytes of a file, and what directly after them cannot be read, if anything."""
 
     data: bytes
     unreadable: Unreadable | None
@@ -189,7 +189,7 @@ class Segment:
     def read(self, position: int, size: int) -> bytes:
         """Return `size` bytes from `position`, all of them inside the segment.
 
-        What was never written, or lies behind the end of a short file, is zeros; the system is not
+        What was never written, or lies after the end of a short file, is zeros; the system is not
         asked for it.
 
         Raises:
@@ -201,8 +201,8 @@ class Segment:
     def read_on(self, position: int, size: int, ahead: int) -> memoryview:
         """Return `size` bytes from `position`, or what the segment has of them.
 
-        It is for who will read on behind them: up to `ahead` bytes are read and kept while the file
-        is open. So it must not be written but by `write`.
+        It is for a reader that will continue after them: up to `ahead` bytes are read and kept
+        while the file is open. So it must not be written but by `write`.
 
         Raises:
             DiskFailed: Some of the `size` bytes cannot be read.
@@ -268,7 +268,7 @@ class Segment:
 class SegmentReader:
     """Reads a segment from front to back, by calls that can fail, a piece at a time.
 
-    A piece has `piece_bytes`, where so much was written.
+    A piece has `piece_bytes`, where this much was written.
     """
 
     def __init__(self, segment: Segment, piece_bytes: int) -> None:
@@ -280,13 +280,13 @@ class SegmentReader:
 
     @property
     def end(self) -> int:
-        """The position behind the last byte in hand."""
+        """The position after the last byte in hand."""
         return self.start + len(self.data)
 
     def bring(self, position: int, size: int) -> int:
         """Have `size` bytes from a position on in hand, or as many as the segment has of them.
 
-        `data` begins at the position `start`; directly behind it lies what is `unreadable`, if
+        `data` begins at the position `start`; directly after it lies what is `unreadable`, if
         anything is. What was handed out before stays valid.
 
         Returns:
@@ -351,7 +351,7 @@ class SegmentFiles:
                 it should be on, all are removed instead of refused; other names mean nothing.
 
         Raises:
-            ForeignStore: A name is no offset, a length is not the segment size, or files are
+            ForeignStore: A name is not an offset, a length is not the segment size, or files are
                 missing in between. For reading only a file may be too short.
         """
         self.close()
@@ -384,7 +384,7 @@ class SegmentFiles:
         if not is_segment_name(name):
             return "the name is not an offset of 20 digits"
         if int(name) % self.segment_bytes:
-            return f"the name is no multiple of the file size {self.segment_bytes}"
+            return f"the name is not a multiple of the file size {self.segment_bytes}"
         if self._segments and int(name) != self.end_of_files and size == self.segment_bytes:
             return f"expected the file {segment_name(self.end_of_files)} before it"
         return f"expected {self.segment_bytes} bytes, found {size}"
@@ -431,7 +431,7 @@ class SegmentFiles:
 
         Raises:
             OffsetTooSmall: It lies before the oldest file.
-            OffsetTooLarge: It lies behind the newest one.
+            OffsetTooLarge: It lies after the newest one.
         """
         segments = self._segments
         if not segments:

@@ -7,7 +7,7 @@ line whatever the size of the table, and writing the snapshot is work for the ba
 A line is `crc TAB [sequence,…] LF`; crc is CRC-32 & 0x7FFFFFFF of the JSON in decimal, sequences
 rise by one. What follows the sequence is the owner's; it must be absolute ("is now 5", "is gone"),
 so that a line may be applied to a table that has it already: a snapshot is made piece by piece
-while the table goes on changing, and may hold what came after the line up to which it covers.
+while the table keeps changing, and may hold what came after the line up to which it covers.
 
 Lines lie in segments, files named `<path>.<number>`; `<path>` itself counts as number 0. Only the
 newest is written to, and one that an earlier process has left never is.
@@ -20,12 +20,12 @@ snapshot before it needs. That one is kept as a backup, so it must find its line
 
 What is left after an end. After a kill: everything. After a power loss: what was synced, and of the
 rest some blocks and some segments. A journal ends where no good line follows any more. What is not
-a good line and has some behind it is damage, or power has gone before it was durable and what was
-written later is there; both are passed over, and told. As lines are absolute, those behind count.
+a good line and has some after it is damage, or power has gone before it was durable and what was
+written later is there; both are skipped, and reported. As lines are absolute, later ones count.
 
 Invariants
 
-1. Behind what a snapshot covers no two lines have the same sequence, on the disk either.
+1. After what a snapshot covers no two lines have the same sequence, on the disk either.
 2. A segment that was left is not changed, so that what one start reads of it any later start does.
 3. After a failed sync nothing counts as synced until a new snapshot, a file of its own, covers it.
 """
@@ -53,7 +53,7 @@ E_co = TypeVar("E_co", bound=tuple[Any, ...], covariant=True)
 _encode = msgspec.json.Encoder().encode
 
 _BEGIN = re.compile(rb"[^0-9]([0-9]{1,10}\t\[)")
-"""Where a line may begin behind an octet that should be a line's end."""
+"""Where a line may begin after an octet that should be a line's end."""
 
 SEGMENTS_MAX = 16
 """Segments from which on no more are begun while snapshots fail: lines go on in the newest."""
@@ -306,7 +306,7 @@ class Journal(Generic[E_co]):
 
 
 def read_lines(disk: Disk, path: str, covered: int | None, decode: Callable[[bytes], E]) -> list[E]:
-    """Return what `Journal.replay` would, and change nothing: for who only looks at a table."""
+    """Return what `Journal.replay` would, and change nothing: for readers of a table."""
     reads = _read_all(disk, path, covered, decode)
     return [entry for read in reads for entry in read.entries]
 

@@ -38,7 +38,7 @@ def list_brokers(remote: Remote) -> CommandAnswer:
 @app.command("status")
 @over_the_wire
 def show_status(remote: Remote, broker: Broker = None) -> CommandAnswer:
-    """Show all that a broker tells of itself."""
+    """Show everything that a broker reports of itself."""
     admin = remote.admin()
     name = the_broker(admin, broker)
     return _values(name, dict(sorted(admin.broker.status(name).values.items())))
@@ -64,7 +64,7 @@ def show_config(
 
 
 def _values(broker: str, values: Mapping[str, str]) -> CommandAnswer:
-    """Answer with what a broker tells by name."""
+    """Answer with what a broker reports, by name."""
     return CommandAnswer(
         [{"broker": broker, **values}], lambda: tables.write_fields(broker, values)
     )

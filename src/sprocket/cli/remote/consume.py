@@ -27,7 +27,7 @@ HOLD_MS = 10_000
 class End:
     """When enough was shown."""
 
-    count: Annotated[int | None, typer.Option(min=1, help="End after so many messages.")] = None
+    count: Annotated[int | None, typer.Option(min=1, help="End after this many messages.")] = None
     until_end: Annotated[
         bool, typer.Option("--until-end", help="End when all messages that are there were shown.")
     ] = False

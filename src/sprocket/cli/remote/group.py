@@ -119,7 +119,7 @@ def reset_group(
     topic: Annotated[str, typer.Option("--topic", "-t", help="In which topic.")],
     to: Annotated[str, typer.Option(help="`first`, `last`, or a time.")],
 ) -> CommandAnswer:
-    """Let a group go on from another place in a topic, also while it runs."""
+    """Let a group continue from another place in a topic, also while it runs."""
     offsets = remote.admin().group.reset_offsets(name, topic, output.place(to))
     return answer.table([offset_row(queue, offset) for queue, offset in offsets.items()])
 
@@ -132,7 +132,7 @@ def clone_group(
     target: Annotated[str, typer.Argument(help="The group that gets them; it must not run.")],
     topic: OnlyTopic = None,
 ) -> CommandAnswer:
-    """Let one group go on where another one is."""
+    """Let one group continue where another one is."""
     admin = remote.admin()
     admin.group.clone_offsets(source, target, topic)
     return answer.sentence(
@@ -224,7 +224,7 @@ def setup_rows(admin: "Admin", name: str) -> Iterator[dict[str, Any]]:
 def cloned_rows(
     admin: "Admin", source: str, target: str, topic: str | None
 ) -> Iterator[dict[str, Any]]:
-    """Ask where a group goes on in each queue in which it got an offset."""
+    """Ask where a group continues in each queue in which it got an offset."""
     for one in admin.group.topics(source) if topic is None else [topic]:
         for queue in admin.topic.queues(one):
             offset = admin.offset.committed(target, queue)

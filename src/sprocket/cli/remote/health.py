@@ -77,7 +77,7 @@ def ask(url: str, check: str | None, timeout_seconds: float) -> dict[str, list[s
     except ValueError:
         host = port = None
     if host is None or port is None or place.scheme not in ("http", "https"):
-        raise SettingsError(f"{url!r} is no address: expected {DEFAULT_URL}")
+        raise SettingsError(f"{url!r} is not an address: expected {DEFAULT_URL}")
     target = PATH if check is None else f"{PATH}/{check}"
     told = f"{host}:{port}"
     connection = (

@@ -86,7 +86,7 @@ class Marks:
         typer.Option("--property", metavar="NAME=VALUE", help="A property; may be repeated."),
     ] = None
     delay: Annotated[
-        int, typer.Option(min=0, help="Delay level: 1 is 1 s, 2 is 5 s, 18 is 2 h; 0 is no delay.")
+        int, typer.Option(min=0, help="Delay level: 0 is none, 1 is 1 s, 2 is 5 s, 18 is 2 h.")
     ] = 0
     sharding_key: Annotated[
         str | None, typer.Option(help="Messages with one such key stay in one queue, in order.")
@@ -121,8 +121,8 @@ def produce(
 ) -> None:
     """Send messages to a topic: one from the argument, one from a file, or each line of stdin.
 
-    Blank lines of stdin are left out, and counted. When a message cannot be sent, nothing behind it
-    is read; what was sent is told, and the exit code is 1.
+    Blank lines of stdin are left out, and counted. When a message cannot be sent, nothing after it
+    is read; what was sent is reported, and the exit code is 1.
     """
     output.pairs(marks.prop or [], "property")  # before anything is read or sent
     given.check()
@@ -185,7 +185,7 @@ class Sending:
 
     def __init__(self, topic: str, *, as_json: bool) -> None:
         self.goes_on = True
-        """Whether all is well: none failed, and somebody reads what is told."""
+        """Whether all is well: none failed, and somebody reads the output."""
         self.topic = topic
         self._as_json = as_json
         self._waiting: deque[UnansweredMessage] = deque()
@@ -194,7 +194,7 @@ class Sending:
         self._failure = ""
 
     def expect(self, what: str, answer: "ThreadFuture[SendResult]") -> None:
-        """Wait for one more answer, and tell of those that have come."""
+        """Wait for one more answer, and report those that have come."""
         self._waiting.append(UnansweredMessage(what, answer))
         is_told = False
         while self._waiting and (
@@ -212,7 +212,7 @@ class Sending:
         self._stop(f"; {what}: {error}{behind}")
 
     def finish(self) -> None:
-        """Wait for all answers, and tell of them."""
+        """Wait for all answers, and report them."""
         while self._waiting:
             self._take()
         self._tell(sys.stdout.flush)

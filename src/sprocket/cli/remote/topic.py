@@ -70,7 +70,7 @@ def update_topic(
 ) -> CommandAnswer:
     """Change a topic that exists: its queues, or who may read and write it."""
     if perm is not None and perm not in PERMISSIONS:
-        raise SettingsError(f"{perm!r} is no permission: expected r, w, rw or none")
+        raise SettingsError(f"{perm!r} is not a permission: expected r, w, rw or none")
     if (queues, read_queues, perm) == (None, None, None):
         raise SettingsError("say what to change: --queues, --read-queues or --perm")
     admin = remote.admin()

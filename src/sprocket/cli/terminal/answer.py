@@ -12,12 +12,12 @@ from sprocket.cli.terminal import output, tables
 
 @dataclass(frozen=True, slots=True)
 class CommandAnswer:
-    """What a command has to tell.
+    """What a command has to say.
 
     Args:
         values: Objects for scripts, one a line; looked at only if these ask.
         show: Writes the same for people.
-        comment: A line on stderr behind either; empty for none.
+        comment: A line on stderr after either; empty for none.
     """
 
     values: Iterable[Mapping[str, Any]]

@@ -51,7 +51,7 @@ def _properties(found: bytes | BasicProperties) -> dict[str, Any]:
 
 
 def properties_json(found: BasicProperties) -> dict[str, Any]:
-    """Return the properties that are there, for people: not every type can be told from it."""
+    """Return the properties that are there, for people: not every type can be recognized."""
     told: dict[str, Any] = {}
     for name, value in structs.asdict(found).items():
         if isinstance(value, FieldTable):
@@ -100,7 +100,7 @@ def _decimal(value: ScaledInteger) -> str:
 
 
 def text(name: str) -> str:
-    """Return a name that can be written: each byte that is no UTF-8 is spelled out."""
+    """Return a name that can be written: each byte that is not UTF-8 is spelled out."""
     return name_bytes(name).decode("utf-8", "backslashreplace")
 
 

@@ -31,7 +31,7 @@ class LogFormat(StrEnum):
 
 
 class LogLevel(StrEnum):
-    """What is told: this and what is graver."""
+    """The lowest level that is logged."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -119,7 +119,7 @@ class ServerVoice:
         self._processors = _processors(log_format)
 
     def line(self, text: str) -> str:
-        """Return what people are told."""
+        """Return the text for people."""
         return self._object("info", text, {}) if self._is_json else f"sprocket: {text}"
 
     def say(self, text: str) -> None:
@@ -187,7 +187,7 @@ def serving(log_format: LogFormat, level: LogLevel) -> Iterator[ServerVoice]:
 
 
 class _Others(logging.Handler):
-    """Takes what libraries tell `logging`: asyncio, of what nobody handled, for example."""
+    """Takes what libraries log by `logging`, such as asyncio's unhandled exceptions."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Tell one; called by `logging`, in whatever thread."""

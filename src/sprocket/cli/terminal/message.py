@@ -30,7 +30,7 @@ def decode(data: memoryview) -> tuple[StoredMessage, bool]:
         The message, and whether it fits them; if not, its body is not to be shown.
 
     Raises:
-        CorruptRecord: The bytes are no record.
+        CorruptRecord: The bytes are not a record.
     """
     try:
         return record.decode(data, check_tail=True), True

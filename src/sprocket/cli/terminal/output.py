@@ -23,7 +23,7 @@ Place = Literal["first", "last"] | int
 PATIENCE_SECONDS = 1.0
 """Work that takes longer shows a progress bar."""
 TELL_SECONDS = 0.1
-"""How often a bar moves; work may tell how far it is a million times."""
+"""How often a bar moves; work may report its progress a million times."""
 LINE_SECONDS = 30.0
 """How often a line is written where there is no terminal for a bar."""
 PROGRESS_EVERY = 256
@@ -51,7 +51,7 @@ def failing_in_one_line() -> Iterator[None]:
 
 
 def end_quietly_with_the_reader() -> None:
-    """Let `sprocket … | head` end without a word, as other commands do.
+    """Let `sprocket … | head` end silently, as other commands do.
 
     Only for commands that hold no socket: a lost connection must stay an error there.
     """
@@ -130,7 +130,7 @@ def time_ms(text: str) -> int:
         at = datetime.fromisoformat(text)
     except ValueError:
         raise SettingsError(
-            f"{text!r} is no time: expected milliseconds since 1970 or 2013-01-31T10:15:00"
+            f"{text!r} is not a time: expected milliseconds since 1970 or 2013-01-31T10:15:00"
         ) from None
     return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
@@ -156,7 +156,7 @@ def pairs(texts: Iterable[str], what: str) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not name or not equals:
-            raise SettingsError(f"{text!r} is no {what}: expected NAME=VALUE")
+            raise SettingsError(f"{what} {text!r}: expected NAME=VALUE")
         found[name] = value
     return found
 
@@ -177,10 +177,10 @@ def with_progress(
 
 @contextmanager
 def progress(clock: Clock | None = None) -> Iterator[Step]:
-    """Give what is to be told how far some work is.
+    """Give a function to call with the progress of some work.
 
-    Past one second it shows a bar with the time that is left, on stderr. Where that is no terminal,
-    it writes a line there each half minute. The clock is for tests.
+    After one second it shows a bar on stderr with the time that is left. Where stderr is not a
+    terminal, it writes a line there each half minute. The clock is for tests.
     """
     clock = clock or SystemClock()
     bar = progress_bar()

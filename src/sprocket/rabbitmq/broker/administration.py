@@ -47,7 +47,7 @@ LIMITS: Final = "limits"
 
 
 class ConnectedClients(Protocol):
-    """Who is connected."""
+    """The connected clients."""
 
     def close_user(self, user: str, why: str) -> None:
         """Close every connection of a user."""
@@ -61,12 +61,12 @@ class Administration:
 
     Args:
         table: Where all of it is kept.
-        users: Who there is.
+        users: All users.
         policies: What is in force.
         definitions: Checks and puts what is given.
         vhosts: Those that run.
         changes: Makes and removes virtual hosts, and says when something is durable.
-        connections: Who is connected.
+        connections: The connected clients.
         clock: Of the machine.
 
     Each method that changes something raises StoreError: the change is not made, or nobody knows

@@ -66,7 +66,7 @@ class AmqpBroker:
         self.topologies = found.vhosts
         self.definitions = found.definitions
         self.admissions = Admissions()
-        """Who is in."""
+        """The clients that are logged in."""
         self.is_disk_low = self.is_memory_low = False
         self.timers = EndingTimers(loop)
         self.turns = Turns(self.timers)
@@ -218,7 +218,7 @@ class AmqpBroker:
     def _note_low(
         self, is_disk_low: bool, now_low: Callable[[Sequence[str]], None], **known: int
     ) -> None:
-        """Look at memory, now and after so much was read as must not come unseen."""
+        """Look at memory, now and after this much was read as must not come unseen."""
         before = self.is_memory_low, self.is_disk_low
         used = memory.used_bytes() if self.memory_bytes_max else 0
         self.is_disk_low = is_disk_low

@@ -35,13 +35,13 @@ class ClusterName:
 
 
 def is_usable(given: GlobalParameter) -> bool:
-    """Whether a parameter is no name of a cluster, or one that clients can be told."""
+    """Whether a parameter is not the name of a cluster, or is one that clients can be sent."""
     value = given.value
     return given.name != PARAMETER or (isinstance(value, str) and len(value) <= CHARACTERS_MAX)
 
 
 def check(given: GlobalParameter) -> None:
-    """Refuse a name of the cluster that clients cannot be told. Raises RequestRefused."""
+    """Refuse a name of the cluster that clients cannot be sent. Raises RequestRefused."""
     if not is_usable(given):
         raise precondition_failed(
             f"{PARAMETER} must be a text of {CHARACTERS_MAX} characters at most"

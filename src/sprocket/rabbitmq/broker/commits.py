@@ -1,4 +1,4 @@
-"""What was given to storages becomes durable, and those who wait for that are told."""
+"""What was given to storages becomes durable, and its waiters are notified."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -53,7 +53,7 @@ class CommitDesk:
     def ready(
         self, group: Sequence[Committed], error: StoreError | None
     ) -> list[tuple[Committed, StoreError | None]]:
-        """Remember who is told what."""
+        """Remember whom to notify of what."""
         return [(one, error) for one in group]
 
     def send(self, answers: list[tuple[Committed, StoreError | None]], /) -> None:

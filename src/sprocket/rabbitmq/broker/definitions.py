@@ -80,7 +80,7 @@ _InVhost: TypeAlias = (
 
 
 class Followers(Struct, frozen=True, kw_only=True):
-    """Who is told of what definitions have brought."""
+    """The object that is told what definitions have changed."""
 
     vhost_made: Callable[[VhostTopology], None]
     queue_made: Callable[[DeclaredQueue], None]
@@ -111,7 +111,7 @@ class Definitions:
 
     Args:
         table: Where the node's settings are kept.
-        users: Who there is.
+        users: All users.
         vhosts: What there is.
         policies: And what is in force.
         version: Of the RabbitMQ that this node is like.
@@ -556,7 +556,7 @@ def _all(parts: Iterable[Iterable[T]]) -> Sliced[tuple[T, ...]]:
 
 
 def _taken(name: str, some: Sequence[T], take: Callable[[T], object], report: Report) -> None:
-    """Take some entries; one that says why it is not taken is passed over."""
+    """Take some entries; one that says why it is not taken is skipped."""
     for one in some:
         try:
             why = take(one)

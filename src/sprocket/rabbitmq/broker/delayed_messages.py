@@ -86,7 +86,7 @@ class DelayedCopy:
             self._kept[message.id] = self._delays.keep(self.label, message, self._delay_ms)
 
     def withdraw(self, messages: Sequence[BasicMessage]) -> set[bytes]:
-        """Keep messages no more that were refused; see `channels.confirms.Taker`."""
+        """Drop messages that were refused; see `channels.confirms.Taker`."""
         numbers = {self._kept[one.id]: one.id for one in messages if one.id in self._kept}
         return {numbers[one] for one in self._delays.withdraw(numbers)}
 
@@ -164,7 +164,7 @@ class DelayedMessages:
         return self._store.withdraw(numbers)
 
     def drop(self, exchange: str) -> None:
-        """Forget what an exchange keeps: it is no more."""
+        """Forget what an exchange keeps: it no longer exists."""
         self._store.drop(exchange, self._clock.now_us())
 
     def keep_only(self, exchanges: Iterable[str]) -> bool:
@@ -238,7 +238,7 @@ class DelayedMessages:
         for one in found:
             try:
                 self._route(one)
-            except Exception:  # those behind it are due, too
+            except Exception:  # those after it are due, too
                 _log.exception("a delayed message is lost", exchange=one.exchange)
         self._store.done(self._clock.now_us())
         self._commits.wait(_Routed(len(found), self._committed))

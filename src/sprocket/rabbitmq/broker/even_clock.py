@@ -1,7 +1,7 @@
 """Wall time that no step of the wall clock moves: for what is to happen after a time.
 
-It shows the wall time of the moment in which it was made, and goes on with the monotonic clock. So
-when the wall clock is set, nothing becomes due early or late. How far it is ahead of the wall is
+It shows the wall time of the moment in which it was made, and continues with the monotonic clock.
+So when the wall clock is set, nothing becomes due early or late. How far it is ahead of the wall is
 kept, and given to the next one: what is written down in its times keeps its meaning. A step that
 happens while no process runs cannot be told from time that passes.
 """

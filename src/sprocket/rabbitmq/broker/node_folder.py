@@ -53,11 +53,11 @@ class NodeFolder:
         folder: The path.
         table: Declarations.
         cluster: What clients are told that it is called.
-        users: Who may come in.
+        users: The users that may log in.
         policies: For queues and exchanges.
         vhosts: What was declared.
         definitions: Writes and takes all of that.
-        stores: Those that are open, by virtual host; who stops one cleanly takes it out.
+        stores: Those that are open, by virtual host; stopping one cleanly removes it.
 
     Threads: one at a time.
     """
@@ -86,7 +86,7 @@ class NodeFolder:
             disk: Where it lies.
             folder: Its path.
             settings: All groups.
-            step: Is told how far it is.
+            step: Called with the progress.
 
         Raises:
             StoreLocked: Somebody has it open.

@@ -22,7 +22,7 @@ _log = log.get_limited_logger(__name__)
 
 
 class PatternInvalid(ValueError):
-    """A text is no regular expression; the error's text says why, as Erlang prints it."""
+    """A text is not a regular expression; the error's text says why, as Erlang prints it."""
 
 
 class Pattern:

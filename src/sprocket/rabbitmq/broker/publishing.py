@@ -59,10 +59,10 @@ class KnownRoute(Struct, frozen=True, gc=False, eq=False):
 
 
 class Publisher:
-    """Who publishes.
+    """The publisher.
 
     Args:
-        user: Who it is.
+        user: Its user.
         access: What they may do.
     """
 
@@ -134,7 +134,7 @@ class Publishing:
     Args:
         topology: Its exchanges.
         find_queues: Gives the queues that a message gets into.
-        replies: Who waits for replies there.
+        replies: The consumers that wait for replies there.
         ids: Of messages.
 
     Threads: event loop only.
@@ -168,7 +168,7 @@ class Publishing:
 
         Raises:
             RequestRefused: One may not be, or something in it is wrong. Those before it were
-                yielded, those behind it are not.
+                yielded, those after it are not.
         """
         groups = _Groups()
         vhost, ids = self._vhost, self._ids.take(len(sent))

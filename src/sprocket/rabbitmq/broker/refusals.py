@@ -16,7 +16,7 @@ def access_refused(why: str) -> RequestRefused:
 
 
 def precondition_failed(why: str) -> RequestRefused:
-    """Return the error about something that does not fit what is there, or is no valid value."""
+    """Return the error about something that does not fit what is there, or is not a valid value."""
     return RequestRefused(ReplyCode.PRECONDITION_FAILED, why)
 
 

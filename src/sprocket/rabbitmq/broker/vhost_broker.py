@@ -6,7 +6,7 @@
 
 Invariants
 
-1. A queue is in the topology exactly as long as it is here; who has taken it from the one takes it
+1. A queue is in the topology exactly as long as it is here; whatever takes it from the one takes it
    from the other before anything else can happen.
 2. What is answered as declared, deleted or confirmed is durable.
 """
@@ -124,7 +124,7 @@ class VhostBroker:
         self.past_deliveries = DeliveryCounts()
         self.turns = floor.turns
         self.replies = DirectReplies()
-        """Who waits for replies."""
+        """The consumers that wait for replies."""
         self._pressure = floor.pressure.share()
         self.commits: GroupCommit[Committed, list[tuple[Committed, StoreError | None]]]
         self.commits = GroupCommit(
@@ -168,7 +168,7 @@ class VhostBroker:
         self._left: dict[BrokerQueue, None] = {}
         """Queues that nobody needs any more, and that could not be deleted, the disk being full."""
         self._going: dict[Destination, list[Callable[[], None]]] = {}
-        """Who waits for the end of deletions, by what still goes."""
+        """The callbacks that wait for the end of deletions, by what is still being deleted."""
         self._write_timer: Timer | None = None
         self._is_in_upkeep = self._is_stopped = False
         for queue in topology.queues():
@@ -394,7 +394,7 @@ class VhostBroker:
         self.commits.close()
 
     def end(self) -> None:
-        """Do as `stop`, and let go of every queue: the virtual host is deleted."""
+        """Do as `stop`, and drop every queue: the virtual host is deleted."""
         self.stop()
         for queue in self.queues:
             self._end_queue(queue)

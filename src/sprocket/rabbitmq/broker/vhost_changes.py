@@ -6,8 +6,8 @@
 Invariants
 
 1. Whoever finds a virtual host finds it whole: with its topology, and a store that is open.
-2. One change is under way at a time. What was begun goes on whoever waits for it: a store is not
-   left open, nor half of a folder.
+2. One change is under way at a time. What was begun is finished even if nobody waits for it: a
+   store is not left open, nor half of a folder.
 3. A folder of a virtual host that was deleted is removed before one of that name is made again, at
    the next start if the process dies meanwhile (`RemovedVhost`).
 """

@@ -50,7 +50,7 @@ class CleanVhost(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     terms_crc: int
     """CRC-32 of the recovery.dets that was written with it."""
     store_crc: int
-    """CRC-32 of the three files that the message store left, one behind the other."""
+    """CRC-32 of the three files that the message store left, one after the other."""
     queues: dict[str, CleanQueue]
     """By the names of their folders."""
 

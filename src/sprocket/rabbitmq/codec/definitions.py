@@ -175,15 +175,15 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def decode(data: bytes) -> DefinitionsFile:
-    """Return what a file says; members that nobody knows are passed over, as RabbitMQ does.
+    """Return what a file says; members that nobody knows are skipped, as RabbitMQ does.
 
     Raises:
-        WireError: It is no such file; the text says where.
+        WireError: It is not such a file; the text says where.
     """
     try:
         return _decode(data)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise WireError(f"these are no definitions: {error}") from error
+        raise WireError(f"these are not definitions: {error}") from error
 
 
 def encode_entries(entries: object) -> bytes:
@@ -249,7 +249,7 @@ def _plain(value: FieldValue) -> object:
 
 
 def _text(octets: bytes) -> str:
-    """Return a string; one that is no text is told in base 64, as RabbitMQ tells it."""
+    """Return a string; one that is not text is given in base 64, as by RabbitMQ."""
     try:
         return octets.decode()
     except UnicodeDecodeError:

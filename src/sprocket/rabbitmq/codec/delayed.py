@@ -242,7 +242,7 @@ class DecodedBlock(NamedTuple):
 
 
 def decode_block(head: BlockHead, data: Buffer) -> DecodedBlock:
-    """Return the entries behind a head; of a damaged block those that have sums and are whole."""
+    """Return the entries after a head; of a damaged block those that have sums and are whole."""
     why = "a block has another checksum"
     body = memoryview(data)[head.entry_count * _SUM.size if head.has_sums else 0 :]
     if len(data) == head.size and crc32(data) == head.crc:

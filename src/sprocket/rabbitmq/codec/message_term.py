@@ -50,7 +50,7 @@ def decode(data: Buffer) -> BasicMessage:
     """Return the message that a stored term is.
 
     Raises:
-        CorruptRecord: The bytes are no term, or not that of a message.
+        CorruptRecord: The bytes are not a term, or not that of a message.
     """
     stored = bytes(data)
     try:
@@ -231,7 +231,7 @@ def properties_of(term: Term) -> BasicProperties:
     """Return the properties that RabbitMQ's record `P_basic` has.
 
     Raises:
-        CorruptRecord: It is no such record.
+        CorruptRecord: It is not such a record.
     """
     if not isinstance(term, tuple) or len(term) != 1 + len(_PROPERTIES) or term[0] != _P_BASIC:
         raise CorruptRecord(f"expected typed properties, found {_described(term)}")
@@ -245,13 +245,13 @@ def properties_of(term: Term) -> BasicProperties:
 
 def _read_text(name: str, term: Term) -> str:
     if not isinstance(term, bytes):
-        raise CorruptRecord(f"the property {name} is no binary: {term!r:.60}")
+        raise CorruptRecord(f"the property {name} is not a binary: {term!r:.60}")
     return name_text(term)
 
 
 def _read_number(name: str, term: Term) -> int:
     if not isinstance(term, int):
-        raise CorruptRecord(f"the property {name} is no number: {term!r:.60}")
+        raise CorruptRecord(f"the property {name} is not a number: {term!r:.60}")
     return term
 
 

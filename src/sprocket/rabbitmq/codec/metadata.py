@@ -53,7 +53,7 @@ _TABLE_SIZE_BYTES = 4
 
 
 class Change(Struct, frozen=True):
-    """One line: what is no more, and then what is."""
+    """One line: what no longer exists, and then what does."""
 
     sequence: int
     gone: tuple[Entity, ...]
@@ -171,7 +171,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def members(gone: Iterable[Entity], put: Iterable[Entity]) -> tuple[object, object]:
-    """Return what a line has behind its sequence, as values that become JSON."""
+    """Return what a line has after its sequence, as values that become JSON."""
     return [_kept(one) for one in gone], [_kept(one) for one in put]
 
 

@@ -162,7 +162,7 @@ class _Reader:
         """Read the name of a node."""
         read = _ATOM_READERS.get(self.byte())
         if read is None:
-            raise CorruptRecord(f"the name of a node is no atom, at byte {self.at - 1}")
+            raise CorruptRecord(f"the name of a node is not an atom, at byte {self.at - 1}")
         return read(self)
 
 

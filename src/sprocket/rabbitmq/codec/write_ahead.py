@@ -48,7 +48,7 @@ class EntryKind(IntEnum):
     GONE = 5
     """What came before is void: the queue was deleted or purged."""
     APPENDS = 6
-    """Recovery, which may be begun anew, will append this to segments."""
+    """Recovery, which may be begun again, will append this to segments."""
     RECOVERED = 7
     """The end of a file. All that came before is in segments: void is every journal.jif, too."""
     CLOSED = 8
@@ -71,7 +71,7 @@ _KINDS = (EntryKind.NAME, *EntryKind)
 
 @dataclass(frozen=True, slots=True)
 class SegmentAppend:
-    """Bytes that a flush puts behind what a segment has.
+    """Bytes that a flush puts after what a segment has.
 
     Attributes:
         number: Of the segment.
@@ -94,7 +94,7 @@ class WriteAheadBatch:
         sequence: Its number; each is one more than the one before.
         entries: In order.
         start: Its first byte.
-        end: The first byte behind it.
+        end: The first byte after it.
         synced: Batches with smaller numbers were durable when it was written.
     """
 
@@ -147,7 +147,7 @@ def decode_name(content: bytes) -> NamedOrigin:
     try:
         return NamedOrigin(folder.decode(), _POSITION.unpack_from(content)[0], queue_name)
     except ValueError as error:
-        raise CorruptRecord(f"write-ahead log: a name that is no text: {error}") from error
+        raise CorruptRecord(f"write-ahead log: a name that is not text: {error}") from error
 
 
 class BatchPlace(NamedTuple):
@@ -200,7 +200,7 @@ class WriteAheadGap:
 
     Attributes:
         start: Its first byte.
-        end: The first byte behind it: of the next batch, or of the file.
+        end: The first byte after it: of the next batch, or of the file.
         is_end: No batch follows in this file: a crash has cut the last one, or it is damaged.
         entries: What can be made out of the batch that stood there; any of it may be wrong.
     """
@@ -292,7 +292,7 @@ class _Search:
         view = self._view
         beyond = None if sequence is None else sequence + 1
         magic, _, found, size = _HEAD.unpack_from(view, at)
-        if magic == MAGIC and found >= floor:  # its head may be whole, and what it holds is no log
+        if magic == MAGIC and found >= floor:  # a whole head may come before what is not a log
             start = at + HEAD_BYTES + size
             following = self.batch(start, floor, beyond)
             if following is not None:

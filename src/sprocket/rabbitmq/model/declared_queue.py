@@ -1,4 +1,4 @@
-"""A queue, as it was declared; what is in it is not told here."""
+"""A queue, as it was declared; its messages are elsewhere."""
 
 from typing import Final
 

@@ -94,7 +94,7 @@ FieldValue: TypeAlias = (
     "bool | int | float | bytes | ScaledInteger | tuple[Field, ...] | FieldTable | None"
 )
 """By kind: strings and binaries are `bytes`, arrays tuples, a timestamp seconds since 1970, void
-None. Whatever is no such number, string, array or table has no kind."""
+None. Whatever is not such a number, string, array or table has no kind."""
 
 
 class Field(NamedTuple):
@@ -108,7 +108,7 @@ class Field(NamedTuple):
 class FieldTable:
     """Named values in the order in which they were sent.
 
-    Names are text; bytes that are no UTF-8 are kept as lone surrogates (`surrogateescape`). If
+    Names are text; bytes that are not UTF-8 are kept as lone surrogates (`surrogateescape`). If
     a name comes twice, both are kept, and the first one counts.
     """
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 class QueueName(NamedTuple):
     """A queue, or one of the queues that a queue with priorities consists of.
 
-    Names are text; bytes that are no UTF-8 are kept as lone surrogates (`surrogateescape`).
+    Names are text; bytes that are not UTF-8 are kept as lone surrogates (`surrogateescape`).
     """
 
     vhost: str
@@ -21,5 +21,5 @@ def name_bytes(name: str) -> bytes:
 
 
 def name_text(data: bytes) -> str:
-    """Return the name that bytes are; those that are no UTF-8 become lone surrogates."""
+    """Return the name that bytes are; those that are not UTF-8 become lone surrogates."""
     return data.decode("utf-8", "surrogateescape")

@@ -8,7 +8,7 @@ from sprocket.rabbitmq.model.fields import FieldTable
 class BasicProperties(Struct, frozen=True, kw_only=True):
     """The properties of AMQP's class basic; None where one is absent.
 
-    Text that is no UTF-8 is kept as lone surrogates (`surrogateescape`).
+    Text that is not UTF-8 is kept as lone surrogates (`surrogateescape`).
     """
 
     content_type: str | None = None

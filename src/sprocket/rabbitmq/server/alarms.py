@@ -39,7 +39,7 @@ class Alarms:
 
     @property
     def reason(self) -> str:
-        """What clients are told."""
+        """The reason that clients are told."""
         return f"low on {' & '.join(self.low)}"
 
     def set(self, low: Iterable[str]) -> None:

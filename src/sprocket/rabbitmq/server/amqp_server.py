@@ -93,7 +93,7 @@ class AmqpServer:
                 session.close(AmqpError(ReplyCode.CONNECTION_FORCED, why))
 
     def stop(self) -> None:
-        """Take leave of every client, and watch none any more; who comes now is turned away."""
+        """Close every connection, and stop watching them; new ones are refused."""
         self._is_stopped = True
         self.close_all()
         self._heartbeats.stop()
@@ -101,8 +101,8 @@ class AmqpServer:
     async def settle(self) -> None:
         """Wait until clients that are told to go have given back everything, and are gone.
 
-        What those have asked for who are gone already is done as well. Who is not gone soon is not
-        waited for.
+        What clients that are gone already have asked for is done as well. Clients that are not gone
+        soon are not waited for.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()

@@ -741,7 +741,7 @@ class AmqpConnection:
 
 
 def _add(channel: WireChannel, message: SentMessage, events: list[Event]) -> None:
-    """Put a message behind those that came right before it on the same channel."""
+    """Put a message after those that came right before it on the same channel."""
     last = events[-1] if events else None
     if type(last) is Published and last.channel is channel:
         last.messages.append(message)
@@ -761,7 +761,7 @@ def _envelope(memo: Memo, octets: bytes) -> Envelope:
 
 
 def _check_chosen(name: str, chosen: int, least: int, most: int) -> None:
-    """Refuse what a client chose if it is none of what it was offered; 0 is no limit."""
+    """Refuse what a client chose if it is none of what it was offered; 0 means no limit."""
     if 0 < chosen < least:
         why = f"{chosen} is lower than the minimum allowed value ({least})"
     elif chosen == 0:
@@ -795,7 +795,7 @@ _EXPECTED_METHOD = "expected method frame, got non method frame instead"
 
 
 def _not_content(channel: WireChannel) -> AmqpError:
-    """Return the error about a frame that is not what its channel goes on with."""
+    """Return the error about a frame that is not what its channel continues with."""
     if channel.publish is None:
         return AmqpError(ReplyCode.UNEXPECTED_FRAME, _EXPECTED_METHOD)
     if channel.envelope is None:

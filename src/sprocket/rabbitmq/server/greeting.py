@@ -56,7 +56,7 @@ def _properties(cluster: str) -> FieldTable:
     texts = {
         "cluster_name": cluster,
         "copyright": "Apache License 2.0",
-        "information": f"Sprocket {__version__}; it is no RabbitMQ",
+        "information": f"Sprocket {__version__}; it is not RabbitMQ",
         "platform": f"Python {platform.python_version()}",
         "product": PRODUCT,
         "version": VERSION,

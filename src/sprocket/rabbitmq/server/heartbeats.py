@@ -1,4 +1,4 @@
-"""Heartbeats: who is quiet for too long is gone, and who has nothing to say says so.
+"""Heartbeats: a peer that is silent for too long is dead; an idle side sends one in time.
 
 Every half of the interval that a client chose, a connection on which nothing was written since the
 last look is sent a heartbeat. Every whole interval it is looked whether anything was read, and
@@ -19,7 +19,7 @@ from sprocket.runtime.timers import Timer, Timers
 LOOKS_MAX: Final = 2
 """Looks in a row at which nothing had come."""
 TOGETHER_SECONDS: Final = 0.05
-"""Connections that are due within so long are looked at together."""
+"""Connections that are due within this long are looked at together."""
 _CANCELLED_MIN = 1000
 
 

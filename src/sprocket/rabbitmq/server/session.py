@@ -69,7 +69,7 @@ BLOCKED_BYTES_MAX: Final = 64 * KIB
 """What is read of a client that is blocked: it may say that it goes, and end its connection."""
 
 IGNORED_BYTES_PER_WORK: Final = 128
-"""What is read of a client that is told to go is two frames to look through, 1 us."""
+"""Reading a client that was told to close means two frames to search, 1 us."""
 
 FAILURE_CLOSE: Final = "authentication_failure_close"
 BLOCKED: Final = "connection.blocked"
@@ -79,7 +79,7 @@ _limited_log = log.get_limited_logger(__name__)
 
 
 class LoginRefused(Exception):
-    """Somebody is not let in; the text is for the log, and the client is not told it."""
+    """A client is not let in; the text is for the log, and the client does not get it."""
 
 
 class ChannelService(Protocol):
@@ -90,7 +90,7 @@ class ChannelService(Protocol):
     """
 
     def published(self, messages: Sequence[SentMessage]) -> None:
-        """Take messages, in order; after an error none that comes behind what it is about."""
+        """Take messages, in order; after an error none that comes after what it is about."""
 
     def acknowledged(self, tags: Sequence[int], *, is_multiple: bool) -> None:
         """Take acknowledgements, in order: of single deliveries, or one of all up to a tag."""
@@ -118,7 +118,7 @@ class Tenancy(Protocol):
 
 
 class Entrance(Protocol):
-    """Who may come in."""
+    """Decides which clients may log in."""
 
     def certified_user(self, subject: Subject) -> str | None:
         """Return the user that a certificate is for, None if there is none."""
@@ -221,7 +221,7 @@ class Session:
         peer.reads_on_when_slow = True
         peer.turns = turns
         self.user = ""
-        """Who has logged in."""
+        """The client that has logged in."""
         self.mechanism = ""
         """How it has shown who it is."""
         self.vhost = ""
@@ -285,7 +285,7 @@ class Session:
         """Whether it may not publish at the moment."""
         return self._is_blocked
 
-    # What the carrier tells.
+    # Called by the carrier.
 
     def on_event(self, event: Event) -> None:
         """Handle one event."""
@@ -326,7 +326,7 @@ class Session:
             case Failed():
                 self._fail(event)
 
-    # What others tell.
+    # Called by others.
 
     def send(self, buffers: Sequence[frames.Buffer]) -> None:
         """Send frames."""
@@ -546,7 +546,7 @@ class Session:
             self._closing.append(self._whole(service.close_steps()))
 
     def _end_channel(self, channel: WireChannel, told: bytes) -> None:
-        """End a channel, and tell the client once all is given back; it is held until then."""
+        """End a channel, and answer once all was given back; the client is held until then."""
         self._held_count += 1  # first: a channel that ends waits for nothing any more
         self._begin_end(channel)
         is_told = False
@@ -635,7 +635,7 @@ class Session:
             self.close(failed.error)
 
     def _refuse(self, error: AmqpError) -> None:
-        """Keep a client waiting that is not in, then tell it why and end the connection."""
+        """Keep a client waiting that is not logged in, then tell it why and end the connection."""
         _limited_log.warning("handshake failed", peer=self.peer.told_address, error=error.text)
         self.end()
         self._connection.refuse()

@@ -1,4 +1,4 @@
-"""Who may come in, and a client in its virtual host.
+"""Which clients may log in, and a client in its virtual host.
 
 Source: `rabbit_reader`, `rabbit_direct`; docs/formats/amqp.md.
 """
@@ -129,7 +129,7 @@ class VhostTenancy:
     Args:
         vhost: Where it is.
         user: As whom.
-        requester: Who it is to the topology; has the number of its connection.
+        requester: The client, as the topology knows it; has the number of its connection.
         admissions: Counts connections and channels.
         session: Its connection.
         clock: Of the machine.

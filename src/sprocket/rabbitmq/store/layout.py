@@ -223,12 +223,12 @@ def encode_queue_name(queue: QueueName, *, is_v2: bool = False) -> bytes:
 
 
 def decode_queue_name(data: bytes, folder: str) -> QueueName:
-    """Return the queue that a `.queue_name` in the folder of that name tells of.
+    """Return the queue that a `.queue_name` in the folder of that name names.
 
     Names may hold line ends: the folder's name, which is a hash of both, says where each one ends.
 
     Raises:
-        CorruptRecord: It does not belong to this folder, or is no such file.
+        CorruptRecord: It does not belong to this folder, or is not such a file.
     """
     if data.startswith(_VHOST_LINE) and data.endswith(b"\n"):
         text = data[len(_VHOST_LINE) : -1]

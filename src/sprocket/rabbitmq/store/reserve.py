@@ -1,7 +1,7 @@
-"""Room that a node keeps back, so that it starts on a disk that others have filled.
+"""Space that a node reserves, so that it can start on a disk that others have filled.
 
 A start after a kill writes before it can give anything back. If it has no room for that it removes
-this file and begins anew; the file is made again when there is room.
+this file and begins again; the file is created again when there is space.
 """
 
 from contextlib import suppress

@@ -10,9 +10,9 @@ Small messages come a few at a time, of each client and read. To make records of
 those, costs a third in one go (`TurnMessages`). So they wait for the log's next write, and whatever
 else happens to their queue takes them up before.
 
-Who acknowledges a message names its sequence id. Which message of the store that is, and how large
-its body was, is known of all that were published or read in this life. Of others it is looked up in
-their segment before the next flush, which may remove that; the store keeps them until then.
+An acknowledgement names the sequence id of its message. Which message of the store that is, and how
+large its body was, is known of all that were published or read in this life. Of others it is looked
+up in their segment before the next flush, which may remove that; the store keeps them until then.
 
 Invariants
 
@@ -105,7 +105,7 @@ class TurnMessages:
         return [known[one.id] for one in messages]
 
     def arrived(self, queue: "StoredQueue", count: int) -> None:
-        """Have a queue take up so many messages more, with the next write at the latest."""
+        """Have a queue take up this many messages more, with the next write at the latest."""
         self._waiting[queue] = None
         self._arrived += count
         if self._arrived >= ARRIVED_MAX:
@@ -165,7 +165,7 @@ class StoredQueue:
         mine: Its index.
         around: What it shares with the others.
         found: How it was found at the start.
-        reference: Who it is to the message store of a RabbitMQ: 16 bytes.
+        reference: Its id in the message store of a RabbitMQ: 16 bytes.
 
     Attributes:
         name: As given.
@@ -330,7 +330,7 @@ class StoredQueue:
         """Have messages no more; each is named once.
 
         Raises:
-            CorruptRecord: One is not there; nothing has changed for it and those behind it.
+            CorruptRecord: One is not there; nothing has changed for it and those after it.
         """
         around, size_of, stored = self._around, self._sizes.get, self._stored
         self.take_up()
@@ -443,7 +443,7 @@ class StoredQueue:
                 if one.seq_id not in gone and purges == self._purges:
                     self._note_unreadable(one.seq_id, str(error))
                 continue
-            if self.unreadable:  # the disk may have thought better of it
+            if self.unreadable:  # the disk may be able to read them now
                 self.unreadable.pop(one.seq_id, None)
             read.append(
                 StoredEntry(
@@ -456,7 +456,7 @@ class StoredQueue:
         return read
 
     def _note_unreadable(self, seq_id: int, why: str) -> None:
-        """Note that a message cannot be given out, and tell it once."""
+        """Note that a message cannot be delivered, and report it once."""
         if seq_id not in self.unreadable:
             _log.error(
                 "a message cannot be given out; it stays in the files, and is not counted",

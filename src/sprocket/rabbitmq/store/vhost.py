@@ -62,13 +62,13 @@ from sprocket.rabbitmq.store.stored_queue import QueueSurroundings, StoredQueue,
 from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog
 
 FLUSH_QUEUES_MAX = 256
-"""So many queues are flushed together: to begin that takes some milliseconds."""
+"""This many queues are flushed together: to begin that takes a few milliseconds."""
 
 UPKEEP_WAIT_SECONDS = 10.0
 """How long a start, a stop or a backup waits for the end of upkeep, or of a backup's turn."""
 
 LOG_CARRIES = 8
-"""After a crash the log may have one in so many of the bytes that it may have at most."""
+"""After a crash the log may have one in this many of the bytes that it may have at most."""
 
 
 class VhostPlace(Struct, frozen=True):
@@ -184,7 +184,7 @@ class VhostStore:
             place: Which one, and where.
             settings: How messages are kept.
             wanted: For a new folder; one that is there keeps its own, see `report`.
-            step: Is told how far it is.
+            step: Called with the progress.
 
         Raises:
             StoreLocked: Somebody has it open.

@@ -32,7 +32,7 @@ class HttpRequest(Struct, frozen=True, kw_only=True):
 
 
 class HttpResponse(Struct, frozen=True, kw_only=True):
-    """An answer; its size is told by who writes it."""
+    """An answer; its size is added when it is written."""
 
     status: int
     headers: Mapping[str, str] = {}

@@ -67,7 +67,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         version: Of this layout.
         start: Physical offset in the log where it begins.
-        end: Physical offset behind it.
+        end: Physical offset after it.
         topics: The topics that were archived; empty for all.
         internal: Whether internal topics and half messages were, too.
         files: What it has, in no order.
@@ -116,10 +116,10 @@ class ArchiveFolder:
 
         Raises:
             ForeignStore: There is no archive, or one of another version.
-            CorruptRecord: A manifest cannot be read, or they are no chain.
+            CorruptRecord: A manifest cannot be read, or they are not a chain.
         """
         if not self._files.is_folder(self._manifests):
-            raise ForeignStore(f"{self.path} is no archive: it has no folder {MANIFESTS}")
+            raise ForeignStore(f"{self.path} is not an archive: it has no folder {MANIFESTS}")
         found: list[Manifest] = []
         for name in self._files.list(self._manifests):
             if not _MANIFEST.fullmatch(name):
@@ -178,7 +178,7 @@ def decode(data: bytes, where: str) -> Manifest:
         if version == VERSION:
             return msgspec.json.decode(data, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise CorruptRecord(f"{where} is no manifest: {error}") from error
+        raise CorruptRecord(f"{where} is not a manifest: {error}") from error
     raise ForeignStore(f"{where} is of version {version!r}, expected {VERSION}")
 
 

@@ -32,7 +32,7 @@ WAITING_BYTES_MAX = 128 * MIB
 OWN_FILES_MAX = 32
 """Topics with a file of their own, of one task; open files hold memory."""
 APART_MAX = 32
-"""Topics of a batch whose rows wait apart, at most: each has one row in so many at least."""
+"""Topics of a batch whose rows wait apart, at most: each has one row in this many at least."""
 MIXED = ""
 """In the place of a topic, as none is called so: rows of several, and the file of them."""
 SHARED = "topics"
@@ -41,7 +41,7 @@ SHARED = "topics"
 _REPEATED = ("topic", "tags", "bornHost", "storeHost", "transactionState", "properties.key")
 """Columns of few distinct values, which a dictionary makes small."""
 _ORDERED = ("topic", "queueId", "queueOffset", "physicalOffset", "storeTimestamp", "bornTimestamp")
-"""Columns whose lowest and highest values let readers pass over row groups."""
+"""Columns whose lowest and highest values let readers skip row groups."""
 _RISING = ("queueId", "queueOffset", "physicalOffset", "storeTimestamp", "bornTimestamp")
 """Columns whose values are near to the ones before: differences are smaller and quicker to pack."""
 
@@ -245,7 +245,7 @@ class _Sink(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        """Write bytes behind those that were written before."""
+        """Write bytes after those that were written before."""
         size = self._file.write(memoryview(data))
         self._position += size
         return size

@@ -1,9 +1,10 @@
 """Folders on any file system: a local disk, S3, HDFS, whatever fsspec opens.
 
 `open_files` returns what reads the file system that a folder lies on, `open_writable` what writes
-it, too. Who reads a folder takes `Files`, the small part of `base.disk.Disk` that reading needs,
-and who writes whole files takes `WritableFiles`; they are given the local disk or another file
-system alike. What takes a whole `Disk`, as the store's own checks do, gets `ReadOnlyDisk`.
+it, too. Code that reads a folder takes `Files`, the small part of `base.disk.Disk` that reading
+needs, and code that writes whole files takes `WritableFiles`; they are given the local disk or
+another file system alike. What takes a whole `Disk`, as the store's own checks do, gets
+`ReadOnlyDisk`.
 """
 
 from sprocket.spark.files.files import (

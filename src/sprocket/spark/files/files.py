@@ -23,7 +23,7 @@ class ReadableFile(Protocol):
         """Return `size` bytes from `position`, by one request; fewer only at the file's end."""
 
     def read_view(self, position: int, size: int) -> memoryview:
-        """Do as `read` for bytes that are soon let go of."""
+        """Do as `read` for bytes that are soon dropped."""
 
     def close(self) -> None:
         """Close the handle; closing twice is allowed."""
@@ -48,10 +48,10 @@ class Files(Protocol):
         """Return the sorted names of the folders alone; none if it is missing."""
 
     def list(self, folder: str) -> list[str]:
-        """Return the sorted names of files and folders in `folder`; none if it is no folder."""
+        """Return the sorted names of files and folders in `folder`; none if it is not a folder."""
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """Return the length of each file in a folder, by sorted names; none if it is no folder.
+        """Return the length of each file in a folder, by sorted names; none if it is not a folder.
 
         One request, however many there are, where the file system has such a one.
         """
@@ -68,7 +68,7 @@ class WritableFile(Protocol):
     """A new file that is written from its start to its end."""
 
     def write(self, data: bytes | memoryview) -> int:
-        """Write all of `data` behind what was written before; return its size in bytes."""
+        """Write all of `data` after what was written before; return its size in bytes."""
 
     def close(self) -> int:
         """End it; return its size in bytes. What was written is durable then."""

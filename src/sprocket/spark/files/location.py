@@ -118,7 +118,7 @@ def _s3(bucket: str, path: str, settings: dict[str, Any]) -> tuple[Any, str]:
     from pyarrow import fs
 
     if not settings.keys() & {"region", "endpoint_override"}:
-        # Of a name that is no argument this tells, before the public cloud is asked for anything.
+        # This refuses a name that is not an argument before the public cloud is asked for anything.
         fs.S3FileSystem(**settings, region=_SOME_REGION)
         try:
             settings["region"] = fs.resolve_s3_region(bucket)
@@ -182,7 +182,7 @@ _KINDS: dict[str, Callable[[str], Any]] = {
     "proxy_options": json.loads,
     "extra_conf": json.loads,
 }
-"""Arguments of Arrow's file systems that are no text."""
+"""Arguments of Arrow's file systems that are not text."""
 
 
 def _typed(settings: Mapping[str, str]) -> dict[str, Any]:

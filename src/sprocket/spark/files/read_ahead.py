@@ -14,7 +14,7 @@ class ReadAhead:
 
     Args:
         file: The other one.
-        end: Bytes into it behind what will be wanted.
+        end: Bytes into it after what will be wanted.
         ahead_bytes: How much to ask for at once; one piece is held in memory.
     """
 

@@ -136,7 +136,7 @@ class ReadOnlyFile:
         return self._file.size()
 
     def data_end(self) -> int:
-        """See `File.data_end`; nobody tells holes from data here."""
+        """See `File.data_end`; holes cannot be told from data here."""
         return self._file.size()
 
     def next_data(self, position: int) -> Extent:

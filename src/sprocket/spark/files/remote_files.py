@@ -96,7 +96,7 @@ class RemoteFiles:
 
     @contextlib.contextmanager
     def locked(self, path: str, *, take_over: bool = False) -> Iterator[HeldLock]:
-        """See `WritableFiles.locked`; how it works is told above."""
+        """See `WritableFiles.locked`; the head of this module says how it works."""
         self.make_folder(path)
         lock = _RemoteLock(self, path)
         try:

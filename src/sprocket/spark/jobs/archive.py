@@ -1,6 +1,6 @@
 """The job `archive`: a store's messages as Parquet, each once, whatever interrupts the runs.
 
-Workers write the files, so that no row enters the JVM. A run goes on where the manifests end, in
+Workers write the files, so that no row enters the JVM. A run continues where the manifests end, in
 rounds: each ends with a manifest, so a run that dies loses one round of work, and no more. What it
 left behind the next one removes. See docs/formats/archive.md.
 """
@@ -50,7 +50,7 @@ class ArchiveReport(JobReport, frozen=True, kw_only=True):
 
     Attributes:
         start: Physical offset in the log where it began.
-        end: Physical offset behind it; the next run goes on there.
+        end: Physical offset after it; the next run continues there.
         messages: Rows that were written.
         stored_bytes: Bytes of the log that were read.
         files: Parquet files.

@@ -84,4 +84,4 @@ class JobCluster:
 
 
 NO_CLUSTER = JobCluster()
-"""What a job has unless it is told of a cluster."""
+"""The value that a job has if no cluster is given."""

@@ -1,6 +1,6 @@
-"""What a store has lost or has damaged, for who reads its other messages through the JVM.
+"""What a store has lost, or has damaged, for jobs that read its other messages through the JVM.
 
-A query tells nothing of what it leaves out, as its tasks have no way to the driver but rows. So the
+A query does not report what it leaves out, as its tasks send nothing but rows to the driver. So the
 log is read once more, in the workers alone.
 """
 
@@ -30,7 +30,7 @@ def left_out(
         store: The store's folder.
         files: Settings of where it lies.
         verify: Whether checksums are compared.
-        progress: Is told how many tasks are done.
+        progress: Called with the number of tasks that are done.
 
     Raises:
         StoreError: There is no such store.

@@ -10,7 +10,7 @@ valid, and nothing has to be moved:
 3. The index files that have entries of erased messages are made again without them, the others
    are copied.
 
-What lies behind the end of the log, or behind the blank record of a file, is not copied: remains
+What lies after the end of the log, or after the blank record of a file, is not copied: remains
 of older messages may be there. All is made in a folder beside the target, and renamed when it is on
 the disk; so a run that is killed leaves the target as it was, and the next one begins anew. The
 old store is only read.
@@ -248,7 +248,7 @@ def _keys(given: Sequence[str], path: str) -> frozenset[str]:
         try:
             text = read_file(RealDisk(), path).decode()
         except UnicodeDecodeError as error:
-            raise SettingsError(f"{path} is no text in UTF-8") from error
+            raise SettingsError(f"{path} is not text in UTF-8") from error
         keys.update(line.strip() for line in text.splitlines())
     keys.discard("")
     if len(keys) > KEYS_MAX:

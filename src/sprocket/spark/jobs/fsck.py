@@ -1,7 +1,7 @@
 """The job `fsck`: whether a store is whole, with the findings of `sprocket store check`.
 
 Each task walks over a part of the log, with all checksums, and compares its records with the units
-of their queues, inside of the worker; what it reports is one row, of some hundred bytes where
+of their queues, inside of the worker; what it reports is one row, of a few hundred bytes where
 nothing is wrong. The driver joins these rows: parts follow each other, and the runs of units that
 the parts have leave no unit over (`store.repair.parts_check`). So no record enters the JVM, and
 units and records are matched by what both know, the place in the log, without a shuffle.
@@ -41,7 +41,7 @@ class FsckReport(JobReport, frozen=True, kw_only=True):
         wrong_checksums: Places where a record does not fit its checksum.
         breaks: Places where no intact record begins; those of wrong checksums are among them.
         is_open: A broker has the store open, or did not close it: its last moments were not judged.
-        not_told: Findings that were too many to be told.
+        not_told: How many findings were too many to be listed.
         broken: A row for each rule that is broken, and how often.
         findings: A row for each broken rule: `rule`, `file`, `position`, `expected`, `found`, and
             `physical_offset` of the record that is concerned, None if none is.
@@ -167,7 +167,7 @@ def _check(
 
 
 def _step(tell: Any) -> Step:
-    """Return what is told of tasks, which has a name for them already."""
+    """Return a progress of tasks, which has a name for them already."""
     return lambda _what, done, total=0: tell(done, total)
 
 

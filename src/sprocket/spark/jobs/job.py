@@ -3,8 +3,8 @@
     def job(spark, *, store: Annotated[str, JobOption("the store's folder")], …) -> JobReport
 
 Its options are its parameters; commands are made of the signature. A job that takes long has the
-parameter `progress`, which is told how far it is. It asks the session for nothing before it has
-checked what can be checked without: a command starts Spark when the session is first asked.
+parameter `progress`, which is called with its progress. It asks the session for nothing before it
+has checked what can be checked without: a command starts Spark when the session is first asked.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from sprocket.spark.mode import Mode
 from sprocket.spark.rocketmq.folder import DamagedRange
 
 GIVEN = ("spark", "progress")
-"""Parameters that are not options: who runs a job gives them."""
+"""Parameters that are not options: the code that runs a job gives them."""
 
 
 class JobReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ PartitionBytes = Annotated[
 
 
 def by_size(partition_bytes: int) -> dict[str, str]:
-    """Return the option of the format `rocketmq` that cuts a log into tasks of so many bytes."""
+    """Return the option of the format `rocketmq` that cuts a log into tasks of this many bytes."""
     return {"maxPartitionBytes": str(partition_bytes)} if partition_bytes else {}
 
 
@@ -106,7 +106,7 @@ def reading(*, skip_damaged: bool, verify: bool) -> dict[str, str]:
 
 
 def damage_rows(damage: Iterable[DamagedRange]) -> list[dict[str, Any]]:
-    """Return damage as reports tell it, in the order of the log.
+    """Return damage as reports show it, in the order of the log.
 
     A row has `file`, `position` in it, `start` (the physical offset), `bytes` and `why`.
     """
@@ -127,7 +127,7 @@ def damage_rows(damage: Iterable[DamagedRange]) -> list[dict[str, Any]]:
 
 
 def options(job: Callable[..., Any]) -> Iterator[tuple[inspect.Parameter, JobOption]]:
-    """Give the options of a job: parameters, and what is told of them.
+    """Give the options of a job: parameters, and what is declared of them.
 
     Of a parameter that is a dataclass of options each field is one.
     """

@@ -39,7 +39,7 @@ class JobFiles:
         """Return the settings for a folder, by the names that its file system gives them.
 
         Raises:
-            SettingsError: One is no `NAME=VALUE`.
+            SettingsError: One is not a `NAME=VALUE`.
         """
         return {} if local_path(folder) is not None else dict(pairs(self.fs, "setting of --fs"))
 
@@ -49,7 +49,7 @@ class JobFiles:
 
 
 LOCAL_FILES = JobFiles()
-"""What a job has unless it is told of settings."""
+"""The value that a job has if no settings are given."""
 
 
 def require_outside(folder: str, store: str) -> None:
@@ -80,6 +80,6 @@ def pairs(texts: Sequence[str], what: str) -> list[tuple[str, str]]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not name.strip() or not equals:
-            raise SettingsError(f"{text!r} is no {what}: expected NAME=VALUE")
+            raise SettingsError(f"{what} {text!r}: expected NAME=VALUE")
         found.append((name.strip(), value))
     return found

@@ -33,7 +33,7 @@ class LagReport(JobReport, frozen=True, kw_only=True):
             `topic`, `queue_id`, `committed_offset`, `max_offset`, `lag`; `consumed_up_to_at_ms`,
             the store time of the last message that was consumed, and `waiting_since_at_ms`, that of
             the first one that was not. A time is -1 where there is no such message, or none is
-            known; brokers do not tell the second one. Of a cluster each row has `broker`, too.
+            known; brokers do not report the second one. Of a cluster each row has `broker`, too.
     """
 
     lag: int
@@ -54,7 +54,7 @@ def lag(
     Raises:
         SettingsError: Neither or both of store and cluster are named, or a group is unknown; the
             store has its queues or offsets in a RocksDB that is on no local disk.
-        StoreError: The folder is no store, or cannot be read.
+        StoreError: The folder is not a store, or cannot be read.
         ClientError: The cluster does not answer.
     """
     if bool(store) == bool(cluster.name_server):
@@ -94,7 +94,7 @@ def _of_folder(
     path = (local_path(folder) or folder).rstrip("/") or "/"
     disk, layout = open_disk(path, files.settings(folder)), StoreLayout(path)
     if not disk.is_folder(layout.commitlog):
-        raise ForeignStore(f"{folder} is no store directory: it has no folder commitlog")
+        raise ForeignStore(f"{folder} is not a store directory: it has no folder commitlog")
     try:
         offsets = committed_offsets.read(disk, layout)
     except EngineMissing as error:

@@ -124,7 +124,7 @@ class MigrateSending:
     """How they are sent."""
 
     create_topics: Annotated[
-        int, JobOption("Make topics that are missing, with so many queues on each broker.")
+        int, JobOption("Make topics that are missing, with this many queues on each broker.")
     ] = 0
     rate: Annotated[int, JobOption("Messages a second at most; 0 for no limit.")] = 0
     option: Annotated[
@@ -215,11 +215,11 @@ def migrate(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Sent:
-    """How the sink is told to send.
+    """How the sink sends.
 
     Attributes:
         options: Its options.
-        message_bytes_max: Bodies may have so many bytes.
+        message_bytes_max: Bodies may have this many bytes.
     """
 
     options: dict[str, str]
@@ -440,7 +440,7 @@ def _lines(path: str) -> list[str]:
     try:
         return read_file(RealDisk(), path).decode().splitlines()
     except UnicodeDecodeError as error:
-        raise SettingsError(f"{path} is no text in UTF-8") from error
+        raise SettingsError(f"{path} is not text in UTF-8") from error
 
 
 def _expired_ms(text: str) -> int | None:

@@ -163,7 +163,7 @@ def rebuild_index(
 
 @dataclass(slots=True)
 class _Found:
-    """What the first tasks told: keys in the order of the log, and as in the report."""
+    """What the first tasks reported: keys in the order of the log, and as in the report."""
 
     runs: list[KeyRun]
     damage: list[DamagedRange]
@@ -242,7 +242,7 @@ def _files(
 
 
 def _divided(runs: Sequence[KeyRun], room: int) -> Iterator[list[KeyRun]]:
-    """Give the runs of each index file, which has room for so many keys."""
+    """Give the runs of each index file, which has room for this many keys."""
     own: list[KeyRun] = []
     left = room
     for run in runs:

@@ -80,7 +80,7 @@ _PUT = pa.schema(
     ]
 )
 """A row for each stretch of a queue; one without topic for each part of the log, or for damage, of
-which `why` tells."""
+which `why` says."""
 _MADE = pa.schema(
     [
         *_KEY,
@@ -106,7 +106,8 @@ class RebuildQueuesReport(JobReport, frozen=True, kw_only=True):
         queues: Queues that were made.
         units: Units of messages in them.
         lost: Fillers in them, which stand for messages that are damaged in the log.
-        kept: Queues without messages that go on at the offset where they were, of those `queues`.
+        kept: Queues without messages that continue at the offset where they were, of those
+            `queues`.
         made_again: Queues of topics that were deleted and made again, and so were put twice.
         damage: What was left out of the log: where it begins, its bytes, and why.
     """
@@ -256,7 +257,7 @@ class _Work:
 
 @dataclass(slots=True)
 class _Made:
-    """What the tasks told: as in the report, and where the last record of a part was stored."""
+    """What the tasks reported: as in the report, and where the last record of a part was stored."""
 
     next_offsets: dict[QueueKey, int]
     damage: list[DamagedRange]
@@ -414,7 +415,7 @@ class _Kept:
 
 
 def _keep_places(layout: StoreLayout, work: _Work, geometry: QueueGeometry, made: _Made) -> _Kept:
-    """Let queues go on where the old ones would, if the log does not have their last messages.
+    """Let queues continue where the old ones would, if the log does not have their last messages.
 
     They were cleaned away, or are damaged; nobody else may get their offsets. Of what an old queue
     says beyond that nothing is believed.

@@ -3,8 +3,8 @@
 What workers write goes into a new folder of the store, `rebuilt/<eight hex digits>/`. When it is
 complete and on the disk, it and the old one exchange their names by one call, where the system
 has it (`renameat2` of Linux, on the disk of a machine). Elsewhere two names are changed one
-after the other; who dies between the two leaves the store without that folder, and the next
-`rebuilding` puts the old one back.
+after the other; a process that dies between the two leaves the store without that folder, and the
+next `rebuilding` puts the old one back.
 
 Invariants
 
@@ -171,7 +171,7 @@ def beyond_end(
     *,
     skip_damaged: bool,
 ) -> Stored | None:
-    """Return a log with what follows behind damage in its newest file; None if nothing does.
+    """Return a log with what follows after damage in its newest file; None if nothing does.
 
     Args:
         layout: The store's.
@@ -204,7 +204,7 @@ def beyond_end(
 def lost_end(
     layout: StoreLayout, stored: Stored, stored_at_ms: int, *, skip_damaged: bool
 ) -> list[DamagedRange]:
-    """Return what a log has lost of its end, as note and checkpoint of the store tell.
+    """Return what a log has lost of its end, as note and checkpoint of the store say.
 
     Its queues are not asked: they are made again since something is wrong with them.
 

@@ -1,7 +1,7 @@
 """The job `replay`: messages of a store or an archive go to topics again, as SQL says.
 
 Messages of one queue are sent by one task, in their order, to one queue. Each keeps its unique key,
-so what is sent twice, as by a task that Spark tried again, can be told by it.
+so a message that is sent twice, for example by a repeated task, can be recognized by it.
 """
 
 import dataclasses

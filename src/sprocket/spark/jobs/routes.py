@@ -71,7 +71,7 @@ class Template:
     """A text with names in it that each message has a value for.
 
     Args:
-        pieces: Texts, and the names behind each: empty for none.
+        pieces: Texts, and the names after each: empty for none.
     """
 
     pieces: tuple[tuple[str, str], ...]
@@ -95,7 +95,7 @@ class Template:
 
 
 def read_routes(lines: Sequence[str]) -> list[Route]:
-    """Read routes; `DEFAULT` comes behind them. Lines that are empty or begin with `#` are none.
+    """Read routes; `DEFAULT` comes after them. Lines that are empty or begin with `#` are none.
 
     Raises:
         SettingsError: One is none; the text says which and why.
@@ -138,7 +138,7 @@ def routing_key() -> Any:
 
 
 def binding_expression(pattern: str) -> str:
-    """Return a binding's pattern as a regular expression of a key with a point behind each word."""
+    """Return a binding's pattern as a regular expression of a key with a point after each word."""
     if not pattern:
         return ""
     meant = {"*": r"[^.]*\.", "#": r"(?:[^.]*\.)*"}

@@ -3,8 +3,8 @@
 Each task counts its part of the log inside of the worker, and gives one row for each group and size
 class. Spark adds these rows up, so what is shuffled is small whatever the log is.
 
-Sizes are told as percentiles. A size class is exact below 64 bytes and at most 1/32 wide above; a
-percentile is the upper end of its class, so at most 3.2 % more than the exact one, and never more
+Sizes are reported as percentiles. A size class is exact below 64 bytes and at most 1/32 wide above;
+a percentile is the upper end of its class, so at most 3.2 % more than the exact one, and never more
 than the largest size.
 """
 
@@ -36,12 +36,12 @@ from sprocket.spark.rocketmq.folder import LeftOut, Stored
 
 PERCENTILES = (50, 90, 99)
 PARTIAL_ROWS_MAX = 100_000
-"""So many rows of batches are added up at a time."""
+"""This many rows of batches are added up at a time."""
 DAMAGE = -1
 """In the place of a size class: the row has what a task left out, as JSON, and no keys."""
 _HOUR_US = 3_600_000_000
 _EXACT_BITS = 6
-"""Sizes below 2⁶ are classes of their own; so many steps less one bit has each octave above."""
+"""Sizes below 2⁶ are classes of their own; this many steps less one bit has each octave above."""
 _MEASURES = "messages bigint, bytes bigint, largest bigint, first bigint, last bigint"
 
 _SUMS = [

@@ -22,7 +22,7 @@ def collected(spark: Any, frame: Any, tell: Step, what: str) -> list[dict[str, A
     Args:
         spark: The SparkSession.
         frame: The DataFrame; its result is small.
-        tell: Is told how many tasks are done.
+        tell: Called with the number of tasks that are done.
         what: What they do, as people read it.
 
     Raises:

@@ -38,7 +38,7 @@ class Headers:
     Args:
         octets: The buffer.
         tables: The entries of each table, without the size before them.
-        is_there: Of which messages the tables are: so many are true.
+        is_there: Of which messages the tables are: this many are true.
     """
 
     def __init__(self, octets: Octets, tables: Spans, is_there: Mask) -> None:

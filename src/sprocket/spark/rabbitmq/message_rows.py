@@ -160,7 +160,7 @@ class MessageRows:
         del self.octets, self.spans
 
     def _compare_ids(self) -> None:
-        """Take note of messages that are not the ones that the index tells of."""
+        """Take note of messages that are not the ones that the index names."""
         expected = self.index.message_ids[self.which]
         starts = np.where(self.has_message, self.spans.ids.starts, 0)
         if not self.has_message.any():

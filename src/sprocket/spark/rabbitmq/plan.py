@@ -29,11 +29,11 @@ class QueueShare:
         folder: The name of the queue's folder.
         is_v2: Whether it has an index of version 2.
         redelivered_below: Messages with a smaller sequence id were delivered; None for all, as
-            after a crash; -1 where the records themselves tell.
+            after a crash; -1 where the records themselves say.
         number: Of all segments those are read whose number, counted from 0, leaves this rest
             when divided by `count`.
         count: How many tasks share the queue.
-        tells_vhost: The task also tells what is wrong with the virtual host.
+        tells_vhost: The task also reports what is wrong with the virtual host.
     """
 
     root: str

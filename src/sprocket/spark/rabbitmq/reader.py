@@ -46,7 +46,7 @@ class VhostsReader(DataSourceReader):  # type: ignore[misc]
 def _of_share(
     share: QueueShare, reader: VhostReader, stored: StoredTerms, batches: MessageBatches
 ) -> Iterator[Any]:
-    """Give the batches of one queue, and tell what is wrong with its files."""
+    """Give the batches of one queue, and report what is wrong with its files."""
     told = len(reader.faults)
     if share.tells_vhost:
         reader.tell_missing_queues()

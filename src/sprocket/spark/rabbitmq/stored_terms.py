@@ -1,4 +1,4 @@
-"""The terms of messages that rows of an index tell of: from the index itself, or from the stores.
+"""The terms of messages that rows of an index name: from the index itself, or from the stores.
 
 Messages that lie near each other in a file are read together.
 """
@@ -31,7 +31,7 @@ from sprocket.spark.arrow import cut, numbers
 RUN_BYTES_MAX = 16 * MIB
 """Read at once at most, if it is more than one message."""
 GAP_BYTES_MAX = 64 * KIB
-"""So much that is not wanted is read along; a request of its own would take longer."""
+"""This much that is not wanted is read along; a request of its own would take longer."""
 _BUFFER_BYTES_MAX = GIB
 """Arrow's offsets have 32 bits."""
 
@@ -178,7 +178,7 @@ class StoredTerms:
             found |= checksums.decode(reads.read(store.sums(number)) or b"")
         try:
             log = read_log(self._disk, self._paths.root)
-        except DiskFailed:  # who reads the index tells
+        except DiskFailed:  # the reader of the index reports it
             return found
         return found | checksums.decode(log.store_sums)
 

@@ -392,15 +392,15 @@ class Options:
         "consumerGroup",
         _group,
         "",
-        "under which name brokers see the pulls; it is not joined, and where it is does not say "
-        "where a query starts",
+        "the name under which brokers see the pulls; the group is not joined, and its offsets do "
+        "not decide where a query starts",
     )
     commit_offsets: bool = _option(
         Where.LIVE_STREAM,
         "commitOffsets",
         boolean,
         False,
-        "note in `consumerGroup` how far the query is, for tools that show its lag",
+        "commit the query's progress as offsets of `consumerGroup`, for tools that show its lag",
     )
     retries_max: int = _live(
         "fetchOffset.numRetries",
@@ -426,7 +426,10 @@ class Options:
         "column whose value makes the unique key of a row, the same whenever it is written",
     )
     producer_group: str = _of_sinks(
-        "producerGroup", _group, "sprocket-spark", "under which name brokers see the sends"
+        "producerGroup",
+        _group,
+        "sprocket-spark",
+        "the name under which brokers see the sends",
     )
     app_id: str = _of_sinks(
         "txnAppId",

@@ -113,7 +113,7 @@ def test_without_descriptors_nothing_is_half_done(tmp_path: pathlib.Path) -> Non
 def test_a_folder_that_cannot_be_listed_is_no_empty_one(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """But what is no folder has no names."""
+    """But what is not a folder has no names."""
     monkeypatch.setattr(os, "listdir", _failing(errno.EIO))
     with pytest.raises(DiskFailed, match=str(tmp_path)):
         RealDisk().list(str(tmp_path))
@@ -158,7 +158,7 @@ def test_a_failed_sync_of_a_whole_file_system_is_told(
 def test_an_exchange_that_is_refused_is_told(
     monkeypatch: pytest.MonkeyPatch, number: int, expected: type[Exception]
 ) -> None:
-    """But for a file system that cannot do it at all, which is no error."""
+    """But for a file system that cannot do it at all, which is not an error."""
 
     def refuse(*_names: object) -> int:
         ctypes.set_errno(refused)

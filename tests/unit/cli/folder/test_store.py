@@ -164,7 +164,7 @@ def test_find_by_key_id_and_time(unpacked: Callable[[str], Path]) -> None:
         (["find", "{store}"], "say what to find"),
         (["find", "{store}", "--key", "k"], "needs a --topic"),
         (["find", "{store}", "--topic", "Basic-g", "--key", "none"], "nothing found for key none"),
-        (["find", "{store}", "--topic", "Basic-g", "--time", "soon"], "is no time"),
+        (["find", "{store}", "--topic", "Basic-g", "--time", "soon"], "is not a time"),
         (["find", "{store}", "--id", "xyz"], "a unique key needs a --topic"),
     ],
 )

@@ -89,7 +89,7 @@ def test_a_group_goes_on_where_it_was(broker: LocalBroker) -> None:
 def test_bad_input_is_one_line(broker: LocalBroker) -> None:
     """No such topic, no such time, an end for a group."""
     assert "nowhere" in refused(broker, "consume", "nowhere", "--until-end")
-    assert "is no time" in refused(broker, "consume", "orders", "--from", "soon")
+    assert "is not a time" in refused(broker, "consume", "orders", "--from", "soon")
     assert "--until-end" in refused(broker, "consume", "orders", "--group", "g", "--until-end")
 
 

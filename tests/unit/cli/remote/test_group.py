@@ -123,13 +123,13 @@ def test_create_and_delete(broker: LocalBroker) -> None:
 
 
 def test_bad_input_is_one_line(broker: LocalBroker) -> None:
-    """Unknown groups and topics, and what is no place."""
+    """Unknown groups and topics, and what is not a place."""
     assert "no broker knows group 'nowhere'" in refused(
         broker, "group", "delete", "nowhere", "--yes"
     )
     assert "no blanks" in refused(broker, "group", "create", "no blanks")
     send(broker, 1)
-    assert "is no time" in refused(
+    assert "is not a time" in refused(
         broker, "group", "reset", "kitchen", "-t", "orders", "--to", "soon"
     )
     assert "missing" in refused(

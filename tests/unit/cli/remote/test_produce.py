@@ -140,7 +140,7 @@ def test_a_topic_that_nobody_makes_is_an_error() -> None:
 def test_a_reader_that_goes_ends_it_and_is_told_how_far_it_was(
     broker: LocalBroker, flags: list[str]
 ) -> None:
-    """`sprocket produce --count 20000 | head -1`: not all is sent, so it is no success."""
+    """`sprocket produce --count 20000 | head -1`: not all is sent, so it is not a success."""
     words = ["produce", "orders", "x", "--count", "20000", "-n", broker.nameserver, *flags]
     command = [sys.executable, "-m", "sprocket.cli.main", *words]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -59,7 +59,7 @@ def test_values_are_shown_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_options_win_and_absent_ones_do_not_count() -> None:
-    """An option that was not given is no source."""
+    """An option that was not given is not a source."""
     own = {"store.flush": "sync", "server.broker_port": None}
     loaded = settings.load(PRODUCTS, GivenSettings(), ["flush=async"], own)
     assert loaded.of(Settings).store.flush == "sync"

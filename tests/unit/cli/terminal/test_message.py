@@ -116,7 +116,7 @@ def test_body_text(body: bytes, text: str) -> None:
 
 
 def test_table_and_row_take_any_text() -> None:
-    """Square brackets of a message are no markup."""
+    """Square brackets of a message are not markup."""
     found, _ = message.decode(stored(b"[/red]", TAGS="[bold]"))
     assert message.fields(found)["body"] == "[/red]"
     row = message.as_row(found)

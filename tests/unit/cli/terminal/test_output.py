@@ -91,7 +91,7 @@ def test_progress_passes_everything_through() -> None:
 
 
 def test_progress_is_shown_after_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not before, and not to what is no terminal."""
+    """Not before, and not to what is not a terminal."""
     err = io.StringIO()
     console = Console(file=err, force_terminal=True, width=80)
     monkeypatch.setattr(output, "Console", lambda **_: console)
@@ -132,7 +132,7 @@ def test_pairs_reads_names_and_values() -> None:
     """A value may be empty or hold an equals sign; a name may not be missing."""
     assert output.pairs(["a=1=2", "b="], "property") == {"a": "1=2", "b": ""}
     for wrong in ("alone", "=value"):
-        with pytest.raises(SettingsError, match="is no property: expected NAME=VALUE"):
+        with pytest.raises(SettingsError, match="expected NAME=VALUE"):
             output.pairs([wrong], "property")
 
 

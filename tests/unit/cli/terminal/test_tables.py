@@ -77,7 +77,7 @@ def test_wide_letters_count_twice(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_fields(capsys: pytest.CaptureFixture[str]) -> None:
-    """A line each; lists with commas, what is no text for a terminal spelled out."""
+    """A line each; lists with commas, what is not text for a terminal spelled out."""
     tables.write_fields("one", {"is_on": True, "names": ["a", "b"], "body": "x\ny\x1b[1m"})
     assert capsys.readouterr().out.splitlines() == [
         "one",

@@ -38,7 +38,7 @@ def test_arguments_nested_too_deep() -> None:
 
 
 def test_values_that_json_has_not() -> None:
-    """Bytes that are no text are told in base 64, a decimal is a number, a void is a word."""
+    """Bytes that are not text are told in base 64, a decimal is a number, a void is a word."""
     fields = {
         "x": Field(FieldKind.BINARY, b"\xff" * 60),
         "d": Field(FieldKind.DECIMAL, ScaledInteger(2, 314)),
@@ -60,7 +60,7 @@ def test_any_arguments_can_be_written(arguments: FieldTable) -> None:
 @given(st.binary(max_size=80).filter(lambda data: not data.lstrip().startswith(b"{}")))
 def test_any_bytes_give_one_error(data: bytes) -> None:
     """And nothing else."""
-    with pytest.raises(WireError, match="these are no definitions"):
+    with pytest.raises(WireError, match="these are not definitions"):
         definitions.decode(data)
 
 

@@ -74,7 +74,7 @@ def test_the_message_of_the_format_s_description() -> None:
     ],
 )
 def test_a_message_comes_back_as_it_was(message: BasicMessage) -> None:
-    """Empty and full, in both forms of the properties, with names that are no UTF-8."""
+    """Empty and full, in both forms of the properties, with names that are not UTF-8."""
     data = message_term.encode(message)
     assert message_term.decode(data) == message
     assert message_term.encode(message_term.decode(data)) == data
@@ -193,8 +193,8 @@ def typed(**changed: Term) -> bytes:
             stored_as((Atom("content"), 60, (Atom("P_basic"), 1), Atom("none"), Atom("none"), [])),
             "expected typed properties, found 'P_basic' of 2 parts",
         ),
-        (typed(content_type=5), "the property content_type is no binary: 5"),
-        (typed(delivery_mode=b"2"), "the property delivery_mode is no number: b'2'"),
+        (typed(content_type=5), "the property content_type is not a binary: 5"),
+        (typed(delivery_mode=b"2"), "the property delivery_mode is not a number: b'2'"),
         (typed(headers=5), "expected a table, found 5"),
         (typed(headers=[5]), "expected name, type and value, found 5"),
         (typed(headers=[(b"n", Atom("odd"), 1)]), "no value has the type 'odd'"),

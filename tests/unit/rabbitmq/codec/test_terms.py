@@ -1,4 +1,4 @@
-"""Erlang's terms: the bytes that servers write, their limits, and bytes that are no term."""
+"""Erlang's terms: the bytes that servers write, their limits, and bytes that are not a term."""
 
 import math
 import struct
@@ -42,7 +42,7 @@ def test_terms_are_as_erlang_writes_them(data: str, term: Term) -> None:
 
 
 def test_forms_that_only_others_write_are_read() -> None:
-    """Old and long atoms, large tuples, lists of small numbers that are no string."""
+    """Old and long atoms, large tuples, lists of small numbers that are not a string."""
     assert terms.decode(b"\x83s\x01x") == Atom("x")
     assert terms.decode(b"\x83v\0\x02\xc3\xa9") == Utf8Atom("é")
     assert terms.decode(b"\x83i\0\0\0\x01j") == ([],)
@@ -76,7 +76,7 @@ def test_long_values_take_the_long_forms() -> None:
         (b"\x83n\x01\x02\x05", "the sign of a number is 0 or 1, found 2"),
         (b"\x83F" + struct.pack(">d", math.inf), "Erlang has no float inf"),
         (b"\x83w\x01\xff", "the text of an atom is not UTF-8"),
-        (b"\x83X" * 3, "the name of a node is no atom"),
+        (b"\x83X" * 3, "the name of a node is not an atom"),
         (b"\x83" + b"h\x01" * 300 + b"j", "nested more than 256 deep"),
     ],
 )

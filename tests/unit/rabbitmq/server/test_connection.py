@@ -116,7 +116,7 @@ def test_an_old_header_is_taken() -> None:
 def test_limits_beyond_what_was_offered_are_refused(
     channel_max: int, frame_max: int, why: str
 ) -> None:
-    """0 is no limit, which was not offered."""
+    """0 means no limit, which was not offered."""
     found = connection()
     found.receive(frames.PROTOCOL_HEADER + LOGIN)
     events = found.receive(method(0, methods.ConnectionTuneOk(channel_max, frame_max, 0)))
@@ -234,7 +234,7 @@ def test_a_channel_that_the_server_closed_hears_only_its_end() -> None:
 
 
 def test_both_sides_may_close_a_channel_at_once() -> None:
-    """The close-ok that follows is no surprise, whether the number is used again or not."""
+    """The close-ok that follows is not a surprise, whether the number is used again or not."""
     for is_reopened in (True, False):
         found = running(channels=0)
         channel = opening(found.receive(method(2, methods.ChannelOpen()))).channel

@@ -69,9 +69,9 @@ def test_manifests_that_overlap_are_refused(archive: ArchiveFolder) -> None:
 @pytest.mark.parametrize(
     ("text", "error", "said"),
     [
-        ("{", CorruptRecord, "is no manifest"),
-        ("[]", CorruptRecord, "is no manifest"),
-        ('{"version":1,"start":"x"}', CorruptRecord, "is no manifest"),
+        ("{", CorruptRecord, "is not a manifest"),
+        ("[]", CorruptRecord, "is not a manifest"),
+        ('{"version":1,"start":"x"}', CorruptRecord, "is not a manifest"),
         ('{"version":2}', ForeignStore, "is of version 2, expected 1"),
         ("{}", ForeignStore, "is of version None, expected 1"),
     ],
@@ -111,7 +111,7 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
         ArchiveFolder(LocalFiles(RealDisk()), str(tmp_path)).locked(),
     ):
         pass
-    with pytest.raises(ForeignStore, match="is no archive"):
+    with pytest.raises(ForeignStore, match="is not an archive"):
         archive_files(str(tmp_path))
 
 

@@ -128,7 +128,7 @@ def test_a_store_that_was_made_anew_is_refused(spark: Any, tmp_path: Path, body:
     store.append(3, first=11)
     store.write(
         1320 + 90, b"\xff"
-    )  # of the last message that is archived: damage is no other store
+    )  # of the last message that is archived: damage is not another store
     assert archive(spark, store=str(store.folder), to=to, messages=messages).messages == 3
     make_anew(store, 30, body)
     for given in (messages, ArchivedMessages()):
@@ -178,7 +178,7 @@ def test_wrong_checksums_and_a_lost_end_are_damage(spark: Any, tmp_path: Path) -
 
 
 def test_what_lies_behind_damage_in_the_newest_file_is_archived(spark: Any, tmp_path: Path) -> None:
-    """It is no end of the log: not to be told of it would be to lose what follows."""
+    """It is not an end of the log: not to be told of it would be to lose what follows."""
     store, to = str(tmp_path / "store"), str(tmp_path / "archive")
     write_log(tmp_path / "store", [8, 5])
     path = tmp_path / "store" / "commitlog" / f"{1200:020d}"

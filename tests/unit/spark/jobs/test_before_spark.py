@@ -32,7 +32,7 @@ from sprocket.testing.local_broker import LocalBroker
 NOBODY = JobCluster(name_server="127.0.0.1:1")
 DRY = {"sending": ReplaySending(dry_run=True)}
 DRY_MIGRATION = {"sending": MigrateSending(dry_run=True)}
-NO_FOLDER = "no store"
+NO_FOLDER = "is not a store directory"
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     # {store} is a store's folder, {vhosts} RabbitMQ's, {none} neither, {new} is not there.
@@ -43,10 +43,14 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
         {"store": "{store}", "to": "{new}", "messages": ArchivedMessages(topic=["Plian"])},
         "did you mean Plain",
     ),
-    ("erase", {"store": "{none}", "to": "{new}", "messages": ErasedMessages(key=["k"])}, NO_FOLDER),
+    (
+        "erase",
+        {"store": "{none}", "to": "{new}", "messages": ErasedMessages(key=["k"])},
+        "there is no store",
+    ),
     ("erase", {"store": "{store}", "to": "{new}"}, "name what to erase"),
-    ("fsck", {"store": "{none}"}, "no store"),
-    ("lag", {"store": "{none}"}, "no store"),
+    ("fsck", {"store": "{none}"}, "there is no store"),
+    ("lag", {"store": "{none}"}, NO_FOLDER),
     ("lag", {"store": "{store}", "group": ["kitchn"]}, "no group 'kitchn'"),
     ("migrate", {"source": "{none}", **DRY_MIGRATION}, "no folder of a virtual host"),
     ("migrate", {"source": "{store}", **DRY_MIGRATION}, "no folder of a virtual host"),
@@ -71,7 +75,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("rebuild-index", {"store": "{store}", "slots": -1}, "--slots"),
     ("rebuild-queues", {"store": "{none}"}, "there is no store"),
     ("rebuild-queues", {"store": "{store}", "delay_levels": "1s soon"}, "soon"),
-    ("replay", {"source": "{none}", **DRY}, "no store"),
+    ("replay", {"source": "{none}", **DRY}, NO_FOLDER),
     ("replay", {"source": "{store}"}, "name the cluster"),
     ("replay", {"source": "{store}", "cluster": NOBODY}, "127.0.0.1:1"),
     (

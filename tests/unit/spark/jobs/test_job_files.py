@@ -122,7 +122,7 @@ def test_what_is_not_possible_is_told(spark: Any, tmp_path: Path, object_store: 
     store = unpack(CASE, tmp_path)
     with pytest.raises(SettingsError, match="--fs is for folders on s3:// and the like"):
         stats(spark, store=store, files=JobFiles(fs=["region=x"]))
-    with pytest.raises(SettingsError, match="'region' is no setting of --fs: expected NAME=VALUE"):
+    with pytest.raises(SettingsError, match="setting of --fs 'region': expected NAME=VALUE"):
         stats(spark, store="s3://a/b", files=JobFiles(fs=["region"]))
     chosen = ErasedMessages(key=["k"])
     with pytest.raises(SettingsError, match="s3://a/b: expected a folder on a local disk"):

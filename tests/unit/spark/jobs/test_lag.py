@@ -84,7 +84,7 @@ def test_what_is_asked_for_must_be_there(tmp_path: Path) -> None:
     for store, name_server in (("", ""), ("x", "y")):
         with pytest.raises(SettingsError, match="name one of --store and --name-server"):
             lag(None, store=store, cluster=JobCluster(name_server=name_server))
-    with pytest.raises(ForeignStore, match="is no store directory"):
+    with pytest.raises(ForeignStore, match="is not a store directory"):
         lag(None, store=str(tmp_path))
     (tmp_path / "commitlog").mkdir()
     (tmp_path / "config").mkdir()

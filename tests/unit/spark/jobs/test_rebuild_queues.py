@@ -241,7 +241,7 @@ def test_damage_in_the_newest_file_is_seen(spark: Any, tmp_path: Path) -> None:
 
 
 def test_remains_of_an_earlier_life_are_none(spark: Any, tmp_path: Path) -> None:
-    """Behind the end of the log, records whose offsets are taken are no message."""
+    """Behind the end of the log, records whose offsets are taken are not a message."""
     places = records(tmp_path, [[("a", 0, 0), ("a", 0, 1), None, ("a", 0, 1)]])
     report = rebuilt(spark, tmp_path)
     assert (report.end, report.units) == (places[2], 2)

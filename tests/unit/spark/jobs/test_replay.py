@@ -169,7 +169,7 @@ DRY: dict[str, Any] = {"dry_run": True}
         ({}, {}, "name the cluster by --name-server"),
         ({"dead_letters": "g", "topic": ["t"]}, DRY, "leave --topic away"),
         ({}, DRY | {"change": ["bdy=1"]}, "'bdy' cannot be changed; did you mean body"),
-        ({}, DRY | {"change": ["body"]}, "'body' is no change: expected NAME=VALUE"),
+        ({}, DRY | {"change": ["body"]}, "change 'body': expected NAME=VALUE"),
         ({"topic": ["Load9"]}, DRY, "there is no topic 'Load9'"),
     ],
 )

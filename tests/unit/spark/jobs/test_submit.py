@@ -67,5 +67,5 @@ def test_the_guides_command_on_a_cluster(tmp_path: Path) -> None:
 def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
     """With exit code 1; Spark puts what a program writes to stderr on stdout."""
     ended = submitted(tmp_path, "stats", str(tmp_path))
-    said = f"sprocket: {tmp_path} is no store directory: it has no folder commitlog\n"
+    said = f"sprocket: {tmp_path} is not a store directory: it has no folder commitlog\n"
     assert (ended.returncode, ended.stdout) == (1, said)

@@ -120,7 +120,7 @@ DAMAGE: Mapping[str, tuple[Callable[[Path], None], dict[str, str]]] = {
 }
 """By what the table calls it: how it is done, and with which options it is read."""
 
-ERROR, AS_IT_IS, NOT_TOLD = "an error", "handed out as it is", "missing, and not told"
+ERROR, AS_IT_IS, NOT_TOLD = "an error", "returned as it is", "missing, not reported"
 LEFT_OUT, ROW = "left out, and named in the log", "a row that names it"
 
 

@@ -149,7 +149,7 @@ LOSSES = {
         "folder/test_stream.py::test_a_file_removed_during_a_task",
         "folder/test_stream.py::test_a_file_removed_while_a_batch_is_planned",
     ],
-    "a record is damaged: that goes by `mode`, and is no loss": [
+    "a record is damaged: that goes by `mode`, and is not a loss": [
         "folder/test_scan.py::test_damage_fails_by_default_and_is_named",
         "folder/test_stream.py::test_damage_goes_by_the_mode",
         "live/test_cluster.py::test_rubbish_in_an_answer",

@@ -23,7 +23,7 @@ app = family("Connections of AMQP's clients to a running broker.")
 @app.command("ls")
 @over_the_wire
 def list_connections(remote: RabbitRemote, vhost: AnyVhost = None) -> CommandAnswer:
-    """List the connections. RabbitMQ knows of one some seconds after it was opened."""
+    """List the connections. RabbitMQ knows of one a few seconds after it was opened."""
     api = remote.api()
     if vhost is not None:
         vhosts_named(api, vhost)

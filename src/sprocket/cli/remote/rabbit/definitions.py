@@ -72,7 +72,7 @@ def import_definitions(
     try:
         given = json.loads(data)
     except ValueError as error:
-        raise SettingsError(f"{file} is no JSON: {error}") from None
+        raise SettingsError(f"{file} is not JSON: {error}") from None
     if not isinstance(given, dict):
         raise SettingsError(f"{file} has no definitions: expected an object")
     api = remote.api()

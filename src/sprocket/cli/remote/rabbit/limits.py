@@ -93,7 +93,7 @@ def _whose(api: "Management", limit: str, vhost: str | None, user: str | None) -
     assert name is not None, "one of them was given"
     if limit not in LIMITS[kind]:
         there = f"{' or '.join(LIMITS[kind])}{hint(limit, LIMITS[kind])}"
-        raise SettingsError(f"{limit!r} is no limit of a {_WORDS[kind]}: expected {there}")
+        raise SettingsError(f"{limit!r} is not a limit of a {_WORDS[kind]}: expected {there}")
     if kind == "vhost":
         vhosts_named(api, name)
     else:

@@ -69,7 +69,7 @@ class Management:
             port = split.port or DEFAULT_PORTS[split.scheme]
         except (KeyError, ValueError):
             raise SettingsError(
-                f"{url!r} is no address of an HTTP API: expected {EXPECTED}"
+                f"{url!r} is not an address of an HTTP API: expected {EXPECTED}"
             ) from None
         if not split.hostname:
             raise SettingsError(f"{url!r} names no host: expected {EXPECTED}")
@@ -107,7 +107,7 @@ class Management:
         """
         found = self.get(*path)
         if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-            raise ForeignAnswer(f"{self.address}: /{'/'.join(path)} is no list of objects")
+            raise ForeignAnswer(f"{self.address}: /{'/'.join(path)} is not a list of objects")
         return found
 
     def row(self, *path: str) -> dict[str, Any]:
@@ -127,7 +127,7 @@ class Management:
         return self.request("POST", path, body=body, query=query)
 
     def delete(self, *path: str, why: str = "", query: Mapping[str, str] | None = None) -> None:
-        """Delete what is at a path, and tell `why`. Raises ClientError: see `request`."""
+        """Delete what is at a path, and say `why`. Raises ClientError: see `request`."""
         self.request("DELETE", path, query=query, heads={"X-Reason": why} if why else {})
 
     def request(
@@ -143,9 +143,9 @@ class Management:
 
         Args:
             method: GET, PUT, POST or DELETE.
-            path: Its parts behind `/api`, as they are called; they are escaped here.
+            path: Its parts after `/api`, as they are called; they are escaped here.
             body: What is sent as JSON; None sends nothing.
-            query: Behind the path.
+            query: After the path.
             heads: Further heads.
 
         Raises:
@@ -170,7 +170,7 @@ class Management:
         try:
             return json.loads(answer, object_hook=AnsweredObject)
         except (ValueError, RecursionError):
-            raise self._foreign(f"answered {method} {target} with what is no JSON") from None
+            raise self._foreign(f"answered {method} {target} with what is not JSON") from None
 
     def _exchange(
         self, method: str, target: str, data: bytes | None, heads: dict[str, str]
@@ -227,7 +227,7 @@ class Management:
 
     def _object(self, found: Any, path: Iterable[str]) -> dict[str, Any]:
         if not isinstance(found, dict):
-            raise ForeignAnswer(f"{self.address}: /{'/'.join(path)} is no object")
+            raise ForeignAnswer(f"{self.address}: /{'/'.join(path)} is not an object")
         return found
 
 

@@ -68,7 +68,7 @@ class PropertyOptions:
         """Return them as the API takes them.
 
         Raises:
-            SettingsError: One is no property, or no number where there must be one.
+            SettingsError: One is not a property, or no number where there must be one.
         """
         found: dict[str, Any] = {"delivery_mode": TRANSIENT if self.transient else PERSISTENT}
         for name, value in output.pairs(self.prop or [], "property").items():
@@ -102,7 +102,7 @@ def publish(
     """Publish messages: one from the argument, one from a file, or each line of stdin.
 
     Persistent by default. A message that no queue took ends the command with exit code 1, and
-    nothing behind it is read.
+    nothing after it is read.
     """
     made = properties.made()
     given.check()

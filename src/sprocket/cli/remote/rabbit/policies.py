@@ -47,7 +47,7 @@ def set_policy(
     except ValueError:
         what = None
     if not isinstance(what, dict):
-        raise SettingsError(f'{definition!r} is no JSON object, as {{"max-length": 10000}} is one')
+        raise SettingsError(f'{definition!r} is not a JSON object such as {{"max-length": 10000}}')
     api = remote.api()
     vhosts_named(api, vhost)
     body = {

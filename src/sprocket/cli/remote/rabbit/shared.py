@@ -54,7 +54,7 @@ def arguments(given: list[str] | None, what: str = "argument") -> dict[str, Any]
     for text in given or []:
         name, equals, value = text.partition("=")
         if not name or not equals:
-            raise SettingsError(f"{text!r} is no {what}: expected NAME=VALUE")
+            raise SettingsError(f"{what} {text!r}: expected NAME=VALUE")
         try:
             found[name] = json.loads(value)
         except ValueError:

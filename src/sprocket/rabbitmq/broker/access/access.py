@@ -45,7 +45,7 @@ class Access(Protocol):
 
 
 class Unlimited:
-    """Somebody who may do everything: the broker itself, and who imports definitions."""
+    """A user that may do everything: the broker itself, and the import of definitions."""
 
     changes = 0
 

@@ -66,7 +66,7 @@ class Users:
         """Return the user that somebody is.
 
         Args:
-            name: Who they say that they are.
+            name: The name that they give.
             password: None if a certificate has shown it.
             is_loopback: Whether they come from this machine.
 
@@ -219,5 +219,6 @@ class Users:
             permission = self._permissions.get(vhost, {}).get(user)
             access.change(permission, self._topics.get(vhost, {}).get(user, {}))
             if permission is None:
-                # Who is in still has it, and is refused; who comes again gets another one.
+                # A client that is logged in still has it, and is refused; its next login gets
+                # another one.
                 del self._accesses[user, vhost]

@@ -1,6 +1,6 @@
 """One channel of a client: what it publishes, has, and is to be told.
 
-Who calls it has looked at everything that needs more than the channel: permissions, routing, the
+Its callers have checked everything that needs more than the channel: permissions, routing, the
 properties of a message. What the client is told goes to a `ChannelClient`, in order.
 
 Invariants
@@ -72,7 +72,7 @@ class ChannelClient(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Whether it takes what it is told."""
+        """Whether it accepts what it is sent."""
 
     def when_ready(self, callback: Callable[[], None]) -> None:
         """Call back once when that holds again."""
@@ -90,7 +90,7 @@ class ChannelClient(Protocol):
         """Answer what was published."""
 
     def cancelled(self, consumer_tag: str) -> None:
-        """Say that a consumer is no more, since its queue is gone."""
+        """Say that a consumer no longer exists, since its queue was deleted."""
 
     def failed(self, error: RequestRefused) -> None:
         """Close the channel or the connection."""
@@ -105,7 +105,7 @@ class MessageTaker(Protocol):
 
     @property
     def is_deleted(self) -> bool:
-        """Whether it is no more, and gets nothing."""
+        """Whether it no longer exists, and gets nothing."""
 
     @property
     def is_durable(self) -> bool:
@@ -193,8 +193,8 @@ class BrokerChannel:
     """See the head of the module.
 
     Args:
-        client: Is told what happens.
-        turns: Has it tell what is due at the end of a turn.
+        client: Gets what happens.
+        turns: Calls it at the end of a turn.
         commits: Says when something is durable.
         replies: Knows who waits for replies.
         clock: Measures how long the client has what it does not acknowledge.
@@ -225,7 +225,7 @@ class BrokerChannel:
         self._next_tag = 1
         self._unacked = UnackedDeliveries()
         self._consumed: dict[str, ConsumedQueue] = {}
-        """By tag; where the channel has a limit, who was served last is the last."""
+        """By tag; where the channel has a limit, the consumer that was served last is the last."""
         self._consumer_prefetch = 0
         self._channel_prefetch = 0
         self._limited_count = 0
@@ -386,7 +386,7 @@ class BrokerChannel:
         is_stored: bool,
         keeps_transient: bool,
     ) -> None:
-        """Have the client told that messages were taken, or refused."""
+        """Have the client informed that messages were taken, or refused."""
         if refused:
             confirms.refuse([one for at, one in enumerate(numbers) if at in refused])
             kept = [
@@ -479,7 +479,7 @@ class BrokerChannel:
         go_on()
 
     def _commit_steps(self, transaction: _Transaction, done: Callable[[], None]) -> Iterator[None]:
-        """Put what was kept, even if the client is gone meanwhile; the rest comes behind it."""
+        """Put what was kept, even if the client is gone meanwhile; the rest comes after it."""
         is_taken, share = True, self._turns.share()
         for publication in transaction.published:
             for part in _parts(publication):
@@ -739,8 +739,8 @@ class BrokerChannel:
         """Acknowledge all that the client has up to a tag, give it back, or make dead letters.
 
         Nothing is done before the first step is asked for. Each yields when others should have
-        their turn; until the last nothing else may be called but `close_steps`, which goes on with
-        them.
+        their turn; until the last nothing else may be called but `close_steps`, which continues
+        with them.
 
         Args:
             tag: Of a message that it has; 0 is all.
@@ -903,7 +903,7 @@ class BrokerChannel:
     def _wake(self) -> None:
         """Have consumers looked at that may have room again.
 
-        Where the channel has a limit of its own they are served at once, who waited longest first:
+        Where the channel has a limit of its own they are served at once, the longest waiting first:
         at the end of the turn whichever queue comes first would take all the room, each time.
         """
         for queue, consumer in list(self._consumed.values()):

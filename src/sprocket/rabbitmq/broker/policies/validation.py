@@ -1,6 +1,6 @@
 """What policies may say.
 
-Every fault of a policy is told at once, in RabbitMQ's words and order.
+Every fault of a policy is reported at once, in RabbitMQ's words and order.
 
 Source: `rabbit_policy`, `rabbit_policies:validate_policy`, `rabbit_parameter_validation`,
 `rabbit_mirror_queue_misc:validate_policy`.

@@ -1,4 +1,4 @@
-"""Who consumes from a queue, and whose turn it is."""
+"""The consumers of a queue, and whose turn it is."""
 
 from bisect import insort
 from collections import deque
@@ -107,7 +107,7 @@ class Consumers:
 
     def __init__(self, *, is_single_active: bool) -> None:
         self.single_active: QueueConsumer | None = None
-        """Who gets everything, if it is one at a time."""
+        """The consumer that gets everything, if only one at a time may."""
         self._is_single_active = is_single_active
         self._all: dict[QueueConsumer, None] = {}
         self._exclusive_count = 0

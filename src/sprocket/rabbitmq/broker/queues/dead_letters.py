@@ -322,7 +322,8 @@ def _with_death(headers: FieldTable, death: list[tuple[str, Field]]) -> FieldTab
             headers = queue_headers.put(headers, name, values[of])
         return queue_headers.put(headers, DEATHS, _array([FieldTable((first, *death))]))
     if known.kind is not FieldKind.ARRAY:
-        _limited_log.warning("a header x-death is no array and is replaced", kind=known.kind.word)
+        kind = known.kind.word
+        _limited_log.warning("a header x-death is not an array and is replaced", kind=kind)
         return queue_headers.put(headers, DEATHS, _array([FieldTable((first, *death))]))
     values = dict(death)
     before = _grouped(_deaths(headers))

@@ -35,7 +35,7 @@ from sprocket.rabbitmq.broker.queues.windows import WindowLimits, Windows
 from sprocket.rabbitmq.model.message import BasicMessage
 
 TRANSIENT_LOOKED_AT: Final = 1000
-"""Up to so many transient messages are looked at to tell their size, 0.1 ms."""
+"""Up to this many transient messages are looked at to tell their size, 0.1 ms."""
 
 _UNSHARED: Final = WindowLimits(all_bytes=math.inf)
 
@@ -277,7 +277,7 @@ class ReadyLevel:
         return count
 
     def take(self, count: int, now_us: int) -> list[QueueEntry]:
-        """Take up to `count` messages off the front; none behind one that has expired by now."""
+        """Take up to `count` messages off the front; none after one that has expired by now."""
         taken: list[QueueEntry] = []
         if self.may_expire:
             while len(taken) < count and (head := self.head) is not None:
@@ -522,7 +522,7 @@ class ReadyLevel:
             self.is_reading = False
 
     def _count_lost(self, stored: Sequence[ReadEntry], start: int, end: int) -> None:
-        """Have those be ready no more that cannot be given out, unless they can be after all."""
+        """Remove from the ready ones those that cannot be delivered, unless they now can be."""
         durable = self._durable
         if durable is None or not (durable.unreadable or self._lost):
             return
@@ -533,7 +533,7 @@ class ReadyLevel:
         self.ready_bytes += sum(map(durable.size_of, back)) - sum(map(durable.size_of, fresh))
 
     def _add(self, stored: Sequence[ReadEntry], start: int, end: int) -> None:
-        """Put what was read behind the window."""
+        """Put what was read after the window."""
         found = [*stored, *steps.run(self._transient.read(start, end))]
         if len(found) > len(stored):
             found.sort(key=lambda one: one.seq_id)

@@ -61,7 +61,7 @@ _log = log.get_logger(__name__)
 
 
 class Owner(Protocol):
-    """Who has the queue, and its bindings."""
+    """The owner of the queue, and its bindings."""
 
     def unused(self, queue: "BrokerQueue", /) -> None:
         """Delete a queue: its last consumer is gone, or nobody used it for too long."""
@@ -251,7 +251,7 @@ class BrokerQueue:
 
     @property
     def single_active_consumer(self) -> QueueConsumer | None:
-        """Who gets everything, if it is one at a time."""
+        """The consumer that gets everything, if only one at a time may."""
         return self._consumers.single_active
 
     def depth(self) -> QueueDepth:
@@ -311,7 +311,7 @@ class BrokerQueue:
 
     @property
     def takes_all(self) -> bool:
-        """Whether it has no limits and no priorities: what does not expire gets behind the rest."""
+        """Whether it has no limits and no priorities: what does not expire gets after the rest."""
         return self._is_plain
 
     def publish_all(self, messages: Sequence[BasicMessage]) -> None:
@@ -403,7 +403,7 @@ class BrokerQueue:
     def hold(self) -> None:
         """Give nothing to anybody until `release`: what comes back does so in several steps.
 
-        So nobody gets what is behind it before all of it is there.
+        So nobody gets what is after it before all of it is there.
         """
         if self._drops_head:
             self._pump()  # what comes back is dropped before anybody else gets it
@@ -836,7 +836,7 @@ class BrokerQueue:
         if self._retry_timer is not None:
             return
         is_used = bool(self._consumers or self._getters)
-        # What is behind it in lower priorities is of no interest before that.
+        # What is after it in lower priorities is of no interest before that.
         level = self._first_level()
         if level is not None and level.wants_to_read(is_used=is_used):
             self._services.reads.drive(level.read_steps(is_used=is_used), self._was_read)

@@ -6,16 +6,17 @@ that were cut short.
 
 One message may be work for thousands of queues, and one read brings thousands of messages. So
 everybody counts what they do in `work_left`: a message put into a queue, given to somebody or
-settled is 1. Who is past the end of it leaves the rest to a later turn (`later`). So a turn is
-short, whatever clients do, and in between the loop hears others, beats hearts and obeys signals.
+settled is 1. A queue or channel that has used it up leaves the rest to a later turn (`later`). So a
+turn is short, whatever clients do, and in between the loop serves others, sends heartbeats and
+handles signals.
 
 Invariants
 
 1. A turn does `QUEUE_WORK` for queues and `TURN_WORK` for clients at most, but for the last step
    of each.
-2. Who was marked is called in the order of the marks; a channel after all queues that were marked
-   before it.
-3. Clients that were cut short go on in the order in which that happened.
+2. Whatever was marked is called in the order of the marks; a channel after all queues that were
+   marked before it.
+3. Clients that were cut short continue in the order in which that happened.
 
 Threads: event loop only.
 """
@@ -46,7 +47,7 @@ _log = log.get_limited_logger(__name__)
 
 
 class Turner(Protocol):
-    """Who has something to do at the end of a turn."""
+    """A queue or a channel that has something to do at the end of a turn."""
 
     def turn(self) -> None:
         """Do it."""
@@ -95,7 +96,7 @@ class Turns:
         self._schedule()
 
     def later(self, go_on: Callable[[], None]) -> None:
-        """Have somebody go on, once, who was cut short: when others had their turn."""
+        """Have a queue or channel that was cut short continue, once, after the others' turn."""
         self._cut_short.append(go_on)
         self._schedule()
 
@@ -161,12 +162,12 @@ class Share:
         self._limit = min(max(left - SHARE_WORK, 0), left)
 
     def has_room(self, work: int = 0) -> bool:
-        """Say whether a step of so much work may be done in this turn."""
+        """Say whether a step of this much work may be done in this turn."""
         left = self._turns.work_left
         return left >= self._limit and (left > 0 or work <= SMALL_WORK)
 
     def wait(self, work: int = 0) -> Iterator[None]:
-        """Yield, if a step of so much work has to wait for a later turn; the share is new then."""
+        """Yield if a step of this much work has to wait for a later turn, with a new share."""
         if not self.has_room(work):
             yield
             self._limit = max(self._turns.work_left - SHARE_WORK, 0)

@@ -28,7 +28,7 @@ class WindowLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Window(Protocol):
-    """What a queue holds, and can let go of."""
+    """What a queue holds, and can drop."""
 
     def trim(self) -> int:
         """Let go of what can be read again, except the first message; return its bytes."""

@@ -77,7 +77,7 @@ def exchange_named(resource: Resource, arguments: FieldTable, name: str) -> str 
     """Return the exchange that an argument of a queue or an exchange names; None without it.
 
     Raises:
-        RequestRefused: PRECONDITION_FAILED; it is no string.
+        RequestRefused: PRECONDITION_FAILED; it is not a string.
     """
     found = arguments.get(name)
     if found is not None and found.kind is not FieldKind.LONG_STRING:

@@ -163,7 +163,7 @@ def no_headers() -> FieldTable:
 def delay_ms(headers: FieldTable) -> int:
     """Return for how long a message wants to be kept; 0 if it does not.
 
-    A value that is negative, too large or no number is passed over, as the plugin does.
+    A value that is negative, too large or no number is skipped, as the plugin does.
     """
     found = headers.get(DELAY)
     if found is None:

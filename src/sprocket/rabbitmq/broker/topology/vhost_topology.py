@@ -93,11 +93,11 @@ _PIECE_NAMES = 256
 
 
 class Requester(Struct, frozen=True):
-    """Who wants something done."""
+    """The client that requests something."""
 
     access: Access
     connection: int | None = None
-    """The number of its connection, which may own queues; None for who has none."""
+    """The number of its connection, which may own queues; None without a connection."""
 
 
 class QueueDeclared(Struct, frozen=True):
@@ -270,14 +270,14 @@ class VhostTopology:
 
     @property
     def changes(self) -> int:
-        """How often anything has changed that decides who may publish where, and who gets it."""
+        """How often what decides who may publish where, and which queues get it, has changed."""
         return self._router.changes
 
     def check_publish(self, name: str, key: str, access: Access) -> Exchange:
         """Return the exchange that somebody publishes to.
 
         Raises:
-            RequestRefused: ACCESS_REFUSED, or NOT_FOUND to who might write to it.
+            RequestRefused: ACCESS_REFUSED, or NOT_FOUND for a client that may write to it.
         """
         access.check(Need.WRITE, exchange_resource(name, self._name))
         exchange = self.exchange(name)
@@ -357,7 +357,7 @@ class VhostTopology:
 
         Args:
             name: Which.
-            requester: Who wants it.
+            requester: The client that requests it.
             if_unused: Refuse one with bindings from it.
 
         Raises:
@@ -385,7 +385,7 @@ class VhostTopology:
         Args:
             wanted: Without a name it is given one. With an owner, which is the requester's
                 connection, it is not durable, whatever it says.
-            requester: Who wants it.
+            requester: The client that requests it.
 
         Raises:
             RequestRefused: ACCESS_REFUSED, PRECONDITION_FAILED, RESOURCE_LOCKED.
@@ -436,7 +436,7 @@ class VhostTopology:
     def deletable_queue(self, name: str, requester: Requester) -> DeclaredQueue | None:
         """Return a queue that somebody may delete; None if it is not there.
 
-        What is in it, and whether anybody consumes from it, is the caller's to look at, who then
+        The caller checks what is in it and whether anybody consumes from it, and then
         calls `remove_queue`.
 
         Raises:

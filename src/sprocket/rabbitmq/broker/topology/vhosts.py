@@ -92,7 +92,8 @@ class Vhosts:
     def remove(self, name: str) -> VhostTopology | None:
         """Take a virtual host away with all that is in it; return it, None if there was none.
 
-        Its connections and its folder are the caller's, who calls `forget_removed` at the end.
+        The caller takes care of its connections and its folder, and calls `forget_removed` at the
+        end.
 
         Raises:
             DiskFull, DiskFailed: All is as before.

@@ -1,4 +1,4 @@
-"""A message as it came: its method, and the content behind it."""
+"""A message as it came: its method, and the content after it."""
 
 import msgspec
 

@@ -84,12 +84,12 @@ def encode_content(
         properties: Flags and values.
         fragments: The body in pieces of any size, none of them empty. They go into frames as they
             are if that makes few frames.
-        frame_bytes_max: The largest frame, all of it; 0 is no limit.
+        frame_bytes_max: The largest frame, all of it; 0 means no limit.
     """
     size = 0
     for fragment in fragments:
         size += len(fragment)
-    # Behind the method's frame is its end, and then the head of the next one.
+    # After the method's frame is its end, and then the head of the next one.
     head = b"".join(
         (
             HEAD.pack(FrameKind.METHOD, channel, len(payload)),
@@ -140,7 +140,7 @@ def encode_deliveries(
         consumer: The tag, as `tables.encode_short_string` gives it.
         first_tag: The delivery tag of the first; those of the others follow.
         deliveries: What is delivered.
-        frame_bytes_max: The largest frame, all of it; 0 is no limit.
+        frame_bytes_max: The largest frame, all of it; 0 means no limit.
     """
     buffers: list[Buffer] = []
     parts: list[bytes] = []

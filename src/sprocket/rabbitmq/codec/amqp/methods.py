@@ -126,7 +126,7 @@ def encode(method: AmqpMethod) -> bytes:
 
 
 class _Uneven(Exception):
-    """Arguments end before or behind their frame."""
+    """Arguments end before or after their frame."""
 
 
 Read = Callable[[bytes, int, int], tuple[Argument, int]]
@@ -240,7 +240,7 @@ def _parts(kind: type[AmqpMethod]) -> Iterator[_Part]:
 
 
 def _form(hint: object) -> str:
-    assert get_origin(hint) is Annotated, f"{hint} is no type of the wire"
+    assert get_origin(hint) is Annotated, f"{hint} is not a type of the wire"
     return str(get_args(hint)[1])
 
 
@@ -318,7 +318,7 @@ class ConnectionSecureOk(AmqpMethod, frozen=True):
 
 @_method(10, 30, SERVER)
 class ConnectionTune(AmqpMethod, frozen=True):
-    """What the server allows; 0 is no limit."""
+    """What the server allows; 0 means no limit."""
 
     channel_max: Short
     frame_max: Long
@@ -592,7 +592,7 @@ class QueueDelete(AmqpMethod, frozen=True):
 
 @_method(50, 41, SERVER)
 class QueueDeleteOk(AmqpMethod, frozen=True):
-    """It is gone, with so many messages."""
+    """It is gone, with this many messages."""
 
     message_count: Long
 

@@ -52,10 +52,10 @@ class Envelope(msgspec.Struct, frozen=True):
 
 
 def decode(octets: bytes) -> BasicProperties:
-    """Return every property. Texts that are no UTF-8 keep their octets as lone surrogates.
+    """Return every property. Texts that are not UTF-8 keep their octets as lone surrogates.
 
     Raises:
-        AmqpError: They are no properties.
+        AmqpError: They are not properties.
     """
     reader = _Reader(octets)
     try:
@@ -134,7 +134,7 @@ def read_envelope(octets: bytes) -> Envelope:
     It takes a fifth of the time that `decode` takes: 1.4 µs for ten properties and four headers.
 
     Raises:
-        AmqpError: They are no properties.
+        AmqpError: They are not properties.
     """
     return complete(read_head(octets), octets)
 

@@ -95,7 +95,7 @@ def reply_text(code: ReplyCode, explanation: str) -> str:
     octets = text.encode("utf-8", "surrogateescape")
     if len(octets) > TEXT_BYTES_MAX:
         octets = octets[: TEXT_BYTES_MAX - len(_CUT_MARK)]
-        # What a cut leaves of the last sign, and bytes that were no text, would be no UTF-8.
+        # What a cut leaves of the last sign, and bytes that were not text, would not be UTF-8.
         return octets.decode("utf-8", "ignore") + _CUT_MARK
     return octets.decode("utf-8", "replace")
 

@@ -72,7 +72,7 @@ def decode_table(data: bytes, start: int, end: int) -> FieldTable:
     """Return the table whose entries are `data[start:end]`, without the size before them.
 
     Raises:
-        AmqpError: They are no entries.
+        AmqpError: They are not entries.
     """
     return _read(_entries, data, start, end)
 
@@ -167,7 +167,7 @@ def _value(data: bytes, at: int, end: int, depth: int) -> tuple[Field, int]:
         if sign == _BOOL:
             return Field(kind, value != 0), final
         if sign in _FLOATS and not math.isfinite(value):
-            raise _malformed(f"a {kind.word} that is no number")
+            raise _malformed(f"a {kind.word} that is not a number")
         return Field(kind, value), final
     if sign == _VOID:
         return _VOID_FIELD, final

@@ -31,7 +31,7 @@ class Spans:
 
 
 def gather(octets: Octets, starts: Ints, size: int) -> Octets:
-    """Return so many bytes from each place on, as rows; all of them lie in the buffer."""
+    """Return this many bytes from each place on, as rows; all of them lie in the buffer."""
     return np.ascontiguousarray(octets[starts[:, None] + np.arange(size)])
 
 
@@ -74,7 +74,7 @@ class Cursor:
         return found
 
     def span(self, sizes: Ints, rows: Ints) -> Spans:
-        """Pass over so many bytes of some pieces, and return where they are; none if too many."""
+        """Pass over this many bytes of some pieces, and return where they are; none if too many."""
         fits = (sizes >= 0) & (sizes <= self.left(rows))
         self.is_good[rows[~fits]] = False
         starts = self.at[rows]

@@ -25,7 +25,7 @@ class ListSpans:
 
 @dataclass(frozen=True, slots=True)
 class TermSpans:
-    """Where the parts of messages are. What is told of a message that is not plain is void.
+    """Where the parts of messages are. What is shown of a message that is not plain is void.
 
     Attributes:
         is_plain: Which messages have the plain form.

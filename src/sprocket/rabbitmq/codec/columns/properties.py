@@ -31,7 +31,7 @@ class PropertySpans:
     """Where the values of properties are. Those of malformed properties are void.
 
     Attributes:
-        is_good: Which properties are whole and have nothing behind them.
+        is_good: Which properties are whole and have nothing after them.
         is_there: By property, which messages have it.
         values: By property, its bytes; none where it is not there.
     """

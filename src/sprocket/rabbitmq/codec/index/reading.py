@@ -7,7 +7,7 @@ The parts
   crash gives what is before it.
   `journal_rows` does the same for a journal of a few records, one row each.
 * `states` adds the records up: what is known of each message, one row for each. It takes an ack
-  without a deliver before it for both, passes over what is said of no message, and of two publishes
+  without a deliver before it for both, skips what is said of no message, and of two publishes
   of one message takes the later. Each time it does so it has an `IndexFinding`.
 * `messages` reads the fields of publish records, one row for each.
 
@@ -49,7 +49,7 @@ _unpack_size = Struct(">I").unpack_from
 _unpack_word = Struct(">Q").unpack_from
 _ZEROS = bytes(JOURNAL_HEAD_BYTES)
 _TRIED = 64
-"""So many records of one shape in a row, and the next ones are looked at as if they had it, too."""
+"""After this many records of one shape in a row, the next ones are tried with that shape, too."""
 _NONE: Ints = np.empty(0, np.int64)
 _NOTHING: Mask = np.empty(0, np.bool_)
 _NO_KINDS: Bytes = np.empty(0, np.uint8)
@@ -238,7 +238,7 @@ def _places(data: Buffer, *, is_segment: bool) -> tuple[Ints, int]:
     """Return where records begin, and where they end.
 
     Messages of one size follow each other with the same distance, each with its deliver record
-    behind it. Where that has been so for a while, very many are looked at in one step.
+    after it. Where that has been so for a while, very many are looked at in one step.
     """
     find = _segment_places if is_segment else _journal_places
     parts: list[Ints] = []
@@ -364,7 +364,7 @@ def states(records: IndexRecords, entry_count: int = ENTRIES_MAX) -> MessageStat
 
     Args:
         records: Of a journal or a segment.
-        entry_count: Entries of a segment, for one; what has a greater relative id is passed over.
+        entry_count: Entries of a segment, for one; what has a greater relative id is skipped.
     """
     findings: list[IndexFinding] = []
     ids, kinds, starts = records.ids, records.kinds, records.starts

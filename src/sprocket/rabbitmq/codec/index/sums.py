@@ -3,7 +3,7 @@
     file  = *entry
     entry = "SpI1" check:4 position:8 size:4 crc:4 skeleton-size:4 skeleton
 
-An entry is about so many bytes of the index file from a position on, which were appended at once.
+An entry is about this many bytes of the index file from a position on, which were appended at once.
 `crc` is their CRC-32. The skeleton is the same bytes, where each message's term is replaced by its
 CRC-32. So a changed byte is not only noticed: the records themselves are known, and which message
 is not what was stored. `check` is the CRC-32 of the rest of the entry.
@@ -37,7 +37,7 @@ class IndexSum:
     """An entry.
 
     Attributes:
-        position: From which byte of the index file on it tells.
+        position: The first byte of the index file that it covers.
         size: Of how many bytes.
         crc: Their CRC-32.
         skeleton: The same bytes, with the CRC-32 of each term in its place.
@@ -50,7 +50,7 @@ class IndexSum:
 
     @property
     def end(self) -> int:
-        """The first byte of the index file behind that."""
+        """The first byte of the index file after that."""
         return self.position + self.size
 
     def encode(self) -> bytes:
@@ -79,7 +79,7 @@ def index_sum(data: Buffer, position: int, *, is_segment: bool) -> IndexSum:
 
 
 def decode_sums(data: bytes) -> list[IndexSum]:
-    """Return the entries of a file, by position; what is none is passed over.
+    """Return the entries of a file, by position; what is none is skipped.
 
     Where a later entry begins, earlier ones do not count any more: the file was cut there.
     """
@@ -108,8 +108,8 @@ class CheckedIndex(NamedTuple):
         mended: What is to be written; None if that is what there is.
         damaged: Where messages begin that are not what was stored.
         findings: What is wrong besides: records that are not what was written.
-        covered: Up to where checksums tell without a gap.
-        told: Up to where the last of them tells, be those bytes there or not.
+        covered: Up to where checksums cover it without a gap.
+        told: The end of what the last of them covers, whether those bytes are there or not.
     """
 
     data: bytes
@@ -124,7 +124,7 @@ def check_index(data: bytes, sums: list[IndexSum], *, is_segment: bool) -> Check
     """Compare an index file, as far as it counts, with its checksums.
 
     Args:
-        data: The file. Entries about bytes behind its end say nothing.
+        data: The file. Entries about bytes after its end say nothing.
         sums: As `decode_sums` gives them.
         is_segment: Whether it is a segment's, else a journal's.
     """

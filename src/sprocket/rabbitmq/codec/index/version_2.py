@@ -77,7 +77,7 @@ class SegmentV2:
         places: Where each message is, as `MessagePlace`; another number if no one knows.
         message_ids: 16 bytes each, as rows; of those in the shared store.
         positions: Where the head is in the N.qs; of those in it.
-        sizes: Bytes of the message's term behind that head.
+        sizes: Bytes of the message's term after that head.
         body_sizes: Bytes of each body.
         expiry_us: Microseconds since 1970, 0 for never.
         end_seq_id: The first id of the next segment.

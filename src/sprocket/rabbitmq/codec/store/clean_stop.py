@@ -38,7 +38,7 @@ def decode_clean(data: bytes) -> list[bytes]:
     """Return the references of the queues that used a store when it was stopped, in any order.
 
     Raises:
-        CorruptRecord: It is no `clean.dot`, or one of a store with another kind of index.
+        CorruptRecord: It is not a `clean.dot`, or one of a store with another kind of index.
     """
     found = dict(_pairs(text_terms.decode(data)))
     module = found.get(Atom("index_module"))

@@ -4,7 +4,7 @@
     entry = size:8 id:16 term mark:1     ; size = 16 + length of the term, mark = 255
 
 Files have no header and no checksums. Those of RabbitMQ 3.10 are read up to the first size that
-cannot be; `scan` goes on behind, at the next place that is an entry by all that can be seen of it.
+cannot be; `scan` continues after, at the next place that is an entry by all that can be seen of it.
 
 Source: RabbitMQ 3.10.8 `rabbit_msg_file`; docs/formats/rabbitmq-message-store.md.
 """
@@ -30,7 +30,7 @@ ReadAt: TypeAlias = Callable[[int, int], bytes]
 _SIZE_BYTES = HEAD.size - ID_BYTES
 _BLOCK_BYTES = MIB
 _PERSISTENCE = b"d\0\x04true", b"d\0\x05false", b"w\x04true", b"w\x05false"
-"""How the term of a message ends, behind its id."""
+"""How the term of a message ends, after its id."""
 _TAIL_BYTES = ID_BYTES + max(map(len, _PERSISTENCE)) + len(MARK)
 _TERM_START = re.compile(rb"\x83h(?:\x06(?:d\0|w)\x0dbasic_message|\x04(?:d\0|w)\x02mc)")
 _TERM_START_BYTES = 2 + 1 + 2 + 1 + len("basic_message")
@@ -48,7 +48,7 @@ class StoreEntry:
 
     @property
     def end(self) -> int:
-        """The position behind it."""
+        """The position after it."""
         return self.position + self.size
 
     @property
@@ -70,7 +70,7 @@ class Gap:
     end: int
     why: str
     hides_rest: bool
-    """RabbitMQ 3.10 reads nothing of what is behind it in the file."""
+    """RabbitMQ 3.10 reads nothing of what is after it in the file."""
 
 
 def entry(message_id: bytes, term: bytes) -> tuple[bytes, bytes, bytes]:
@@ -91,7 +91,7 @@ def scan(read: ReadAt, size: int) -> Iterator[StoreEntry | Gap]:
     Args:
         read: Reads the file; its errors come through.
         size: Length of the file.
-    Source: RabbitMQ 3.10.8 `rabbit_msg_file:scan`; unlike it, goes on behind damage.
+    Source: RabbitMQ 3.10.8 `rabbit_msg_file:scan`; unlike it, continues after damage.
     """
     blocks = _Blocks(read, size)
     at = 0

@@ -43,7 +43,7 @@ class QueueTerms(Struct, frozen=True, kw_only=True):
     next_deliver_seq_id: int | None = None
     """A message with a smaller one was delivered before; before 3.10 no queue knew."""
     persistent_ref: bytes | None
-    """Who the queue was to the message store: 16 bytes; None if it never had a persistent message.
+    """The queue's id in the message store: 16 bytes; None if it never had a persistent message.
     """
     persistent_count: int
     """Persistent messages that it has, delivered or not."""
@@ -78,10 +78,10 @@ def is_ours(data: bytes) -> bool:
 
 
 def decode(data: bytes) -> TermsFile:
-    """Return what the queues left; what cannot be read is told and passed over.
+    """Return what the queues left; what cannot be read is reported and skipped.
 
     Raises:
-        CorruptRecord: It is no table of the kind.
+        CorruptRecord: It is not a table of the kind.
     """
     if len(data) < _HEADER.size:
         raise CorruptRecord(f"a table begins with {_HEADER.size} bytes, found {len(data)}")

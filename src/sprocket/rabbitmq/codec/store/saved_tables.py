@@ -57,7 +57,7 @@ def decode_summary(data: bytes) -> list[FileSummary]:
     """Return the rows of a file_summary.ets.
 
     Raises:
-        CorruptRecord: It is no such file, or was not written whole.
+        CorruptRecord: It is not such a file, or was not written whole.
     """
     found = []
     for row in _rows(data):
@@ -81,7 +81,7 @@ def decode_locations(data: bytes) -> list[MessageLocation]:
     """Return the rows of a msg_store_index.ets, in no order.
 
     Raises:
-        CorruptRecord: It is no such file, or was not written whole.
+        CorruptRecord: It is not such a file, or was not written whole.
     """
     found = []
     for row in _rows(data):

@@ -27,7 +27,7 @@ def decode(data: bytes) -> list[Term]:
     """Return the terms of a file.
 
     Raises:
-        CorruptRecord: It is no such file.
+        CorruptRecord: It is not such a file.
     """
     if len(data) > TEXT_BYTES_MAX:
         raise CorruptRecord(f"a file of terms has {len(data)} bytes, more than {TEXT_BYTES_MAX}")

@@ -46,13 +46,13 @@ class ChannelMethods:
 
     Args:
         vhost: Where the client is.
-        requester: Who it is to the topology.
+        requester: The client, as the topology knows it.
         publisher: And to those who publish.
         replies: Takes what is said to it.
         understands: The capabilities that it has.
         clock: Of the machine.
         closed: Called once when the channel ends.
-        actor: Who it is to the log.
+        actor: The client, as the log names it.
 
     Threads: event loop only.
     """
@@ -106,7 +106,7 @@ class ChannelMethods:
             )
             self._replies.fail(AmqpError(ReplyCode.PRECONDITION_FAILED, why))
 
-    # What the session tells.
+    # Called by the session.
 
     def published(self, messages: Sequence[SentMessage]) -> None:
         """Take messages; if that is much work others have their turn meanwhile."""
@@ -134,7 +134,7 @@ class ChannelMethods:
         then()
 
     def _go_on(self) -> None:
-        """Go on with what was cut short; once the channel is closed, that is its business."""
+        """Continue with what was cut short; once the channel is closed, that is its business."""
         work = self._rest
         if work is None:
             return
@@ -269,7 +269,7 @@ class ChannelMethods:
             case methods.AccessRequest():
                 send(methods.AccessRequestOk())
             case methods.BasicCancelOk():
-                return  # cancellations are told without waiting for this
+                return  # cancellations are sent without waiting for this
             case _:
                 raise AmqpError(ReplyCode.COMMAND_INVALID, "unimplemented method")
 
@@ -565,7 +565,7 @@ def _not_implemented(why: str) -> AmqpError:
 
 
 def _failed(error: StoreError) -> AmqpError:
-    """Return what a client is told of a disk that does not do what it should."""
+    """Return what a client is told about a disk that fails."""
     _log.error("a client's request failed", why=str(error))
     return AmqpError(ReplyCode.INTERNAL_ERROR, str(error))
 

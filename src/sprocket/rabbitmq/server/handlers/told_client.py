@@ -33,7 +33,7 @@ class ToldClient:
         self._replies = replies
         self._understands = understands
         self._held: list[str] | None = None
-        """Consumers that are no more, if this must not be said yet."""
+        """Consumers that no longer exist, if this must not be said yet."""
         self.failed = fail
         """Closes the channel or the connection."""
 
@@ -90,17 +90,17 @@ class ToldClient:
                 send(methods.BasicNack(one.number, one.is_multiple, False))
 
     def cancelled(self, consumer_tag: str) -> None:
-        """Say that a consumer is no more, to a client that understands it."""
+        """Say that a consumer no longer exists, to a client that understands it."""
         if self._held is not None:
             self._held.append(consumer_tag)
         elif CANCEL_NOTIFY in self._understands:
             self._replies.send(methods.BasicCancel(consumer_tag, True))
 
     def hold_cancellations(self) -> None:
-        """Say nothing of consumers that are no more until `release_cancellations`.
+        """Say nothing of consumers that no longer exist until `release_cancellations`.
 
-        Who deletes a queue gets its answer before the notices of their own consumers: some clients
-        raise as soon as they read a notice, inside the call that waits for the answer.
+        A client that deletes a queue gets the answer before the notices of its own consumers: some
+        clients raise as soon as they read a notice, inside the call that waits for the answer.
         """
         self._held = []
 

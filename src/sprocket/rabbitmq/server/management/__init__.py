@@ -2,7 +2,7 @@
 
 A request goes through `api`, which finds its route, asks whether its user may, and gives it to the
 routes of what it is about: users, queues, … (`resources`). What a request, a caller, a list and an
-answer are is in `requests`; what is told, in `served` and `views`.
+answer are is in `requests`; what the answers say is in `served` and `views`.
 """
 
 from sprocket.rabbitmq.server.management.api import ManagementApi

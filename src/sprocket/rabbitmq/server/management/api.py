@@ -68,7 +68,7 @@ class ManagementApi:
     """See the head of the module.
 
     Args:
-        served: What is told and changed.
+        served: What is shown and changed.
 
     Threads: event loop only.
     """

@@ -9,7 +9,7 @@ from sprocket.rabbitmq.server.management.served import Served
 
 
 class NodeFigures(NamedTuple):
-    """What is told of the node, at one moment."""
+    """What is shown of the node, at one moment."""
 
     open_fds: int
     max_fds: int

@@ -1,6 +1,6 @@
 """What statistics are made of: counters and lengths, by RabbitMQ's names, each always in one order.
 
-A row is what is sampled of one object, a part of it what is told together.
+A row is what is sampled of one object, a part of it what is shown together.
 """
 
 from typing import Final, NamedTuple

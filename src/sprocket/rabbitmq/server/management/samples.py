@@ -1,7 +1,7 @@
-"""Counters as they are told: how much each rises in a second, and how it rose before.
+"""Counters as they are reported: how much each rises in a second, and how it rose before.
 
 `sampler` takes a row of each object every five seconds. A rate is what changed since the newest row
-that is five seconds old, so it is there at the first look; who was not there then had nothing.
+that is five seconds old, so the first request has it; an object that did not exist then counted 0.
 
 A row is kept only if it is another one than the row before. Rows are kept for ten minutes; of more
 than `ROWS_MAX` in that time the oldest go, so that the objects of a busy node have a shorter past,
@@ -101,7 +101,7 @@ class Samples:
             del self._series[key]
 
     def look(self, query: Mapping[str, str]) -> "Look":
-        """Return what tells of objects now, with the samples that a query asks for.
+        """Return the figures of objects now, with the samples that a query asks for.
 
         Raises:
             ApiError: 400.

@@ -1,4 +1,4 @@
-"""What the API tells and changes: the services of the node, and facts about it."""
+"""What the API shows and changes: the services of the node, and facts about it."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -123,7 +123,7 @@ class Served:
         return [self.vhosts[name] for name in sorted(self.vhosts) if caller.may_enter(name)]
 
     def seen(self, caller: Caller) -> list[VhostBroker]:
-        """Return the virtual hosts that somebody is told of, by name."""
+        """Return the virtual hosts that a caller may see, by name."""
         return [self.vhosts[name] for name in sorted(self.vhosts) if caller.may_see(name)]
 
     def some(self, caller: Caller, vhost: str | None) -> list[VhostBroker]:
@@ -131,7 +131,7 @@ class Served:
         return self.entered(caller) if vhost is None else [self.vhost(vhost)]
 
     def tenancies(self, caller: Caller, vhost: str | None = None) -> list[VhostTenancy]:
-        """Return the connections that somebody is told of: all, or its own."""
+        """Return the connections that a caller may see: all, or its own."""
         return [
             one
             for one in self.entrance.tenancies()

@@ -74,11 +74,11 @@ class ShortChannel:
         if not self._ended.done():
             self._ended.set_result(got)
 
-    # What the channel tells.
+    # Called by the channel.
 
     @property
     def is_ready(self) -> bool:
-        """Whether it takes what it is told."""
+        """Whether it accepts what it is sent."""
         return True
 
     def when_ready(self, callback: Callable[[], None]) -> None:

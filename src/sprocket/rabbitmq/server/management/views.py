@@ -206,7 +206,7 @@ def connection(tenancy: VhostTenancy, node: str, look: Look) -> dict[str, object
 
 
 def tracked_connection(tenancy: VhostTenancy, node: str) -> Json:
-    """Return the little that is told of the connections of a user."""
+    """Return the short view of the connections of a user."""
     return {
         "name": connection_name(tenancy),
         "vhost": tenancy.vhost.name,
@@ -305,7 +305,7 @@ def user(one: User, password_hash: str) -> Json:
 
 
 def without_nothing(view: Mapping[str, object]) -> Json:
-    """Return an object as RabbitMQ tells a single connection: with empty texts for nothing."""
+    """Return an object as RabbitMQ shows a single connection: with empty texts for nothing."""
     return {name: "" if value is None else value for name, value in view.items()}
 
 

@@ -20,7 +20,7 @@ Invariants
 
 1. The keys of a run are in order; no two entries have the same key.
 2. Whatever was taken has a smaller key than whatever was not.
-3. An entry that is durable is in the log behind the last flush, or in a run that the manifest
+3. An entry that is durable is in the log after the last flush, or in a run that the manifest
    names.
 4. A run goes when it is durable that all of it was routed, or that another one has the rest.
 
@@ -65,9 +65,9 @@ from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog
 BLOCKS: Final = 128
 """Blocks of a run that was written from memory: one of each run is in memory again later."""
 MERGE_RUNS: Final = 8
-"""So many runs of about one size become one; and as much larger is the next size."""
+"""This many runs of about one size become one; and as much larger is the next size."""
 TAKE_BYTES_MAX: Final = 1 << 20
-"""When so much was taken, others have their turn."""
+"""When this much was taken, others have their turn."""
 
 _log = logging.get_logger(__name__)
 
@@ -243,7 +243,7 @@ class DelayedStore:
         what waits for a write ends it.
 
         Raises:
-            DiskFailed: What comes first cannot be read; the next call passes over it if it still
+            DiskFailed: What comes first cannot be read; the next call skips it if it still
                 cannot be.
         """
         taken: list[DelayedMessage] = []
@@ -339,10 +339,10 @@ class DelayedStore:
         return found
 
     def _load_steps(self, run: DelayedRun) -> StepsTo[str]:
-        """Read the next block of a run, or pass over it if nothing of it is left.
+        """Read the next block of a run, or skip it if nothing of it is left.
 
         Returns:
-            Why it cannot be read, at the first attempt; at the second one it is passed over.
+            Why it cannot be read, at the first attempt; at the second one it is skipped.
         """
         head, position = run.head, run.position
         assert head is not None
@@ -542,7 +542,7 @@ class DelayedStore:
         if made is not None:
             left.append(made)
             files.append(made.as_file)
-        # The rest of the manifest stays as it is: the log goes on from there.
+        # The rest of the manifest stays as it is: the log continues from there.
         yield from self._keep_steps(structs.replace(self._manifest, runs=tuple(files)))
         self._runs = left
         for run in runs:

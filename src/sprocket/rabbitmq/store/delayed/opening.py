@@ -1,11 +1,11 @@
 """How the store of delayed messages is opened.
 
 After a crash the records of the log that the manifest does not cover are taken up: what they add
-becomes a run, and the manifest says all, before the log goes. That may be cut short and begun anew:
-records count by their numbers.
+becomes a run, and the manifest says all, before the log goes. That may be cut short and begun
+again: records count by their numbers.
 
-A manifest that cannot be read is made anew from the runs that are there. Then what was routed since
-the log began is known from the log alone, so that older messages may come twice.
+A manifest that cannot be read is created again from the runs that are there. Then what was routed
+since the log began is known from the log alone, so that older messages may come twice.
 """
 
 from collections.abc import Iterable
@@ -144,7 +144,7 @@ def recover(disk: Disk, layout: DelayedLayout, records: Iterable[bytes]) -> Dela
         records: Of the write-ahead log.
 
     Raises:
-        DiskFull, DiskFailed: It may be begun anew.
+        DiskFull, DiskFailed: It may be begun again.
     Durability: on return all is durable.
     """
     found, is_sound = _read(disk, layout)

@@ -1,7 +1,7 @@
 """Runs: files of delayed messages in the order in which they are due, written once, read once.
 
 A reader holds one block of a run at most. Of one that is damaged the entries that are whole are
-kept; the rest is passed over, up to the next block whose head is whole.
+kept; the rest is skipped, up to the next block whose head is whole.
 """
 
 import heapq
@@ -18,18 +18,18 @@ from sprocket.rabbitmq.codec.delayed import BlockHead, DelayedEntry, DelayedKey,
 from sprocket.rabbitmq.store.layout import DelayedLayout
 
 SEARCH_BYTES: Final = 64 * KIB
-"""So much is read at once of what is damaged, to find where it ends."""
+"""This much is read at once of what is damaged, to find where it ends."""
 STEP_BYTES: Final = 4 * MIB
-"""So much of a merge is written before others have their turn at the disk."""
+"""This much of a merge is written before others have their turn at the disk."""
 
 
 class NextBlock(NamedTuple):
-    """Where a run goes on.
+    """Where a run continues.
 
     Attributes:
         position: Of the block; the end of the file if there is none.
         head: Of the block; None if there is none.
-        faults: What was passed over on the way.
+        faults: What was skipped on the way.
     """
 
     position: int
@@ -38,7 +38,7 @@ class NextBlock(NamedTuple):
 
 
 class LoadedBlock(NamedTuple):
-    """A block that was read, and the one behind it, with what cannot be read of both."""
+    """A block that was read, and the one after it, with what cannot be read of both."""
 
     entries: list[DelayedEntry]
     following: NextBlock
@@ -117,7 +117,7 @@ class DelayedRun:
         head: Of that; None if there is none.
         entries: Read, and not taken yet.
         faults: What cannot be read.
-        told_count: How many of these were told.
+        told_count: How many of these were reported.
         retried_at: Where a block was that could not be read; it is read once more.
     Threads: one at a time.
     """
@@ -279,7 +279,7 @@ class Settled(NamedTuple):
 
 
 class Merge:
-    """Puts what is left of some runs into one new run, some megabytes at a time.
+    """Puts what is left of some runs into one new run, a few megabytes at a time.
 
     Args:
         disk: Where they lie.

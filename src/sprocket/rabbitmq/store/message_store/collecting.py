@@ -145,7 +145,7 @@ def _copy(disk: Disk, path: str, handles: dict[int, File], kept: Sequence[_Kept]
 
 
 def _blocks(kept: Sequence[_Kept]) -> Iterator[list[_Kept]]:
-    """Yield entries that lie one behind the other, some megabytes at a time."""
+    """Yield entries that lie one after the other, a few megabytes at a time."""
     block: list[_Kept] = []
     for one in kept:
         if block:

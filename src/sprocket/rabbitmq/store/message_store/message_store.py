@@ -156,7 +156,7 @@ class MessageStore:
         self._terms: dict[bytes, bytes] = {}
         self._expected_bytes = 0
         self._shortened: set[int] = set()
-        """Files of which messages were withdrawn; there may be something behind their ends."""
+        """Files of which messages were withdrawn; there may be something after their ends."""
         self._writes = 0
         self._unsynced: dict[File, int] = {}
         self._sums: dict[int, list[bytes]] = {}
@@ -167,7 +167,7 @@ class MessageStore:
     # -- messages
 
     def add(self, message_id: bytes, term: bytes, references: int = 1) -> None:
-        """Take up a message for so many queues; one that is there is only counted.
+        """Take up a message for this many queues; one that is there is only counted.
 
         Durability: with the log's next sync.
         """
@@ -205,7 +205,7 @@ class MessageStore:
     def withdraw(self, message_ids: Sequence[bytes]) -> None:
         """Note of each message that one queue less has it, as nothing says otherwise yet.
 
-        What none has any more and is not written is gone, and so are its checksums; what is behind
+        What none has any more and is not written is gone, and so are its checksums; what is after
         it moves up.
         """
         self.remove(message_ids)
@@ -363,7 +363,7 @@ class MessageStore:
         yield from self._flush_sums_steps()
 
     def _flush_sums_steps(self) -> Steps:
-        """Go on with a flush that was begun: a record that is there twice does no harm."""
+        """Continue with a flush that was begun: a record that is there twice does no harm."""
         yield from self.log.commit_steps()
         for number, data in self._flushing.items():
             yield partial(self._append_sums, number, data)

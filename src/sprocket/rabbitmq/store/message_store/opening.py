@@ -52,11 +52,11 @@ class RecoveredStore:
 
     Attributes:
         contents: What it has.
-        damage: What should not have been in its files; what is behind the last message that some
+        damage: What should not have been in its files; what is after the last message that some
             queue needs may be anything after a crash.
         lost: Ids of messages that queues need and no file has.
-        last: The file that has that message; none behind it has any.
-        cut_bytes: Behind that message in its file.
+        last: The file that has that message; none after it has any.
+        cut_bytes: After that message in its file.
     """
 
     contents: StoreContents
@@ -236,7 +236,7 @@ def recover(
         log_sums: Checksums that the write-ahead log has, in the form of `codec.checksums`.
 
     Raises:
-        DiskFull, DiskFailed: It may be begun anew.
+        DiskFull, DiskFailed: It may be begun again.
     Durability: on return all is durable.
     """
     disk.make_folder(layout.root)
@@ -281,7 +281,7 @@ def _look(
         contents.files[one.file].valid_bytes += one.entry_bytes
     if not order:
         return found
-    # What is behind the last message that is kept may never have been durable: it is no damage.
+    # What is after the last message that is kept may never have been durable: it is not damage.
     last = max((number for number in order if ends[number]), default=order[0])
     behind = {layout.file(number) for number in order if number > last}
     damage = [

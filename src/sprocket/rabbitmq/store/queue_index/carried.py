@@ -15,7 +15,7 @@ from sprocket.rabbitmq.store.queue_index.loading import TRUE_ENDINGS
 from sprocket.rabbitmq.store.queue_index.slots import EVENTS, Slot, after
 
 FEW_BYTES_MAX = 16 * 1024
-"""From about 200 records on columns are quicker; so many bytes hold no more with messages."""
+"""From about 200 records on columns are quicker; this many bytes hold no more with messages."""
 
 _ABSENT = int(Slot.ABSENT)
 

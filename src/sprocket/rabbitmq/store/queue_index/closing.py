@@ -66,7 +66,7 @@ class _Left:
 
 
 def _write(log: WriteAheadLog, layout: VhostLayout, left: Sequence[_Left]) -> None:
-    """Put records behind what each journal.jif has, and the names that are missing, durably."""
+    """Put records after what each journal.jif has, and the names that are missing, durably."""
     disk = log.disk
     there = set(disk.folders(layout.queues))
     written: list[_Left] = []

@@ -60,9 +60,9 @@ class LoadedSegment:
         number: Of the segment.
         has_file: It has a file.
         file_bytes: Length of that; 0 if there is none.
-        whole_bytes: Up to where that is good; what is behind is to be cut.
-        covered_bytes: Up to where its checksums tell without a gap.
-        told_bytes: Up to where the last of them tells, be those bytes there or not.
+        whole_bytes: Up to where that is good; what is after is to be cut.
+        covered_bytes: Up to where its checksums cover it without a gap.
+        told_bytes: The end of what the last of them covers, whether those bytes are there or not.
         is_sound: There is nothing in it that RabbitMQ would not start with, or that the checksums
             know better.
         has_damage: There are messages in it that are not what was stored.

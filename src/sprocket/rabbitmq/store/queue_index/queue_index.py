@@ -764,7 +764,7 @@ def flush_steps(log: WriteAheadLog, indexes: Sequence[QueueIndex]) -> Steps:
     For few queues it syncs each file, for many it has one sync of all below the log's folder.
 
     Raises:
-        DiskFull, DiskFailed, StoreFailed: Nothing is lost; called again it goes on where it was.
+        DiskFull, DiskFailed, StoreFailed: Nothing is lost; called again it continues where it was.
     """
     for one in indexes:
         one.begin_flush()

@@ -11,10 +11,10 @@ whatever the files hold; each thing that should not be there is reported.
 `look` reads everything once and makes a plan; only what depends on the message store waits for it,
 and is read again if it is much. `run` does what is planned.
 
-The order, so that recovery can be cut short at any moment and begun anew:
+The order, so that recovery can be cut short at any moment and begun again:
 
 1. For some queues at a time the log is told what will be appended to which segment, and synced;
-   then it is appended, behind what is whole.
+   then it is appended, after what is whole.
 2. When all of that is durable, segments without messages are removed, durably.
 3. The log says RECOVERED: from now on neither what it had nor a journal.jif counts. In the same
    batch, which counts whole or not at all, is what is carried.
@@ -61,13 +61,13 @@ from sprocket.rabbitmq.store.queue_index.version_2 import FilesV2
 from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadContents, WriteAheadLog
 
 AT_ONCE_BYTES = 64 * MIB
-"""Of what is to be appended, and of what waits for the message store, so much is in memory."""
+"""Of what is to be appended, and of what waits for the message store, this much is in memory."""
 CARRIED_EACH_BYTES_MAX = 64 * KIB
 """Of one segment: a folder and a file take some 0.3 ms to make, as long as to write more twice."""
 LOG_FILE_BYTES = 64 * KIB
 """Of recovery's own part of the log: an append takes 24 bytes there."""
 STEP_QUEUES = 64
-"""After so many queues whoever waits is told how far it is."""
+"""After this many queues the progress is reported."""
 
 
 @dataclass(slots=True)
@@ -134,14 +134,14 @@ class IndexRecovery:
         disk: Where the files lie.
         layout: The virtual host's paths.
         entry_count: Entries of a segment.
-        contents: What `read_log` gave; damage in it is for its reader to tell.
+        contents: What `read_log` gave; its reader reports the damage in it.
         folders: Names of the queues' folders, all of them; one need not exist.
-        step: Is told how far it is.
+        step: Called with the progress.
         carried_bytes_max: So much may be carried, if it is little for each queue.
         are_sums_void: Checksums that are there say nothing; see `sums.are_void`.
 
     Attributes:
-        log: After `run`, the log that has what is carried, to go on with; None if nothing is.
+        log: After `run`, the log that has what is carried, to continue with; None if nothing is.
     """
 
     def __init__(
@@ -282,12 +282,12 @@ class IndexRecovery:
         )
 
     def decide(self) -> None:
-        """Say in the log, durably, that what was read of it counts, and nothing behind that.
+        """Say in the log, durably, that what was read of it counts, and nothing after that.
 
         From now on whatever that rests on may be changed.
 
         Raises:
-            DiskFull, DiskFailed, StoreFailed: It may be begun anew.
+            DiskFull, DiskFailed, StoreFailed: It may be begun again.
         """
         self._begun_log = log = self._new_log()
         try:
@@ -304,7 +304,7 @@ class IndexRecovery:
             has_stored: Says whether the persistent store has a message.
 
         Raises:
-            DiskFull, DiskFailed, StoreFailed: Nothing is lost; it may be begun anew.
+            DiskFull, DiskFailed, StoreFailed: Nothing is lost; it may be begun again.
         Durability: on return all is durable.
         """
         self._begin()
@@ -480,7 +480,7 @@ class IndexRecovery:
 
 
 def _sums(segment: LoadedSegment, data: bytes) -> list[IndexSum]:
-    """Return what is to be told of a segment to which some data is appended."""
+    """Return what the log says of a segment to which some data is appended."""
     whole, covered = segment.whole_bytes, segment.covered_bytes
     found: list[IndexSum] = []
     if covered < whole and not segment.has_damage and segment.is_sound:

@@ -1,7 +1,7 @@
-"""Checksums beside a queue's index files: read, written, and whether they are to be believed.
+"""Checksums beside a queue's index files: read, written, and whether they are valid.
 
-They are appended with what they tell of, and synced with it. A RabbitMQ that runs on a folder
-changes segments and journals, and not these: then they are void, and made anew.
+They are appended with what they cover, and synced with it. A RabbitMQ that runs on a folder
+changes segments and journals, and not these: then they are void, and created again.
 """
 
 from sprocket.base.checksum import crc32
@@ -59,7 +59,7 @@ def read_checked(disk: Disk, path: str) -> CheckedIndex:
 
 
 def append(disk: Disk, path: str, some: list[IndexSum]) -> None:
-    """Put checksums behind those beside an index file; one of its beginning replaces all.
+    """Put checksums after those beside an index file; one of its beginning replaces all.
 
     Raises:
         DiskFull, DiskFailed: It may be called again.

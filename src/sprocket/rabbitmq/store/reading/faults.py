@@ -32,7 +32,7 @@ class FaultyReads:
         """Return the content of a file, up to what the disk cannot read; None if it is not there.
 
         Raises:
-            FileTooLarge: It is no file of a server.
+            FileTooLarge: It is not a file of a server.
         """
         try:
             file = self.disk.open(path)

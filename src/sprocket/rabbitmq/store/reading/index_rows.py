@@ -45,12 +45,12 @@ class IndexRows:
         is_persistent: As published.
         is_delivered: There is a deliver record; since RabbitMQ 3.10 one is written at once.
         is_acked: It is no longer in the queue.
-        message_ids: 16 bytes each, as rows; zeros where the index does not tell them.
+        message_ids: 16 bytes each, as rows; zeros where the index does not have them.
         expiry_us: Microseconds since 1970, 0 for never.
         body_sizes: Bytes of each body.
         places: Where each message is: a `MessagePlace`, or EMBEDDED.
         files: What was read.
-        sources: Which of them tells of each.
+        sources: Which of them has each.
         records: Where it does: bytes into the file.
         positions: Where an embedded message begins in that file; one of version 2 in its N.qs.
         sizes: Bytes of its term.

@@ -147,4 +147,4 @@ class SharedMessages:
 
 def _described(gap: Gap) -> str:
     rest = "; RabbitMQ reads nothing behind it" if gap.hides_rest else ""
-    return f"{gap.why}: {gap.end - gap.start} bytes are no message{rest}"
+    return f"{gap.why}: {gap.end - gap.start} bytes are not a message{rest}"

@@ -1,7 +1,7 @@
 """A virtual host's folder, looked at while no server has it open. Nothing is written.
 
-What is asked for is read; what cannot be read is kept in `faults`, and the rest goes on. A fault of
-a single message is told with it.
+What is asked for is read; what cannot be read is kept in `faults`, and the rest continues. A fault
+of a single message is told with it.
 """
 
 import re
@@ -70,7 +70,7 @@ class FoundMessage:
         is_persistent: Whether it outlives a restart.
         expiry_us: When it expires, microseconds since 1970; 0 for never.
         body_size: Bytes of its body, as the index says.
-        path: The file that tells of it.
+        path: The file that names it.
         position: Where: bytes into that file.
         message: The message itself; None if it cannot be read.
         fault: Why it cannot be read; empty if it can.
@@ -341,7 +341,7 @@ class VhostReader:
         )
 
     def rows_of_all(self, part: QueuePart) -> Iterator[IndexRows]:
-        """Do the same, and tell at the end which messages of a clean stop the index lacks.
+        """Do the same, and report at the end which messages of a clean stop the index lacks.
 
         A segment that is cut short or missing leaves an index that looks whole.
         """

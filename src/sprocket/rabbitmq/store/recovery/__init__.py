@@ -1,4 +1,4 @@
-"""A virtual host's folder brought into a state to go on from, whatever its last end was.
+"""A virtual host's folder brought into a state to continue from, whatever its last end was.
 
 `recover` does it, `look` says what would be done; both give a report. After a clean stop of ours
 `open_clean` takes what that left, if it is right in every point.

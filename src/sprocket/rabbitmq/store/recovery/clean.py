@@ -1,4 +1,4 @@
-"""The start after a clean stop of ours: believed in every point that can be seen, or not at all.
+"""The start after a clean stop of ours: trusted if all that can be checked is right, or not at all.
 
 `sprocket.clean` must be whole and of the same stop as recovery.dets and as what the message store
 has left, by their checksums; there must be no log, and the folders must have the files that it
@@ -32,7 +32,7 @@ def open_clean(
         disk: Where the folder lies.
         layout: Its paths.
         entry_count: Entries of a segment.
-        step: Is told how far it is.
+        step: Called with the progress.
 
     Raises:
         DiskFailed: A file cannot be read or removed.

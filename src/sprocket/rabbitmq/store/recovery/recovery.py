@@ -1,6 +1,6 @@
 """Recovery of a virtual host after any end but a clean stop of ours: a crash, or a RabbitMQ's stop.
 
-The order, so that it can be cut short at any moment and begun anew:
+The order, so that it can be cut short at any moment and begun again:
 
 1. The write-ahead log and the queues' indexes are read: which messages are needed. After a kill the
    end of the log may be in memory only; it is synced, so that whatever rests on it is not ahead.
@@ -13,8 +13,8 @@ The order, so that it can be cut short at any moment and begun anew:
 Queues of version 2 are of version 1 afterwards: what they have comes into segments as what a
 journal has does.
 
-What queues left at a clean stop of RabbitMQ's is believed as far as ids go: how many messages there
-are, and where, is looked at.
+Of what queues left at a clean stop of RabbitMQ's, only ids are trusted: how many messages there
+are, and where, is determined from the files.
 """
 
 from collections import Counter
@@ -65,17 +65,17 @@ def recover(
     step: Step = unwatched,
     carried_bytes_max: int = 0,
 ) -> RecoveredVhost:
-    """Bring a folder into a state to go on from.
+    """Bring a folder into a state to continue from.
 
     Args:
         disk: Where it lies.
         layout: Its paths.
         entry_count: Entries of a segment.
-        step: Is told how far it is.
+        step: Called with the progress.
         carried_bytes_max: So much of queues' records may stay in the log.
 
     Raises:
-        DiskFull, DiskFailed, StoreFailed: Nothing is lost; it may be begun anew.
+        DiskFull, DiskFailed, StoreFailed: Nothing is lost; it may be begun again.
     Durability: on return all is durable.
     """
     read = _read(disk, layout)
@@ -189,7 +189,7 @@ def _recovered(
 
 
 def _queue(found: RecoveredIndex, terms: QueueTerms | None, entry_count: int) -> RecoveredQueue:
-    """Return a queue; ids go on at a segment's beginning, unless it says where it was."""
+    """Return a queue; ids continue at a segment's beginning, unless it says where it was."""
     boundary = (max(found.segments, default=-1) + 1) * entry_count
     next_seq_id, next_deliver = boundary, boundary
     if terms is not None and terms.next_seq_id > boundary - entry_count:

@@ -1,4 +1,4 @@
-"""What opening a virtual host's folder has found, and what it tells."""
+"""What opening a virtual host's folder has found, and its report."""
 
 from dataclasses import dataclass, field
 
@@ -23,7 +23,7 @@ class VhostReport(Struct, frozen=True, kw_only=True):
         delayed: Messages that exchanges keep until they are due.
         log_files: Files of the write-ahead log, whose records were brought into the queues' own.
         cut_bytes: Taken off the ends of the log, of segments and of the newest store file: what is
-            no record, or not whole, or what nobody needs.
+            not a record, or not whole, or what nobody needs.
         repaired_segments: Segments that RabbitMQ would not have started with.
         imported: Queues of version 2 that are of version 1 now, each priority counted.
         lost: Persistent messages that the message store should have had and has not, or that their
@@ -52,7 +52,7 @@ class VhostReport(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class RecoveredQueue:
-    """A queue, or one of its priorities, to go on with.
+    """A queue, or one of its priorities, to continue with.
 
     Attributes:
         segments: What there is.
@@ -60,7 +60,7 @@ class RecoveredQueue:
         next_deliver_seq_id: Messages with smaller ones may have been delivered.
         message_count: Messages.
         body_bytes: Of their bodies.
-        reference: Who it is to the message store; None for a new name.
+        reference: Its id in the message store; None for a new one.
         journal: Records above its segments, which `message_count` includes: its journal.jif, or
             what the log has.
         origin: What has them in the log; None if they are its journal.jif.

@@ -39,7 +39,7 @@ def missing_messages(
                         continue
                     if crc32(file.read(one.term_position, known.size)) == known.crc:
                         missing.discard(one.id)
-        except DiskFailed:  # whoever needs what is there meets it again, and tells
+        except DiskFailed:  # a reader that needs it fails again, and reports it
             return set()
         finally:
             file.close()

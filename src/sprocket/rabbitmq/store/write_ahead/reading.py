@@ -1,14 +1,14 @@
 """What a process has left in the write-ahead log: for each queue, what its own files lack.
 
-Reading changes nothing. The log ends where no batch follows any more. What is no batch and has some
-behind it is damage if it was durable once, as a later batch says: it is told and stepped over. If
+Reading changes nothing. The log ends where no batch follows any more. What is not a batch and has
+batches after it is damage if a later batch says that it was durable: it is reported and skipped. If
 it may never have been, a crash has kept what was written later and not this, and the log ends
 there, as what came later may rest on it: an acknowledgement on the copy that a dead letter is.
 
 For the same reason it ends at a batch that names a message of the message store which is not there
 whole, unless that is known to have been durable.
 
-Who opens a virtual host removes recovery.dets before the log's first file is made, and writes it
+Opening a virtual host removes recovery.dets before the log's first file is made, and writes it
 when the last one is gone. So where both are, a RabbitMQ has run on what a kill has left, and has
 changed the files that the log is about: the log is void.
 """
@@ -98,7 +98,7 @@ class QueueTail:
         return not is_other and self._records_before_flush is None
 
     def journal(self, data: bytes) -> bytes:
-        """Return the records of a journal.jif that count, and those of the log behind them."""
+        """Return the records of a journal.jif that count, and those of the log after them."""
         written = data[: self.journal_bytes]
         if not self.records:
             return written
@@ -106,7 +106,7 @@ class QueueTail:
         return b"".join([whole, *self.records])
 
     def journal_fault(self, data: bytes) -> JournalFault | None:
-        """Return what a journal.jif lacks that the log's records come behind; None if nothing.
+        """Return what a journal.jif lacks that the log's records come after; None if nothing.
 
         A flush that is under way may have emptied it.
         """
@@ -147,7 +147,7 @@ class WriteAheadContents:
         next_sequence: What the next batch's number must be at least.
         findings: Sentences about damage.
         is_void: Nothing of it counts, as a RabbitMQ has run since; then there are no tails.
-        cut_bytes: Of its end, which does not count: what a crash has cut, and what is behind that.
+        cut_bytes: Of its end, which does not count: what a crash has cut, and what is after that.
         void_sums: Checksums of messages of the store that batches name which do not count: other
             files may have the messages.
     """
@@ -230,7 +230,7 @@ class _Batch(NamedTuple):
 
 
 class _Gap(NamedTuple):
-    """What is no batch, and the file that it is in."""
+    """What is not a batch, and the file that it is in."""
 
     path: str
     gap: WriteAheadGap

@@ -16,8 +16,8 @@ Invariants
 1. The files are numbered without a gap; only the newest is written. They are given up from the
    oldest on, each durably before the next.
 2. A batch lies in one file. Its number is one more than that of the batch before.
-3. What was appended goes down with the next `write` that does not fail. Who refuses a message
-   after one that has failed withdraws its records.
+3. What was appended is written by the next `write` that does not fail. Whatever refuses a message
+   after a failed write withdraws its records.
 4. After a failed sync nothing more is written.
 5. A batch says which ones were durable by then. Where nothing was written for a while `say_synced`
    makes one that says nothing else, so that a start can tell what was damaged later from what a
@@ -48,7 +48,7 @@ from sprocket.rabbitmq.store.layout import room_file, write_ahead_file, write_ah
 _ZERO_CHUNK = bytes(256 * KIB)
 
 NAMED_AGAIN_BYTES = 64 * KIB
-"""A name stands in an origin's first two batches in a file, and once more so far behind that: all
+"""A name stands in an origin's first two batches in a file, and once more so far after that: all
 of them are hardly damaged together."""
 _NEVER = 1 << 62
 
@@ -96,7 +96,7 @@ class Origin:
         self._flush_file: int | None = None
         """The file that has the flush that is under way."""
         self._has_records_since = False
-        """Whether there are records behind that flush."""
+        """Whether there are records after that flush."""
 
 
 class FilesSync(Protocol):
@@ -113,7 +113,7 @@ class WrittenWithLog(Protocol):
     """What must be durable before the records are that speak of it."""
 
     def write(self) -> None:
-        """Hand it to the file system, or append it to the log, which is written behind that.
+        """Hand it to the file system, or append it to the log, which is written after that.
 
         Raises:
             DiskFull, DiskFailed: It is kept.
@@ -299,7 +299,7 @@ class WriteAheadLog:
 
         Args:
             origin: Whose.
-            keep: Returns what stays of records that were appended one behind the other.
+            keep: Returns what stays of records that were appended one after the other.
         """
         origin._parts = [left] if (left := self._kept(origin._parts, keep)) else []
         sealed: list[tuple[EntryKind, bytes]] = []
@@ -348,7 +348,7 @@ class WriteAheadLog:
         self._seal(origin, EntryKind.GONE, b"")
 
     def _seal(self, origin: Origin, kind: EntryKind, content: bytes) -> None:
-        """Put another entry than records behind what an origin has."""
+        """Put another entry than records after what an origin has."""
         if not origin._parts and not origin._sealed:
             self._dirty.append(origin)
         if origin._parts:
@@ -545,7 +545,7 @@ class WriteAheadLog:
             DiskFull, DiskFailed, StoreFailed: See `write` and `WriteAheadSync.run`.
         """
         while self.fill_blocks_write():
-            yield _wait  # behind the job, which the same thread does
+            yield _wait  # after the job, which the same thread does
         self.write()
         job = self.begin_sync()
         if job is None:
@@ -565,7 +565,7 @@ class WriteAheadLog:
     def end_steps(self, kind: EntryKind) -> Steps:
         """Say that all that was ever written is in the files of queues, durably.
 
-        What was appended and is not written counts, as it is behind that in the same batch.
+        What was appended and is not written counts, as it is after that in the same batch.
 
         Args:
             kind: RECOVERED or CLOSED. What is appended later begins a file.

@@ -1,8 +1,8 @@
-"""What lies behind the end of a log: remains of what was there before, or records behind damage.
+"""What lies after the end of a log: remains of what was there before, or records after damage.
 
 A chain of records ends in the newest file where no record begins. If something in it is damaged,
 intact records follow. So may records of an earlier life of the log, since RocketMQ does not erase
-what it cuts off. As in recovery, a record behind damage belongs to the log if it is not older than
+what it cuts off. As in recovery, a record after damage belongs to the log if it is not older than
 the last one before it, and its queue offset is not taken yet.
 """
 
@@ -22,7 +22,7 @@ from sprocket.spark.rocketmq.folder.slices import resync, slices
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FoundRecord:
-    """A record behind damage, of which it is asked whether it belongs to the log.
+    """A record after damage, of which it is asked whether it belongs to the log.
 
     Args:
         topic: Its topic.
@@ -49,7 +49,7 @@ class RecordsBehind:
 
     Args:
         start: Physical offset where the first begins.
-        end: Physical offset behind the last.
+        end: Physical offset after the last.
         stored_at_ms: Store time of the last.
     """
 
@@ -61,7 +61,7 @@ class RecordsBehind:
 def records_behind(
     files: Files, path: str, base: int, end: int, stored_at_ms: int, is_taken: IsTaken
 ) -> list[RecordsBehind]:
-    """Return the records of a log that lie behind the place where it seems to end.
+    """Return the records of a log that lie after the place where it seems to end.
 
     Args:
         files: Where.
@@ -137,7 +137,7 @@ def _first_fresh(found: Records, stored_at_ms: int, is_taken: IsTaken) -> int:
 def _are_fresh(found: Records, stored_at_ms: int, is_taken: IsTaken, *, is_first: bool) -> Mask:
     """Tell which records are intact and of the log's own life.
 
-    The first behind damage is known to be; of others it takes both signs that they are not.
+    The first after damage is known to be; of others it takes both signs that they are not.
     """
     batch = RecordBatch(found)
     fresh: Mask = ~found.wrong_sums()
@@ -160,7 +160,7 @@ def _of(batch: RecordBatch, row: int) -> FoundRecord:
 
 
 def _written_bytes(files: Files, path: str) -> int:
-    """Return a position in a file behind which nothing was ever written."""
+    """Return a position in a file after which nothing was ever written."""
     if isinstance(files, RealDisk):
         with closing(files.open(path)) as file:
             return file.data_end()
@@ -169,7 +169,7 @@ def _written_bytes(files: Files, path: str) -> int:
 
 
 class TakenByQueues:
-    """Tells by the files of the queues which records behind damage the log never had.
+    """Tells by the files of the queues which records after damage the log never had.
 
     A broker puts the unit of each message into its queue, and recovery removes the units of what it
     cuts off. So what was there when the store was opened last has its unit; what came later may
@@ -224,7 +224,7 @@ class TakenBefore:
         return found.offset < self._next_offsets.get((found.topic, found.queue_id), 0)
 
     def _read(self) -> dict[tuple[str, int], int]:
-        """Return the offset behind the last message of each queue."""
+        """Return the offset after the last message of each queue."""
         known: dict[tuple[str, int], int] = {}
         with closing(self._files.open(self._path)) as file:
             for piece in slices(file, self._base, 0, self._end - self._base):

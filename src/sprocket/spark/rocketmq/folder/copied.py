@@ -1,7 +1,7 @@
 """Copying ranges of a log to a new one, records being replaced on the way.
 
 Only whole records that fit their checksums are copied, and the blank record of a file: what lies
-behind it, or behind the end of the log, such as remains of older records, is not.
+after it, or after the end of the log, such as remains of older records, is not.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,7 @@
 """Which topics a store's folder knows, so that an unknown one is an error and not an empty result.
 
 The folders of the queues name every topic that has messages, where queues are files; the table of
-topics and its journal name the others. A folder that holds a log alone tells nothing.
+topics and its journal name the others. A folder that holds only a log names none.
 """
 
 import json

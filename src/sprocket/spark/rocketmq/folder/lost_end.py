@@ -33,7 +33,7 @@ _CLOCK_STEP_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class ClosedLog:
-    """How far a log went when it was closed, as far as its folder tells.
+    """How far a log went when it was closed, as far as its folder says.
 
     Args:
         end: Physical offset of its end, or one up to which it went at least; 0 if none is known.
@@ -61,7 +61,7 @@ class ClosedLog:
         Args:
             files: Where.
             path: Its newest file, or its folder if there is none.
-            end: Physical offset behind its last record.
+            end: Physical offset after its last record.
             stored_at_ms: Returns the store time of that record, 0 if there is none.
         """
         behind = _behind_blank(files, path, end) if self.end > end else end
@@ -118,7 +118,7 @@ def _is_older(files: Files, path: str, other: str) -> bool:
 
 
 def _behind_blank(files: Files, path: str, end: int) -> int:
-    """Return where the log ends if what stands behind its last record is a blank one."""
+    """Return where the log ends if what stands after its last record is a blank one."""
     name = path.rpartition("/")[2]
     if not name.isdecimal():
         return end

@@ -2,20 +2,20 @@
 
 How a cut is found, and why it can be trusted
 
-* A sealed file is cut at the first place behind the wished one where a record's magic stands and
+* A sealed file is cut at the first place after the wished one where a record's magic stands and
   the record says that it lies there. A body can fake that. So every reader must *land*: its chain
   of records ends exactly where its range does, or the query fails and names the place
   (`splitMode=chain` finds cuts by walking instead).
-* No cut is made in the last bytes of a sealed file: behind its blank record lie remains of what
+* No cut is made in the last bytes of a sealed file: after its blank record lie remains of what
   was there before, self-offsets and all.
 * The newest file is walked to the first break, by the very checks that readers make: from a record
   that belongs to the log for certain (see `settled`), or else from the file's start. After an
   unclean stop, or while a broker runs, its last part is compared with its checksums as well, since
   a record may be there in part.
-* Behind the end of the newest file may lie whole records from before the broker was last started,
-  in their own place. One that is older than that start, behind one that is younger, is none.
-* Others that lie there may be the log's own, behind damage (see `beyond_end`). Then the damage is a
-  span as well, so that no query passes over it without a word.
+* After the end of the newest file may lie whole records from before the broker was last started,
+  in their own place. One that is older than that start, after one that is younger, is none.
+* Others that lie there may be the log's own, after damage (see `beyond_end`). Then the damage is a
+  span as well, so that no query skips it silently.
 * The end of the log is fixed here once; what comes later is for the next query.
 * What the log lacks is a span, too: a file between others, and its end (see `lost_end`).
 """
@@ -75,7 +75,7 @@ class Span:
         end: Where the last one ends, or the end of the file.
         may_pad: The file's blank record may come before `end`.
         why: Why there is no record of the log in it, if that is known already.
-        lost: How many bytes the log had behind `end`, where it has lost its end; an empty span.
+        lost: How many bytes the log had after `end`, where it has lost its end; an empty span.
     """
 
     path: str
@@ -93,7 +93,7 @@ class Span:
 
     @property
     def damage(self) -> DamagedRange:
-        """What is told of a span in which there is no record."""
+        """What is shown of a span in which there is no record."""
         return DamagedRange(self.path, self.start, self.end - self.start + self.lost, self.why)
 
 
@@ -125,11 +125,11 @@ def plan(
         by_chain: Find cuts by walking every record.
         partitions_min: Tasks wanted at least; how many there are depends on where records end.
         no_cut_bytes: At the end of each sealed file; small for tests with small files.
-        is_to_break: End where no record begins in the newest file, whatever lies behind, and
+        is_to_break: End where no record begins in the newest file, whatever follows, and
             whatever the log has lost there.
 
     Raises:
-        ForeignStore: The folder is no store, or one of a kind that is not read.
+        ForeignStore: The folder is not a store, or one of a kind that is not read.
         CorruptRecord: Files of the log overlap.
     """
     layout = StoreLayout(folder.rstrip("/") or "/")
@@ -192,13 +192,13 @@ def _behind(
     *,
     is_settled: bool,
 ) -> list[RecordsBehind]:
-    """Return the records of the log that lie behind damage at `end` of its newest file.
+    """Return the records of the log that lie after damage at `end` of its newest file.
 
     The last one before was stored at `stored_at_ms`; `is_settled` says that the index knows of none
     later.
     """
     is_open = disk.exists(layout.abort)
-    # Elsewhere, to look at what lies behind would be to ask for all of it, a GiB of zeros mostly.
+    # Elsewhere, reading what follows would read all of it, a GiB of zeros mostly.
     if is_settled and not is_open and not isinstance(disk, RealDisk):
         known_ms = durable_at_ms(disk, layout)
         if known_ms is not None and stored_at_ms >= known_ms:
@@ -210,7 +210,7 @@ def _behind(
     for _ in range(2):
         found = records_behind(disk, file.path, file.start, end, stored_at_ms, is_taken)
         if not found or found[0].start == end:
-            return []  # what a broker wrote meanwhile is no damage, and for the next query
+            return []  # what a broker wrote meanwhile is not damage, and for the next query
     return found
 
 
@@ -241,7 +241,7 @@ def between(
         disk: Where.
         files: The files of the log; what they lack of the part is left out.
         start: Physical offset where the part begins, on a record's boundary.
-        end: Where it ends, on another; nothing behind it is looked at.
+        end: Where it ends, on another; nothing after it is looked at.
         partition_bytes: As for `plan`.
         by_chain: As for `plan`.
         partitions_min: As for `plan`.
@@ -316,7 +316,7 @@ def require_store(disk: Files, folder: str) -> None:
         why = "it has no folder commitlog"
         if not disk.is_folder(layout.root):
             why = "it is a file" if disk.exists(layout.root) else "nothing has this name"
-        raise ForeignStore(f"{layout.root} is no store directory: {why}")
+        raise ForeignStore(f"{layout.root} is not a store directory: {why}")
 
 
 def _is_written(disk: Files, file: LogFile) -> bool:
@@ -355,7 +355,7 @@ def likely_starts(
         disk: Where.
         path: The file.
         start: Physical offset of its first byte.
-        end: Physical offset behind what was written to it.
+        end: Physical offset after what was written to it.
         target: Bytes.
         is_full: None is wanted in its last bytes, where old records may lie.
     """

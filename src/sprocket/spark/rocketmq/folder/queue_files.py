@@ -25,7 +25,7 @@ class UnitPlace:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QueueBounds:
-    """The offset of the first message that a queue still has, and the one behind its last."""
+    """The offset of the first message that a queue still has, and the one after its last."""
 
     first: int
     end: int

@@ -109,7 +109,7 @@ class DirectoryReader(DataSourceReader):  # type: ignore[misc]
 
     @property
     def _folders(self) -> tuple[str, ...]:
-        """The directories, without a slash behind."""
+        """The directories, without a trailing slash."""
         folders = self._options.paths or (self._options.path,)
         return tuple(folder.rstrip("/") for folder in folders)
 

@@ -1,6 +1,6 @@
 """A place near the end of a closed log where a record begins for certain, found by four reads.
 
-The newest file has to be followed record by record, since remains of older records may lie behind
+The newest file has to be followed record by record, since remains of older records may lie after
 its end. To follow it from its start means to read all of it. The key index says which record got a
 key last; that may be one of those remains, if recovery cut the log after it. But recovery cuts the
 queues as well. So if the record is where the index says, and the unit of its place in its queue
@@ -40,7 +40,7 @@ def settled_place(
         layout: The store's.
         path: The newest file of the log.
         start: Physical offset of its first byte.
-        end: Physical offset behind its last byte.
+        end: Physical offset after its last byte.
         doubted_bytes: What of the end of a log that was not closed is to be looked at.
     """
     offset = _last_indexed(files, layout)

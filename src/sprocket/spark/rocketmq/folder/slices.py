@@ -54,7 +54,7 @@ class Slice:
         records: The records; maybe none in the last slice. Where bodies are skipped they may have
             empty ones, and say so in their header.
         start: Bytes into the file where the first begins.
-        end: Bytes into the file behind the last.
+        end: Bytes into the file after the last.
         stop: Why there are no more; None if the next slice goes on.
         why: The same for people, where `stop` is BROKEN.
     """
@@ -118,7 +118,7 @@ def slices(
 def _without_bodies(file: ReadableFile, base: int, start: int, end: int) -> Iterator[Slice]:
     """Give records from `start` on without their bodies, while they are large and nothing is odd.
 
-    What else there is, and the last record before `end`, is left to who reads everything.
+    What else there is, and the last record before `end`, is left to callers that read everything.
     """
     at, head = start, file.read(start, min(_HEAD_BYTES, end - start))
     while True:
@@ -163,7 +163,7 @@ def time_of_record(file: ReadableFile, base: int, start: int, end: int) -> int |
 
 
 def _slice_bytes(record_bytes: int, most: int) -> int:
-    """Return how much to read next, records having had so many bytes."""
+    """Return how much to read next, records having had this many bytes."""
     return min(most, max(SLICE_BYTES_MIN, SLICE_RECORDS * record_bytes))
 
 

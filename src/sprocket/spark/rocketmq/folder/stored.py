@@ -23,7 +23,7 @@ class Stored:
     Args:
         reader: Reads a part.
         parts: In the order of the log; each is for one task.
-        lost_end: What the log has lost behind its last part, if that is no error.
+        lost_end: What the log has lost after its last part, if that is not an error.
     """
 
     reader: DirectoryReader
@@ -52,13 +52,13 @@ class Stored:
             columns: Names of the columns wanted; none for all of `view=full`.
             topics: Only these; none for all.
             internal: Whether internal topics and half messages count.
-            is_to_break: The log ends where no record begins in its newest file, for who looks at
-                what lies behind by themselves.
+            is_to_break: The log ends where no record begins in its newest file, for callers that
+                examine what follows by themselves.
             more: Options of the source by their names.
 
         Raises:
             SettingsError: A topic or column is unknown.
-            StoreError: The folder is no store, or its log lacks something and the mode is FAILFAST.
+            StoreError: The folder is not a store, or its log has gaps and the mode is FAILFAST.
         """
         given = {"path": folder, **(more or {})}
         if columns:
@@ -74,7 +74,7 @@ class Stored:
         return cls(reader, tuple(parts), lost)
 
     def bounds(self) -> tuple[int, int]:
-        """Return the physical offsets where the first part begins and behind the last one."""
+        """Return the physical offsets where the first part begins and after the last one."""
         return self.parts[0][0].start, self.parts[-1][-1].end
 
     def only(self, first: int, stop: int) -> "Stored":
@@ -82,7 +82,7 @@ class Stored:
         return dataclasses.replace(self, parts=self.parts[first:stop])
 
     def after(self, offset: int) -> "Stored":
-        """Return what lies at a physical offset, where a record begins, or behind it."""
+        """Return what lies at a physical offset, where a record begins, or after it."""
         parts = []
         for spans in self.parts:
             left = [

@@ -11,13 +11,13 @@ docs/formats/stream-offsets.md:
 Traps that are closed here
 
 1. Spark asks for the initial offset twice at the first start and mixes the answers; it is kept.
-2. After a failure before the first batch Spark asks again and the answer may lie behind the end
+2. After a failure before the first batch Spark asks again and the answer may lie after the end
    that it has noted; `partitions` refuses that.
 3. An offset that did not move is given back as it came, since Spark compares its text.
 4. `Trigger.AvailableNow` never passes the end that was seen at its start, and Trigger.Once takes
    everything whatever the limits say.
 5. A place where the stream is to go on is looked for, not trusted: retention, a restored disk or a
-   broker that lost power may have taken it, and a store that was made anew has others
+   broker that lost power may have taken it, and a store that was created again has others
    (`tail.GrowingLog`). So an offset has a record that was read before it, if one is known.
 6. Offsets at which queues are to start hold for the log as it was when the query started: a topic
    that is made again later has such offsets once more, in messages that nobody has read.
@@ -72,7 +72,7 @@ class StreamPlace:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Task:
-    """What a worker reads, and whether it lies behind what `startingOffsets` hold for."""
+    """What a worker reads, and whether it lies after what `startingOffsets` hold for."""
 
     spans: Sequence[Span]
     is_after_start: bool
@@ -183,7 +183,7 @@ class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
     def _next_end(self, begin: StreamPlace, limit: ReadLimit) -> StreamPlace:
         found = self._look()
         first = self._place(found, begin)
-        if first < begin.at:  # what was read is not there: the next batch goes on at this place
+        if first < begin.at:  # what was read is not there: the next batch continues at this place
             return StreamPlace(first, None, begin.until)
         end = self._end_of_batch(found, begin, first, limit)
         # Of a place that was not looked at just now, nobody knows which record lies before it.
@@ -236,10 +236,10 @@ class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         return [InputPartition(_Task(spans, is_after_start)) for spans in groups]
 
     def _place(self, found: LogExtent, wanted: StreamPlace) -> int:
-        """Return a place of the log, or where reading goes on if the log has lost it.
+        """Return a place of the log, or where reading continues if the log has lost it.
 
         Raises:
-            DataLost: It has, and that is an error.
+            DataLost: The log has lost it, and that is an error.
         """
         at = wanted.at
         place = self._tail.place(found, at, wanted.last)
@@ -250,24 +250,24 @@ class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
                 why = f"the log ends at {found.end}"
             else:
                 why = (
-                    "no record that was read ends there: the log was cut back and has grown again,"
-                    " or the store was made anew"
+                    "no record that was read ends there: the log was truncated and written again,"
+                    " or the store was deleted and created again"
                 )
             self._lose(f"{self._options.path}: physical offset {at} is gone, {why}")
         return place.at
 
     def _lose(self, text: str) -> None:
-        """Tell of lost messages.
+        """Report lost messages.
 
         Raises:
-            DataLost: That is an error.
+            DataLost: They are an error.
         """
         if self._options.fail_on_data_loss:
             raise DataLost(f"{text}. failOnDataLoss=false goes on with what is there")
         _log.warning("messages are gone", text=text)
 
     def _retried(self, plan: Callable[[], T]) -> T:
-        """Plan again if a file is deleted meanwhile, for then it is not listed any more."""
+        """Plan again if a file is deleted meanwhile, since it is no longer listed then."""
         for _ in range(_LISTINGS_MAX - 1):
             try:
                 return plan()
@@ -279,7 +279,7 @@ class DirectoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
 def starting_place(tail: GrowingLog, options: Options) -> int:
     """Return the place in a log where the options say that a new query starts.
 
-    Where they tell offsets or times of single queues it is the oldest; rows before them are left
+    Where they give offsets or times of single queues it is the oldest; rows before them are left
     out when they are read, as are those before a time.
 
     Raises:

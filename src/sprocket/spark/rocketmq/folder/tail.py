@@ -5,19 +5,19 @@ file, or damage that reading steps over, or the log ends there.
 
 How a log is known to be the same
 
-* A log that was cut back and has grown again may be longer than before, and the place where a
-  stream goes on lies within some record. So what lies before that place is looked at: a chain of
-  records that begins at a place which can be trusted must land on it. In the newest file that is
-  the file's first byte, since behind the end of a log old records may lie that are whole. In the
-  files before it any record serves, as they are full.
-* That costs up to a file, so it is done when a stream begins. From then on the record before each
-  place is remembered, and whether it is still there, with its times and offsets, costs one small
-  read.
-* A log that was made anew may have a boundary at that place, as may one whose new records are as
-  long as the old ones. So a stream may say which record it has read before the place: one that is
-  there with another store time, or no record's beginning, tells that. Of one that retention took,
-  or that is damaged, nothing can be told.
-* If the place is lost, the log goes on at the first record that is younger than the one that was
+* A log that was truncated and written again may be longer than before, and the place where a
+  stream continues then lies within some record. So the records before that place are checked: a
+  chain of records that begins at a trusted place must end exactly there. In the newest file the
+  trusted place is the file's first byte, since whole old records may lie after the end of a log. In
+  the files before it any record will do, as these files are full.
+* That may read a whole file, so it is done when a stream begins. From then on the record before
+  each place is remembered; checking that it is still there, with its times and offsets, takes one
+  small read.
+* A store that was created again may have a boundary at that place, and so may a log whose new
+  records are as long as the old ones. So a stream may name a record that it has read before the
+  place: if the record there has another store time, or none begins there, the log is another one.
+  If retention has deleted that record, or it is damaged, this check is left out.
+* If the place is lost, the log continues at the first record that is younger than the one that was
   read; if none is known, at the next boundary, or it ends before.
 """
 
@@ -134,7 +134,7 @@ class GrowingLog:
         """Return what is there now.
 
         Raises:
-            ForeignStore: The folder is no store, or one of a kind that is not read.
+            ForeignStore: The folder is not a store, or one of a kind that is not read.
             CorruptRecord: A file of the log is missing between others.
         """
         files = log_files(self._disk, self._layout)
@@ -176,7 +176,7 @@ class GrowingLog:
         return int(piece.records.stored_at_ms[0]) if len(piece.records) else 0
 
     def place(self, log: LogExtent, at: int, last: LastRecord | None = None) -> LogPlace:
-        """Return a place if the log still has it, else where the log goes on or ends.
+        """Return a place if the log still has it, else where the log continues or ends.
 
         That is the oldest file's start, the first record that is younger than the last one that was
         read, or if none is known the next boundary, or the end of the log.
@@ -232,7 +232,7 @@ class GrowingLog:
         return self.place(log, last.start).is_sound
 
     def _after(self, log: LogExtent, last: LastRecord | None, boundary: int) -> LogPlace:
-        """Return where a log goes on that has lost a place, with a boundary behind that place."""
+        """Return where a log that lost a place continues, with the boundary after that place."""
         if last is None:
             return LogPlace(boundary, False)
         younger = self.place_by_time(log, last.stored_at_ms + 1)
@@ -312,7 +312,7 @@ class GrowingLog:
     def _landed(
         self, opened: ReadableFile, file: LogFile, at: int, end: int, *, is_full: bool
     ) -> int:
-        """Return `at` if a chain of records lands there, else the next boundary behind it."""
+        """Return `at` if a chain of records lands there, else the next boundary after it."""
         starts = [file.start]
         if is_full:
             first = max(at - file.start - _WINDOW_BYTES, 0)

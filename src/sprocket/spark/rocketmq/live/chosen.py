@@ -144,7 +144,7 @@ def ending(live: Live, options: Options, found: Collection[MessageQueue]) -> Off
 def require_inside(live: Live, options: Options, starts: Offsets, ends: Offsets) -> None:
     """Check that the offsets which options name for a batch are those of messages that are there.
 
-    What is outside of its queue, and is no error, is moved to the nearest that is inside.
+    What is outside of its queue, and is not an error, is moved to the nearest that is inside.
 
     Raises:
         DataLost: One is outside, and that is an error.

@@ -1,6 +1,6 @@
 """A live cluster for the stream: requests are repeated until they are answered.
 
-A broker that is killed and started again cannot be reached for some seconds, and the NameServer
+A broker that is killed and started again cannot be reached for a few seconds, and the NameServer
 does not know it. Whatever fails for such a reason is tried again with new connections.
 """
 
@@ -35,7 +35,7 @@ GROUP = "sprocket-spark"
 _CONNECT_MS_MAX = 3_000
 DECODED_BYTES = 4 * MIB
 """Answers are gathered up to this size before they are decoded together: what is done once for all
-of them costs as much as some hundred records."""
+of them costs as much as a few hundred records."""
 _SLICES_AT_ONCE = 512
 """Slices whose answers are gathered at most, whatever they hold: a tenth of a second's work."""
 
@@ -63,7 +63,7 @@ class Live:
         connect: Opens connections to it.
         retries_max: Tries after the first, for one question.
         retry_wait_ms: Pause before each.
-        wait: Blocks for so many seconds.
+        wait: Blocks for this many seconds.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ def open_live(options: Options) -> Live:
 
 
 def wait(seconds: float) -> None:
-    """Block for so long."""
+    """Block for this long."""
     with Portal("sprocket-wait") as portal:
         portal.call(asyncio.sleep, seconds)
 
@@ -308,7 +308,7 @@ class _Pulls:
             self.left.appendleft(QueueSlice(first.queue, offset, first.end))
 
     def _pass_over(self, why: str, target: int | None = None) -> None:
-        """Go on behind messages that are gone: at `target`, or with the next slice.
+        """Continue after messages that are gone: at `target`, or with the next slice.
 
         Raises:
             DataLost: That they are gone is an error.

@@ -18,7 +18,7 @@ _ASKED_AT_ONCE = 64
 
 
 def messages_at(live: Live, places: Mapping[MessageQueue, int]) -> dict[MessageQueue, LastRead]:
-    """Return which messages are at some offsets; one of which nothing can be told is left out.
+    """Return which messages are at some offsets; one that cannot be determined is left out.
 
     That is one which was cleaned away, erased, or is damaged.
 
@@ -44,7 +44,7 @@ def others(
     Args:
         live: The cluster.
         known: The last message that was read of each queue.
-        ends: Where the queues end now. A message behind that cannot be looked at: the last one is.
+        ends: Where the queues end now. A message after that cannot be looked at: the last one is.
 
     Raises:
         ClientError: The cluster did not answer in time.

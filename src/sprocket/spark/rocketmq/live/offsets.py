@@ -1,4 +1,4 @@
-"""Offsets of a stream: where each queue goes on, as Spark keeps it, and what lies between two.
+"""Offsets of a stream: where each queue continues, as Spark keeps it, and what lies between two.
 
 Spark compares offsets as JSON text, so the same offsets must give the same text, always: keys are
 sorted, numbers are integers. The form, version 1, is in docs/formats/stream-offsets.md:
@@ -27,7 +27,7 @@ Offsets: TypeAlias = dict[MessageQueue, int]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LastRead:
-    """The last message that was read of a queue when somebody looked: who was there.
+    """The last message that was read of a queue when it was checked: it identifies the queue.
 
     Args:
         queue_offset: Where in the queue.
@@ -150,7 +150,7 @@ def between(start: Offsets, end: Offsets, *, fail_on_data_loss: bool) -> list[Qu
 
 
 def tasks(slices: Sequence[QueueSlice], count_min: int) -> list[list[QueueSlice]]:
-    """Return what to read in at least so many tasks, as far as there are messages.
+    """Return what to read in at least this many tasks, as far as there are messages.
 
     Small slices of one broker share a task, as each task costs as much as thousands of messages: a
     start, and connections of its own. Long slices are cut if there are fewer than `count_min`.
@@ -164,7 +164,7 @@ def tasks(slices: Sequence[QueueSlice], count_min: int) -> list[list[QueueSlice]
 
 
 def _cut(slices: Sequence[QueueSlice], count_min: int) -> list[QueueSlice]:
-    """Return slices cut into at least so many parts, all of about the same length."""
+    """Return slices cut into at least this many parts, all of about the same length."""
     total = sum(one.end - one.start for one in slices)
     parts: list[QueueSlice] = []
     for one in slices:

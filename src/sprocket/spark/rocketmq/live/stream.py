@@ -7,7 +7,7 @@ not part of what is pickled.
 Traps that are closed here
 
 1. Spark asks for the initial offset twice at the first start and mixes the answers; it is kept.
-2. After a failure before the first batch Spark asks again and the answer may lie behind the end
+2. After a failure before the first batch Spark asks again and the answer may lie after the end
    that it has noted; `offsets.between` refuses that.
 3. An offset that did not move is given back as it came, since Spark compares its text.
 4. `Trigger.AvailableNow` never passes the end that was seen at its start, and Trigger.Once takes
@@ -17,7 +17,7 @@ Traps that are closed here
 6. The queues may be others than those that were read, with the same names. So of each queue the
    checkpoint has a message that was read, and a query that starts looks whether it is still there.
    That costs a pull for each queue then and every `_LOOKED_AT_SECONDS`, and as much to choose the
-   message. A queue that is another one goes on in the next batch, since Spark has noted the start
+   message. A queue that is another one continues in the next batch, since Spark has noted the start
    of this one already.
 """
 
@@ -271,7 +271,7 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         """Return where messages begin that a batch will find, for counting them.
 
         A new queue begins at its oldest message; so does one of which messages were lost, if that
-        is no error.
+        is not an error.
         """
         loss = self._options.fail_on_data_loss
         asked = [queue for queue in ends if queue not in begin or not loss]

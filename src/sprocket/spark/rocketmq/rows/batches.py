@@ -1,8 +1,8 @@
-"""Arrow batches for Spark: chosen records, in the schema asked for, damage told as `mode` says.
+"""Arrow batches for Spark: chosen records, in the schema asked for, damage reported as `mode` says.
 
 Nothing of a record is handed out that its checksums do not vouch for, unless that is asked for.
 They are compared before records are chosen by what they say: a record with a wrong topic, time or
-tag would be missing without a word.
+tag would be missing silently.
 """
 
 from collections import deque
@@ -167,7 +167,7 @@ class Batches:
         Args:
             records: The records.
             where: What they were read from, for errors.
-            wanted: Which of them are wanted; None for all. Damage is told of the others, too.
+            wanted: Which of them are wanted; None for all. Damage of the others is reported, too.
 
         Raises:
             CorruptRecord: A record is damaged and the mode is FAILFAST.

@@ -87,7 +87,7 @@ class RecordRows:
 
         Args:
             flag: Marks the IPv6 ones.
-            make: Gets the bytes of a host, and which records have one of so many.
+            make: Gets the bytes of a host, and which records have one of this many.
         """
         wide = self.records.is_wide(flag)
         if not wide.any():

@@ -1,7 +1,7 @@
 """What is damaged in a log, and what is kept of it where it is left out.
 
 Damage is bytes that hold no record where one should be, or a record that does not fit a checksum of
-its own. Whoever reads tells of both in the same words.
+its own. All readers report both in the same words.
 """
 
 import dataclasses
@@ -55,7 +55,7 @@ class LeftOut(msgspec.Struct):
     named: list[DamagedRange] = []
 
     def add(self, damage: DamagedRange) -> None:
-        """Take up a place; the log of the process tells of those that are named."""
+        """Take up a place; the log of the process names some of them."""
         self.count += 1
         self.bytes += damage.size
         if len(self.named) < NAMED_MAX:
@@ -74,7 +74,7 @@ class LeftOut(msgspec.Struct):
 def wrong_records(records: Records, where: str) -> list[DamagedRange]:
     """Return what is wrong with records that do not fit a checksum of theirs.
 
-    What such a record says of itself is told with it: it is mostly right, and says what is lost.
+    The report has what such a record says of itself, which is mostly right and says what is lost.
     """
     is_body = records.bad_bodies()
     offsets, sizes = records.number("physical_offset"), records.number("size")

@@ -19,7 +19,7 @@ def topics(records: Records) -> Any:
 
 
 def in_hex(words: Sequence[Any]) -> Any:
-    """Return rows of words in hex, in capitals: an array of bytes, one row behind the other.
+    """Return rows of words in hex, in capitals: an array of bytes, one row after the other.
 
     Args:
         words: For each word of a row the numbers of 32 bits of all rows.

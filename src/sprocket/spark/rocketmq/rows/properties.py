@@ -124,7 +124,7 @@ class _Alike:
         return self._texts([part.shape[1]], np.ascontiguousarray(part))
 
     def _texts(self, sizes: Iterable[int], data: Any) -> Any:
-        """Return texts that lie one behind the other; their sizes are the same in each record."""
+        """Return texts that lie one after the other; their sizes are the same in each record."""
         ends = np.cumsum(list(sizes), dtype=np.int32)
         offsets = np.zeros(len(self._rows) * len(ends) + 1, np.int32)
         starts = np.arange(len(self._rows), dtype=np.int32) * ends[-1]

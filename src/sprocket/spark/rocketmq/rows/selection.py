@@ -82,7 +82,7 @@ class RecordSelection:
         """Return the records of the topics and queues wanted that have a place in a queue.
 
         Prepared and rolled back ones have none; nor has what recovery put where damage was. Replies
-        to requests are no user's, unless their topic is named.
+        to requests are not a user's, unless their topic is named.
         """
         options = self._options
         wanted = np.array([self._wants(name) for name in records.topic_names], np.bool_)

@@ -226,7 +226,7 @@ def _message(encoded: Encoded, target: Target, row: int) -> Message:
 
 
 def pieces(rows: Any, *, rows_max: int, bytes_max: int) -> Iterator[Any]:
-    """Cut a RecordBatch into smaller ones of at most so many rows and about so many bytes."""
+    """Cut a RecordBatch into smaller ones of at most this many rows and about this many bytes."""
     each = max(rows.nbytes // max(rows.num_rows, 1), 1)
     step = max(1, min(rows_max, bytes_max // each))
     for first in range(0, rows.num_rows, step):

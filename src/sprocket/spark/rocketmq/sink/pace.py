@@ -8,16 +8,16 @@ from sprocket.base.clock import Clock
 from sprocket.base.errors import SettingsError
 
 _SHARE_S = 0.1
-"""At most the messages of so long are sent at once."""
+"""At most the messages of this long are sent at once."""
 
 
 class Pace:
-    """Lets so many messages a second pass.
+    """Lets this many messages a second pass.
 
     Args:
         per_second: Messages; more than 0.
         clock: Whose time counts.
-        wait: Blocks for so many seconds.
+        wait: Blocks for this many seconds.
     """
 
     def __init__(self, per_second: float, clock: Clock, wait: Callable[[float], None]) -> None:

@@ -167,7 +167,7 @@ def check_columns(fields: Mapping[str, str], options: Options) -> None:
         raise SettingsError("say where to write: .option('topic', 'name'), or a column 'topic'")
     if options.key_column and options.key_column.lower() not in {one.lower() for one in fields}:
         meant = hint(options.key_column, fields)
-        raise SettingsError(f"keyColumn names {options.key_column!r}, which is no column{meant}")
+        raise SettingsError(f"keyColumn names {options.key_column!r}, which is not a column{meant}")
 
 
 class Encoder:
@@ -175,7 +175,7 @@ class Encoder:
 
     Args:
         fields: The names of the columns, in their order.
-        options: What the write was told.
+        options: The options of the write.
         writing: Which part of what is written.
         queues: Returns the queues of a topic that take messages, in the order of the client, the
             same whenever it is asked; raises NoSuchTopic.

@@ -24,7 +24,7 @@ def sizes(column: Any) -> Ints:
 
 
 def joined(*pieces: Any) -> Any:
-    """Return the pieces of each row behind each other: columns, or bytes that all rows have.
+    """Return the pieces of each row one after the other: columns, or bytes that all rows have.
 
     It is null where one of the columns is.
     """

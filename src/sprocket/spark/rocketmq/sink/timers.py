@@ -30,7 +30,8 @@ class BrokerTimers:
     def require(self, queues: Sequence[MessageQueue]) -> None:
         """Check the brokers of some queues; each is asked once.
 
-        One that does not answer, or tells strangers nothing, is let pass: it refuses the message.
+        A broker that does not answer, or not without a login, is not checked: it refuses the
+        message itself.
 
         Raises:
             SettingsError: One does not deliver at a time.

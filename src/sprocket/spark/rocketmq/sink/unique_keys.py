@@ -35,7 +35,7 @@ class Writing:
 
     Args:
         name: Of the write: the same when it is tried again, and no other's.
-        batch: Number of the batch, by which a stream goes on.
+        batch: Number of the batch, by which a stream continues.
         partition: Number of the partition.
     """
 

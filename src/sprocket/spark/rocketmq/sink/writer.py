@@ -1,9 +1,9 @@
 """The writers that Spark calls: of a batch, and of a stream.
 
 Spark makes them in short planner processes and pickles them into workers; a stream's `commit` runs
-on one that was made anew. What is written is there before a task returns, so there is nothing left
-to commit, and nothing that `abort` could take back: a write is at least once, and its doubles have
-the same unique keys (`unique_keys`).
+on one that was created again. What is written is there before a task returns, so there is nothing
+left to commit, and nothing that `abort` could take back: a write is at least once, and its doubles
+have the same unique keys (`unique_keys`).
 """
 
 import uuid
@@ -39,7 +39,7 @@ UNDER_WAY_BYTES_MAX = 16 * MIB
 """Sent and not yet answered, for each task: a tenth of a second's work of a broker at full speed,
 and far less than it can store before a try counts as lost."""
 TRY_TIMEOUT_MS = 15_000
-"""A request without an answer is sent again after so long; a lost connection is known at once."""
+"""A request without an answer is sent again after this long; a lost connection is known at once."""
 UNKNOWN_TOPIC_MS = 5_000
 """How long to ask again for a topic that nobody knows, as a broker that is started registers."""
 _ASK_AGAIN_S = 0.5
@@ -220,7 +220,7 @@ class TopicQueues:
         ask: Returns the queues of a topic that take messages, from the NameServer.
         patience_ms: How long to ask while nobody answers.
         clock: Whose time counts.
-        wait: Blocks for so many seconds.
+        wait: Blocks for this many seconds.
     """
 
     def __init__(

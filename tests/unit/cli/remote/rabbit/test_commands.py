@@ -200,7 +200,7 @@ def test_messages_are_shown_and_put_back() -> None:
 
 
 def test_messages_are_taken_out() -> None:
-    """A body that is no text comes in base64."""
+    """A body that is not text comes in base64."""
     found = rows("get all")
     assert [row["redelivered"] for row in found] == [True, True, False, False, False]
     assert found[-1]["body_base64"] == "//4="
@@ -309,12 +309,12 @@ def test_definitions_go_out_and_in(tmp_path: Path) -> None:
     ("words", "text"),
     [
         (["definitions", "import", "none.json"], "none.json"),
-        (["policies", "set", "p", ".*", "[]"], "is no JSON object"),
-        (["policies", "set", "p", ".*", "{"], "is no JSON object"),
+        (["policies", "set", "p", ".*", "[]"], "is not a JSON object"),
+        (["policies", "set", "p", ".*", "{"], "is not a JSON object"),
         (["publish", "q", "x", "--property", "prority=1"], "did you mean priority?"),
         (["publish", "q", "x", "--property", "zzz=1"], "there is content_type,"),
         (["publish", "q", "x", "--property", "priority=high"], "expected a whole number"),
-        (["publish", "q", "x", "--header", "n"], "'n' is no header: expected NAME=VALUE"),
+        (["publish", "q", "x", "--header", "n"], "header 'n': expected NAME=VALUE"),
         (["publish", "q", "x", "--file", "f"], "send one of them"),
         (["queues", "create", "q", "--argument", "=1"], "expected NAME=VALUE"),
         (["bindings", "create", "", "q"], "bound to the default exchange by its name"),
@@ -375,8 +375,8 @@ def test_a_permission_that_is_left_out_is_nothing() -> None:
 
 
 def test_a_definition_that_is_no_object_is_refused() -> None:
-    """Nor is a file that is no JSON sent."""
-    for stdin, text in ((b"[]", "expected an object"), (b"{", "is no JSON")):
+    """Nor is a file that is not JSON sent."""
+    for stdin, text in ((b"[]", "expected an object"), (b"{", "is not JSON")):
         with RecordedApi([]) as api:
             ended = run(api.url, ["definitions", "import", "-"], stdin)
         assert ended.exit_code == 1

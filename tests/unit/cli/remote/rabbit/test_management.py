@@ -94,10 +94,10 @@ def test_names_and_prefix_are_escaped() -> None:
         (401, '{"error":"not_authorised","reason":"Login failed"}', BrokerRefused, "user 'guest'"),
         (401, '{"error":"not_authorised","reason":"loopback"}', BrokerRefused, "loopback"),
         (500, "oops", ForeignAnswer, "answered with 500"),
-        (200, "<html>", ForeignAnswer, "no JSON"),
-        (200, '{"a":1}', ForeignAnswer, "no list of objects"),
-        (200, "[1]", ForeignAnswer, "no list of objects"),
-        (200, "[" * 100_000, ForeignAnswer, "no JSON"),
+        (200, "<html>", ForeignAnswer, "not JSON"),
+        (200, '{"a":1}', ForeignAnswer, "not a list of objects"),
+        (200, "[1]", ForeignAnswer, "not a list of objects"),
+        (200, "[" * 100_000, ForeignAnswer, "not JSON"),
         (400, "[" * 100_000, ForeignAnswer, "answered with 400"),
     ],
 )
@@ -135,7 +135,7 @@ def test_an_answer_that_is_no_object() -> None:
     """Where there must be one."""
     with RecordedApi([Exchange("GET", "/api/overview", "", 200, "[]")]) as api:
         client = asking(api.url)
-        with pytest.raises(ForeignAnswer, match="no object"):
+        with pytest.raises(ForeignAnswer, match="not an object"):
             client.row("overview")
         client.close()
 

@@ -64,7 +64,7 @@ def test_limits_are_set_listed_and_cleared(broker: LocalAmqp) -> None:
     [
         (("set", "max-queues", "1"), "whose limit?"),
         (("set", "max-queues", "1", "--vhost", "/", "--user", "guest"), "whose limit?"),
-        (("set", "max-queues", "1", "--user", "guest"), "no limit of a user"),
+        (("set", "max-queues", "1", "--user", "guest"), "not a limit of a user"),
         (("set", "max-channel", "1", "--user", "guest"), "did you mean max-channels?"),
         (("clear", "max-queues", "--vhost", "nowhere"), "no virtual host 'nowhere'"),
         (("ls", "--user", "gest"), "did you mean guest?"),

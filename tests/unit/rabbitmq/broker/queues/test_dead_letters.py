@@ -200,7 +200,7 @@ def test_deaths_that_an_old_rabbitmq_has_listed_one_by_one_are_put_together() ->
 
 @pytest.mark.parametrize("held", [Field(FieldKind.LONG, 1), Field(FieldKind.ARRAY, ())])
 def test_a_header_of_a_client_does_no_harm(held: Field) -> None:
-    """One that is no array is replaced; whatever it has, deaths are in front."""
+    """One that is not an array is replaced; whatever it has, deaths are in front."""
     yard = Yard()
     known = BasicProperties(headers=FieldTable(((DEATHS, held),)))
     found = died(

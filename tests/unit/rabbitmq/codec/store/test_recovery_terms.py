@@ -51,7 +51,7 @@ def test_what_a_queue_of_version_2_left() -> None:
 
 
 def test_a_queue_may_never_have_had_a_persistent_message() -> None:
-    """RabbitMQ then says `undefined`: that is no damage."""
+    """RabbitMQ then says `undefined`: that is not damage."""
     one = QueueTerms(
         next_seq_id=3,
         next_deliver_seq_id=0,

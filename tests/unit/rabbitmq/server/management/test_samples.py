@@ -112,7 +112,7 @@ def test_averages_are_of_the_samples() -> None:
 
 @pytest.mark.parametrize(("age", "step"), [("0", "5"), ("60", "0"), ("-60", "5"), ("5010", "10")])
 def test_ranges_that_make_no_sense_are_refused(age: str, step: str) -> None:
-    """With RabbitMQ's text; what is no number is not looked at, as there."""
+    """With RabbitMQ's text; what is not a number is not looked at, as there."""
     samples = Samples(FakeClock(NOW_MS))
     with pytest.raises(ApiError) as refused:
         samples.look({"lengths_age": age, "lengths_incr": step})

@@ -189,7 +189,7 @@ DAMAGED: dict[str, tuple[MadeVhost, list[int], str]] = {
         [0],
         f"0.idx: a relative id of {ENTRIES} or more",
     ),
-    "a message that is no term": (
+    "a message that is not a term": (
         with_segment(segment([0]) + segment([1]).replace(b"resource", b"resourde")),
         [0],
         "expected the term of a message",

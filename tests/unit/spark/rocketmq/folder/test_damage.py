@@ -127,7 +127,7 @@ DAMAGE: Mapping[str, tuple[Callable[[Path], None], dict[str, str]]] = {
 }
 """By what the table calls it: how it is done, and with which options it is read."""
 
-ERROR, AS_IT_IS, NOT_TOLD = "an error", "handed out as it is", "missing, and not told"
+ERROR, AS_IT_IS, NOT_TOLD = "an error", "returned as it is", "missing, not reported"
 COUNTED, ROW = "left out, named and counted", "a row that names it"
 
 
@@ -207,7 +207,7 @@ def test_of_a_store_of_rocketmq_queues_and_checkpoint_tell(
 
 
 def test_a_store_that_rocketmq_ran_on_later(tmp_path: Path) -> None:
-    """Our note of before is no sign that all is there; its checkpoint is younger."""
+    """Our note of before is not a sign that all is there; its checkpoint is younger."""
     store = closed(tmp_path / "store")
     note = store / "config" / "clean.json"
     kept = json.loads(note.read_text())
@@ -249,7 +249,7 @@ def test_nothing_is_left_of_a_closed_log(tmp_path: Path) -> None:
 
 
 def test_a_stream_tells_of_a_closed_log_that_ends_too_soon(tmp_path: Path) -> None:
-    """When it starts; it goes on if damage is no error, with what is there."""
+    """When it starts; it goes on if damage is not an error, with what is there."""
     store = closed(tmp_path / "store")
 
     def stream(**given: str) -> DirectoryStream:

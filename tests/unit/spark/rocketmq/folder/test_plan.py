@@ -279,10 +279,10 @@ def test_what_is_no_plain_log_is_refused(tmp_path: Path) -> None:
     """A folder without a log, a log of DLedger, and files that overlap are named."""
     with pytest.raises(ForeignStore, match="no folder commitlog"):
         plan(RealDisk(), str(tmp_path))
-    with pytest.raises(ForeignStore, match="nowhere is no store directory: nothing has this name"):
+    with pytest.raises(ForeignStore, match="nowhere is not a store directory: nothing has"):
         plan(RealDisk(), str(tmp_path / "nowhere"))
     (tmp_path / "notes").write_text("x")
-    with pytest.raises(ForeignStore, match="notes is no store directory: it is a file"):
+    with pytest.raises(ForeignStore, match="notes is not a store directory: it is a file"):
         plan(RealDisk(), str(tmp_path / "notes"))
     write_log(tmp_path, [2, 2, 2])
     log = tmp_path / "commitlog"

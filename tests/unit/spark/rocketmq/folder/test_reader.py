@@ -129,7 +129,7 @@ def test_what_an_object_store_lacks(object_store: Any, tmp_path: Path) -> None:
     (tmp_path / "consumequeue" / "orders" / "0").mkdir(parents=True)
     (tmp_path / "consumequeue" / "orders" / "0" / f"{0:020d}").write_bytes(bytes(20))
     address = object_store.put(str(tmp_path), "small")
-    with pytest.raises(Exception, match=f"{address}/no is no store directory"):
+    with pytest.raises(Exception, match=f"{address}/no is not a store directory"):
         rows(f"{address}/no", **object_store.options)
     with pytest.raises(SettingsError, match=f"'order' in {address}; did you mean orders"):
         rows(address, subscribe="order", **object_store.options)
@@ -200,9 +200,9 @@ def test_what_is_no_store_is_named(tmp_path: Path) -> None:
     log = tmp_path / f"{0:020d}"
     log.write_bytes(bytes(100))
     for given in ({}, {"subscribe": "orders"}, {"subscribepattern": "o.*"}):
-        with pytest.raises(ForeignStore, match="is no store directory: it is a file"):
+        with pytest.raises(ForeignStore, match="is not a store directory: it is a file"):
             rows(str(log), **given)
-        with pytest.raises(ForeignStore, match="is no store directory: nothing has this name"):
+        with pytest.raises(ForeignStore, match="is not a store directory: nothing has this name"):
             rows(f"{tmp_path}/gone", **given)
 
 

@@ -55,7 +55,7 @@ def test_slices_are_bounded(tmp_path: Path) -> None:
     [
         (record.blank(50), Stop.BLANK, ""),
         (bytes(50), Stop.BROKEN, "nothing is written here"),
-        (b"rubbish that is no record at all", Stop.BROKEN, "no record begins here"),
+        (b"rubbish that is not a record at all", Stop.BROKEN, "no record begins here"),
         (encoded(1, base=1), Stop.BROKEN, "the record says that it lies at 1"),
         (encoded(1, base=240)[:-1], Stop.BROKEN, "does not end in the 119 bytes that are left"),
     ],

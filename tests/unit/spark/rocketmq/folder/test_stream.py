@@ -213,7 +213,7 @@ def test_an_offset_that_did_not_move_is_given_back(store: Store) -> None:
 
 
 def test_a_checkpoint_of_another_source_is_refused(store: Store) -> None:
-    """Offsets of queues, or of a later release, are no place in the log."""
+    """Offsets of queues, or of a later release, are not a place in the log."""
     for kept in ({"v": 1, "queues": {}}, {"v": 2, "phys": 3}):
         with pytest.raises(DataLost, match="another release or another source"):
             store.reader().latestOffset(kept, ALL)
@@ -532,7 +532,7 @@ def test_retention_of_the_record_that_was_read(store: Store) -> None:
 
 
 def test_a_damaged_record_that_was_read(store: Store) -> None:
-    """Damage is no loss: a record that begins there may be the one. Another time is another one."""
+    """Damage is not a loss: a record that begins there may be that one, unless its time differs."""
     kept = {**at(2640), "last": [960, STORED_AT_MS + 8]}
     store.append(2)
     sound = store.file(0).read_bytes()
@@ -548,7 +548,7 @@ def test_a_damaged_record_that_was_read(store: Store) -> None:
 
 @pytest.mark.parametrize("given", [{"subscribe": "orders"}, {"assign": '{"orders":{"a":[0,1]}}'}])
 def test_a_topic_that_has_fewer_queues(store: Store, given: dict[str, str]) -> None:
-    """Its log has all that was in the others; that their folders are gone is no loss."""
+    """Its log has all that was in the others; that their folders are gone is not a loss."""
     queues = [store.folder / "consumequeue" / "orders" / str(number) for number in range(2)]
     for queue in queues:
         queue.mkdir(parents=True)

@@ -505,7 +505,7 @@ def test_queues_that_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_topic_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error says how to go on; nobody to ask is no loss, whatever the option says."""
+    """The error says how to go on; nobody to ask is not a loss, whatever the option says."""
     fake = cluster()
     fake.records.clear()
     with pytest.raises(DataLost, match=r"topic .orders. was read until now.*failOnDataLoss=false"):
@@ -524,7 +524,7 @@ def test_a_topic_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_topic_that_has_fewer_queues(
     monkeypatch: pytest.MonkeyPatch, given: dict[str, str], is_available_now: bool
 ) -> None:
-    """What was read is no loss, and nobody waits for it; given back, such a queue goes on."""
+    """What was read is not a loss, and nobody waits for it; given back, such a queue goes on."""
     fake = cluster()
     before = offsets.decode(at(4, 3)) if not given else {TWO: 3}
     fake.withdrawn = {TWO}

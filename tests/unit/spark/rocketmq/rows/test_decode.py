@@ -42,5 +42,5 @@ def test_equals_the_plain_decoder_on_damaged_bytes(data: bytes, draw: st.DataObj
 
 @given(st.binary(max_size=300))
 def test_any_bytes_give_records_or_none(data: bytes) -> None:
-    """Bytes that are no log give no records and no error."""
+    """Bytes that are not a log give no records and no error."""
     assert_same(data)

@@ -37,7 +37,7 @@ def test_a_broker_that_does_not_know_times() -> None:
 
 
 def test_a_broker_that_does_not_tell_is_let_pass() -> None:
-    """It may be starting, or tell nothing to who is no administrator."""
+    """It may be starting, or tell nothing to who is not an administrator."""
 
     def config(broker: str) -> dict[str, str]:
         raise NotConnected(broker)

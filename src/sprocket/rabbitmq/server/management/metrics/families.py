@@ -683,7 +683,7 @@ GROUPS: Final[tuple[AnyGroup, ...]] = (
         ),
     ),
 )
-"""What is told as sums, or a series for each object."""
+"""What is reported as sums, or a series for each object."""
 
 SUMMED: Final[tuple[AnyGroup, ...]] = (
     Group(
@@ -877,7 +877,7 @@ SUMMED: Final[tuple[AnyGroup, ...]] = (
         ),
     ),
 )
-"""What is told as sums only."""
+"""What is reported as sums only."""
 
 ALARMS: Final[tuple[AnyGroup, ...]] = (
     Group(
@@ -935,7 +935,7 @@ CLUSTER: Final[tuple[AnyGroup, ...]] = (
         families=(Family("exchange_name", GAUGE, "Is 1 for each exchange", lambda _: 1),),
     ),
 )
-"""What `/metrics/detailed` tells if it is asked for, of the cluster as a whole."""
+"""What `/metrics/detailed` reports on request about the cluster as a whole."""
 
 
 def _all_bytes(kept: StorageDepth) -> int | None:

@@ -35,7 +35,7 @@ class Scope(NamedTuple):
     node: NodeFigures
     logins: Sequence[Logins]
     vhosts: Sequence[VhostBroker]
-    """Whose queues are told of."""
+    """The virtual hosts whose queues are shown."""
 
 
 class Family(NamedTuple, Generic[T]):
@@ -77,7 +77,7 @@ class Group(Generic[T]):
     sum_labels: Callable[[T], str] = lambda _: ""
     """Of the sum that an object is in."""
     sums: Sequence[str] = ("",)
-    """The labels of sums that are told even if there is no object."""
+    """The labels of sums that are shown even if there is no object."""
     part_of: str = ""
     """A group that has all of its families as well."""
 

@@ -80,14 +80,14 @@ _PAGES = {
     "per-object": _What.PER_OBJECT,
     "detailed": _What.DETAILED,
 }
-"""What is told by what stands behind the path."""
+"""What is shown by what stands after the path."""
 
 
 class Metrics:
     """See the head of the module.
 
     Args:
-        served: What is told of.
+        served: The broker whose metrics these are.
         callers: Knows the logins of the API.
 
     Threads: event loop only.

@@ -130,7 +130,7 @@ def encode(value: object) -> bytes:
 
 
 def body_text(body: bytes) -> tuple[str, str]:
-    """Return the body of a message, and how it is told: as `string` if it is a text."""
+    """Return the body of a message, and its encoding: `string` if it is text."""
     try:
         return body.decode(), "string"
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Who asks: the user that a request names, and what its tags let it do.
+"""The caller: the user that a request names, and what its tags let it do.
 
 | tag | may |
 |---|---|
@@ -96,7 +96,7 @@ class Caller:
         return self._users.has_permission(self.name, vhost)
 
     def may_see(self, vhost: str) -> bool:
-        """Whether it is told of a virtual host."""
+        """Whether a virtual host is visible to it."""
         return self.is_monitor or self.may_enter(vhost)
 
     def access(self, vhost: str) -> UserAccess:
@@ -152,7 +152,7 @@ class Callers:
 
         Args:
             headers: Of the request.
-            peer: Who has sent it.
+            peer: The address that sent it.
 
         Raises:
             ApiError: 401; it does not say, or the password is wrong.

@@ -15,9 +15,9 @@ class Call:
 
     Args:
         request: As it came.
-        caller: Who asks; there is nobody where anybody may.
+        caller: The user that asks; None where no login is needed.
         named: The parts of the path that stand for names, by what they stand for.
-        query: What stands behind the path.
+        query: What stands after the path.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Call:
         self._caller = caller
         self._named = named
         self.details: dict[str, object] = {}
-        """What the audit log is told beside the names of the path."""
+        """What the audit log gets besides the names in the path."""
         self.is_change = True
         """Whether something is not what it was before."""
         self.has_begun = False
@@ -42,7 +42,7 @@ class Call:
 
     @property
     def caller(self) -> Caller:
-        """Who asks."""
+        """The user that asks."""
         assert self._caller is not None, "anybody may ask this"
         return self._caller
 

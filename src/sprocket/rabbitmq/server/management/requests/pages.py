@@ -37,7 +37,7 @@ class Listed(NamedTuple, Generic[T]):
     name: Callable[[T], str]
     """What a page may be filtered by."""
     view: Callable[[T], Json | None]
-    """Makes the JSON of one; None if it went while others were told of."""
+    """Makes the JSON of one; None if it was deleted while others were listed."""
 
 
 class _Page(NamedTuple):

@@ -1,4 +1,4 @@
-"""One route of the API: a method and a path, who may ask it, and what answers."""
+"""One route of the API: method and path, the users that may call it, the function that answers."""
 
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple

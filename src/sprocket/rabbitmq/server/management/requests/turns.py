@@ -2,7 +2,7 @@
 
 What is made of each of 10,000 queues or connections takes a quarter of a second, and belongs to the
 loop, since it reads what the loop changes. What lies between two pieces sees the world as it is
-then: who goes over something that changes meanwhile has a list of it.
+then: a function that iterates over something that changes meanwhile needs a list of it.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ async def in_turns(
 
     Args:
         items: All of them, in their order.
-        make: Called with so many of them at a time.
+        make: Called with this many of them at a time.
         clock: Of the machine.
         at_once: How many; together they take a millisecond at most.
     """
@@ -74,8 +74,8 @@ async def json_array(
     """Return a JSON array of views, in pieces: no more than a few views are there at a time.
 
     Args:
-        items: What is told of.
-        view: Makes what is told of one; None if it is there no more.
+        items: What is shown of.
+        view: Makes the view of one; None if it no longer exists.
         clock: Of the machine.
         write: Makes the JSON of some views.
     """

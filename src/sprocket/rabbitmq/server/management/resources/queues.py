@@ -86,7 +86,7 @@ class QueueRoutes:
             vhost, queue = one
             declared = vhost.topology.find_queue(queue.label)
             if declared is None or vhost.find(queue.label) is not queue:
-                return None  # it was deleted while others were told of
+                return None  # it was deleted while others were listed
             if is_short:
                 return _declared(vhost, declared, queue, node, with_totals=with_totals)
             return views.queue(vhost, declared, queue, node, look)

@@ -198,7 +198,7 @@ class TenantRoutes:
     # Virtual hosts.
 
     async def list_vhosts(self, call: Call) -> HttpResponse:
-        """Return the virtual hosts that the user is told of."""
+        """Return the virtual hosts that the user may see."""
         seen = self._served.seen(call.caller)
         tallies = await tallied(self._served, seen)
         look = self._served.samples.look(call.query)
