@@ -485,6 +485,15 @@ def test_what_a_thing_is_not_is_said_plainly() -> None:
     assert found == []
 
 
+def test_the_glossary_names_what_is_there() -> None:
+    """Each word stands where its row says: a module or a room of the package."""
+    rows = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").splitlines()
+    cells = [row.split("|")[2] for row in rows if row.startswith("| ")]
+    places = [SOURCE / place for cell in cells for place in re.findall(r"`([^`]+)`", cell)]
+    assert len(places) > 20
+    assert [one for one in places if not one.exists() and not Path(f"{one}.py").is_file()] == []
+
+
 FLOORS = ("base", "runtime", "node")
 OF_A_PRODUCT = ("node/backup.py", "node/products.py", "node/rabbitmq.py", "node/rocketmq.py")
 """A file for each product, the table of them, and what does something with all that they keep."""
