@@ -233,6 +233,23 @@ def test_docs_have_no_dead_links() -> None:
     assert dead == []
 
 
+DOCS_COLUMNS = 120
+
+
+def test_prose_of_the_docs_wraps() -> None:
+    """So that a change shows what it changes; tables and code (fenced, or indented) may be long."""
+    long = []
+    for page in sorted(ROOT.joinpath("docs").rglob("*.md")):
+        is_fenced = False
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+            if line.lstrip().startswith("```"):
+                is_fenced = not is_fenced
+            is_prose = not is_fenced and not re.match(r"    | *\|", line)
+            if is_prose and len(line) > DOCS_COLUMNS:
+                long.append(f"{page.relative_to(ROOT)}:{number} has {len(line)} columns")
+    assert long == []
+
+
 def anchors(page: Path) -> set[str]:
     """The anchors that a Markdown page's headings make."""
     heads = re.findall(r"^#+ +(.+?)\s*$", page.read_text(encoding="utf-8"), re.MULTILINE)
