@@ -30,7 +30,8 @@ from sprocket.rocketmq.codec.config import DataVersion, java_properties, tables
 from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.codec.headers import NoFields
 from sprocket.rocketmq.model.route import TopicRoute
-from sprocket.rocketmq.remoting import Answer, Connection, Dispatcher, Request, row
+from sprocket.rocketmq.remoting import Connection
+from sprocket.rocketmq.server.dispatch import Answer, Dispatcher, Request, row
 
 SEED = int(os.environ.get("SPROCKET_FUZZ_SEED", "20260117"))
 PARSED_COUNT = 1_000_000

@@ -28,7 +28,7 @@ SILENT = "a broker has been silent too long"
 COUNT = 200_000
 """Requests by night; a fiftieth of them in every run."""
 UNEXPECTED = re.compile(r"^[A-Z]\w*(Error|Exception|Exit|Warning): ")
-"""How `remoting.dispatch` begins the remark for an exception that no handler should let out."""
+"""How `server.dispatch` begins the remark for an exception that no handler should let out."""
 
 VALUES = (
     *("", "0", "-1", "1", "3", "1.5", "true", "null", "NaN", "\0", "\u00e9", "\u0661", "x" * 300),

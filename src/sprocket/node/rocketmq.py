@@ -67,7 +67,8 @@ async def _open_nameserver(site: Site) -> Serve:
     from sprocket.node.listening import told_host
     from sprocket.rocketmq.codec.config import fastjson
     from sprocket.rocketmq.nameserver import KeyValues, NameServer, key_values
-    from sprocket.rocketmq.remoting import Connection, Dispatcher
+    from sprocket.rocketmq.remoting import Connection
+    from sprocket.rocketmq.server.dispatch import Dispatcher
     from sprocket.rocketmq.server.handlers.nameserver import NameServerHandlers
     from sprocket.rocketmq.store.config_file import ConfigFile
     from sprocket.runtime.driver import address
@@ -130,8 +131,9 @@ async def _open_broker(site: Site) -> Serve:
         from sprocket.rocketmq.broker.registration import BrokerNameServers, Identity, Registration
         from sprocket.rocketmq.broker.route_lookup import RouteLookup
         from sprocket.rocketmq.codec.record import ids
-        from sprocket.rocketmq.remoting import Channels, Connection, Dispatcher
+        from sprocket.rocketmq.remoting import Channels, Connection
         from sprocket.rocketmq.server import broker_rows
+        from sprocket.rocketmq.server.dispatch import Dispatcher
         from sprocket.rocketmq.server.handlers.groups import notify_ids_changed
         from sprocket.rocketmq.store.retention import SpaceLimits
         from sprocket.runtime.cold_reads import ColdReads

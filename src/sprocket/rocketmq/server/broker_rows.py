@@ -9,7 +9,8 @@ from sprocket.rocketmq.broker.registration import Registration
 from sprocket.rocketmq.broker.route_lookup import RouteLookup
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
-from sprocket.rocketmq.remoting import Channels, Row
+from sprocket.rocketmq.remoting import Channels
+from sprocket.rocketmq.server.dispatch import Row
 from sprocket.rocketmq.server.handlers.admin import StatusHandlers, TopicHandlers
 from sprocket.rocketmq.server.handlers.groups import (
     AssignmentHandlers,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.remoting import dispatch
+from sprocket.rocketmq.server import dispatch
 from sprocket.runtime import slices
 from sprocket.runtime.slices import Slices
 

@@ -46,7 +46,7 @@ from sprocket.rocketmq.nameserver import (
     Lookup,
     RouteTables,
 )
-from sprocket.rocketmq.remoting import Answer, Request, Row, row
+from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.config import java_properties
 from sprocket.rocketmq.codec.headers import BrokerConfigAnswer, NoFields, ViewStats
 from sprocket.rocketmq.live_settings import LiveSettings
-from sprocket.rocketmq.remoting import Answer, Request, Row, row
+from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.cold_reads import ColdReads
 

@@ -18,7 +18,7 @@ from sprocket.rocketmq.codec.config import TopicTable
 from sprocket.rocketmq.codec.headers import CreateTopic, DeleteTopic, NoFields, TopicOnly
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import MULTI_TAG, SINGLE_TAG, TopicConfig
-from sprocket.rocketmq.remoting import Answer, Request, Row, body, row, sliced_row
+from sprocket.rocketmq.server.dispatch import Answer, Request, Row, body, row, sliced_row
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.slices import Sliced, Slices

@@ -28,7 +28,7 @@ from sprocket.rocketmq.model import sharing
 from sprocket.rocketmq.model.group import BROADCASTING
 from sprocket.rocketmq.model.internal import LIGHT_PREFIX, RETRY_PREFIX
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.rocketmq.remoting import Answer, Request, Row, row
+from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from sprocket.rocketmq.codec.headers import (
 from sprocket.rocketmq.model.group import TAG
 from sprocket.rocketmq.model.internal import RETRY_PREFIX
 from sprocket.rocketmq.model.topic import UNIT_SUBSCRIPTION
-from sprocket.rocketmq.remoting import Answer, Connection, Request, Row, row
+from sprocket.rocketmq.remoting import Connection
+from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
 from sprocket.runtime.driver import Peer
 
 

@@ -27,7 +27,7 @@ from sprocket.rocketmq.codec.headers import (
     NoFields,
     ProducerConnections,
 )
-from sprocket.rocketmq.remoting import Answer, Request, Row, body, row, sliced_row
+from sprocket.rocketmq.server.dispatch import Answer, Request, Row, body, row, sliced_row
 from sprocket.runtime.slices import Sliced, Slices
 from sprocket.runtime.snapshots import Snapshots
 

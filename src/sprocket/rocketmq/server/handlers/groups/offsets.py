@@ -34,7 +34,7 @@ from sprocket.rocketmq.codec.headers import (
 )
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.rocketmq.remoting import Answer, Request, Row, row
+from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
 from sprocket.rocketmq.store.read import Boundary, GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.cold_reads import ColdReads

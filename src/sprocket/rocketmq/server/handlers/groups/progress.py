@@ -26,7 +26,7 @@ from sprocket.rocketmq.codec.headers import (
     TimeSpans,
     TopicOnly,
 )
-from sprocket.rocketmq.remoting import Answer, Body, Request, Row, body, row, sliced_row
+from sprocket.rocketmq.server.dispatch import Answer, Body, Request, Row, body, row, sliced_row
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.slices import Sliced, Slices
 

@@ -25,7 +25,8 @@ from sprocket.rocketmq.codec.headers import (
     GetConsumerStatus,
 )
 from sprocket.rocketmq.model.route import MessageQueue
-from sprocket.rocketmq.remoting import Answer, Channels, Request, Row, row
+from sprocket.rocketmq.remoting import Channels
+from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer

@@ -19,7 +19,7 @@ from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import ONEWAY_FLAG
 from sprocket.rocketmq.codec.frame import JSON
 from sprocket.rocketmq.codec.headers import PullForbiddenAnswer, PullMessage, PullMessageAnswer
-from sprocket.rocketmq.remoting import Answer, Request, Row, row
+from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
 from sprocket.rocketmq.store.read import GetStatus
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer

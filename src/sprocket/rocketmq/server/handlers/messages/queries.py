@@ -12,7 +12,7 @@ from sprocket.rocketmq.codec.headers import (
     QueryMessageAnswer,
     ViewMessage,
 )
-from sprocket.rocketmq.remoting import Answer, Request, Row, row
+from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
 from sprocket.runtime.cold_reads import ColdReads
 
 

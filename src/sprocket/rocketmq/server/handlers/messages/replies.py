@@ -34,7 +34,8 @@ from sprocket.rocketmq.codec.headers import (
 )
 from sprocket.rocketmq.codec.record import ids, properties
 from sprocket.rocketmq.model.message import NewRecord
-from sprocket.rocketmq.remoting import Answer, Channels, Request, Row, busy, encoded, row
+from sprocket.rocketmq.remoting import Channels
+from sprocket.rocketmq.server.dispatch import Answer, Request, Row, busy, encoded, row
 from sprocket.rocketmq.server.handlers.messages.send import real_queue_id
 from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.runtime.driver import Peer

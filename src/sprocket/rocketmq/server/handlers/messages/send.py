@@ -31,7 +31,16 @@ from sprocket.rocketmq.codec.record import parse_host, properties
 from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.message import NewRecord
-from sprocket.rocketmq.remoting import Answer, Request, Row, answer, busy, encoded, failed, row
+from sprocket.rocketmq.server.dispatch import (
+    Answer,
+    Request,
+    Row,
+    answer,
+    busy,
+    encoded,
+    failed,
+    row,
+)
 from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer

@@ -13,7 +13,7 @@ from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
 from sprocket.rocketmq.codec.frame import BINARY, JSON
 from sprocket.rocketmq.codec.headers import Region, SendMessageAnswer
 from sprocket.rocketmq.codec.record import batch, record
-from sprocket.rocketmq.remoting import Answer, encoded
+from sprocket.rocketmq.server.dispatch import Answer, encoded
 from sprocket.rocketmq.server.handlers.messages import SendHandlers
 from sprocket.rocketmq.store.log import AppendedBatch
 

@@ -15,7 +15,8 @@ from sprocket.rocketmq.codec import command, headers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import NoFields, QueryConsumerOffset
-from sprocket.rocketmq.remoting import Answer, Connection, Dispatcher, Request, Row, row
+from sprocket.rocketmq.remoting import Connection
+from sprocket.rocketmq.server.dispatch import Answer, Dispatcher, Request, Row, row
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer
 
