@@ -7,6 +7,7 @@ by the request's methods, or not at all.
 What goes wrong in a handler concerns its request only; the connection goes on:
 
     RequestRefused          its code and remark; ext fields as `REFUSED_FIELDS` has them
+    Refused                 the same, with the code that `CODES` has for its kind
     WireError               SYSTEM_ERROR: the body of this request could not be read
     DiskBusy                SYSTEM_BUSY: it would have had to wait for the disk with too many others
     StoreError              SYSTEM_ERROR, logged; handlers translate those that mean something else
@@ -28,6 +29,7 @@ from sprocket.base import log
 from sprocket.base.audit import Actor
 from sprocket.base.errors import DiskBusy, RequestRefused, StoreError, WireError
 from sprocket.base.units import KIB
+from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode, request_name
 from sprocket.rocketmq.codec.command import RESPONSE_FLAG, Command, response
 from sprocket.rocketmq.codec.ext import FieldUnreadable, Header
@@ -43,6 +45,20 @@ H = TypeVar("H", bound=Header)
 
 BODY_BYTES_MAX = FRAME_BYTES_MAX - 64 * KIB
 """The longest body that a frame takes with any header."""
+
+CODES: Mapping[Refusal, ResponseCode] = {
+    Refusal.OTHER: ResponseCode.SYSTEM_ERROR,
+    Refusal.INVALID_ARGUMENT: ResponseCode.INVALID_PARAMETER,
+    Refusal.ILLEGAL_MESSAGE: ResponseCode.MESSAGE_ILLEGAL,
+    Refusal.NO_PERMISSION: ResponseCode.NO_PERMISSION,
+    Refusal.NO_TOPIC: ResponseCode.TOPIC_NOT_EXIST,
+    Refusal.NO_GROUP: ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+    Refusal.NO_MESSAGE: ResponseCode.QUERY_NOT_FOUND,
+    Refusal.UNREADABLE_SUBSCRIPTION: ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+    Refusal.NO_SUBSCRIPTION: ResponseCode.SUBSCRIPTION_NOT_EXIST,
+    Refusal.OLD_SUBSCRIPTION: ResponseCode.SUBSCRIPTION_NOT_LATEST,
+}
+"""What an answer says of a request that the broker declines."""
 
 REFUSED_FIELDS: Mapping[int, Header] = {
     **dict.fromkeys(
@@ -358,6 +374,8 @@ def _refused(command: Command, refused: RequestRefused) -> Answer:
 
 def failed(peer: Peer, command: Command, error: Exception) -> Answer:
     """Return the answer to a request whose handler raised, now or in a later turn of the loop."""
+    if isinstance(error, Refused):
+        error = RequestRefused(CODES[error.why], error.remark)
     if isinstance(error, RequestRefused):
         return _refused(command, error)
     if isinstance(error, DiskBusy):

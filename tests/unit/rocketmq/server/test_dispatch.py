@@ -11,6 +11,7 @@ from tests.pipe import PipeNetwork
 from tests.waits import LONG_SECONDS
 
 from sprocket.base.errors import MessageTooLarge, RequestRefused, StoreFailed, WireError
+from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.codec import command, headers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
@@ -86,6 +87,19 @@ def test_what_a_handler_raises_is_answered_and_the_connection_goes_on(
 
     answers = exchange(Dispatcher(table({10: fail, 11: ok})), [request(10, 1), request(11, 2)], 2)
     assert answers == [(1, code, remark), (2, 0, None)]
+
+
+@pytest.mark.parametrize("why", Refusal)
+def test_what_a_service_declines_has_a_code_for_each_kind(why: Refusal) -> None:
+    """None of them is one of those that the server has for itself."""
+
+    def fail(_request: Request, _header: NoFields) -> Answer:
+        raise Refused(why, "so it is")
+
+    ((_, code, remark),) = exchange(Dispatcher(table({10: fail})), [request(10, 1)], 1)
+    assert ResponseCode(code) not in (ResponseCode.SUCCESS, ResponseCode.SYSTEM_BUSY)
+    assert (code == ResponseCode.SYSTEM_ERROR) == (why is Refusal.OTHER)
+    assert remark == "so it is"
 
 
 def test_an_answer_that_cannot_be_written_is_an_error_of_its_request() -> None:

@@ -9,8 +9,8 @@ from enum import IntEnum
 
 from msgspec import Struct
 
-from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups
+from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.headers import PullMessage
@@ -42,11 +42,11 @@ class Forbidden(IntEnum):
     GROUP_FOR_TOPIC = 5
 
 
-class PullForbidden(RequestRefused):
+class PullForbidden(Refused):
     """A pull that somebody's settings forbid."""
 
     def __init__(self, kind: Forbidden, remark: str) -> None:
-        super().__init__(ResponseCode.NO_PERMISSION, remark)
+        super().__init__(Refusal.NO_PERMISSION, remark)
         self.kind = kind
 
 
@@ -125,7 +125,7 @@ class PullService:
             is_first: False when a pull that waited is run again; then nothing is committed.
 
         Raises:
-            RequestRefused: A check failed; its code is RocketMQ's.
+            Refused: A check failed.
             StoreError: The store could not be read.
         """
         permit = self._permit(header)
@@ -195,15 +195,15 @@ class PullService:
             )
         topic = self._topics.get(header.topic)
         if topic is None:
-            raise RequestRefused(
-                ResponseCode.TOPIC_NOT_EXIST,
+            raise Refused(
+                Refusal.NO_TOPIC,
                 f"topic[{header.topic}] not exist, apply first please!",
             )
         if not topic.perm & READ:
             raise PullForbidden(Forbidden.TOPIC, f"topic [{topic.name}] may not be read")
         if not 0 <= header.queue_id < topic.read_queues:
-            raise RequestRefused(
-                ResponseCode.INVALID_PARAMETER,
+            raise Refused(
+                Refusal.INVALID_ARGUMENT,
                 f"queueId[{header.queue_id}] is illegal, topic {topic.name} has "
                 f"{topic.read_queues} read queues",
             )
@@ -212,8 +212,8 @@ class PullService:
         else:
             subscription = self._registered(header, group)
         if subscription.type != TAG:
-            raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR,
+            raise Refused(
+                Refusal.OTHER,
                 f"the broker does not support consumers that filter by {subscription.type}",
             )
         return PullPermit(topic, group, subscription)
@@ -228,9 +228,7 @@ class PullService:
         kind = header.expression_type or TAG
         is_unreadable = bool(text) and not text.replace("||", "") if kind == TAG else not text
         if is_unreadable:
-            raise RequestRefused(
-                ResponseCode.SUBSCRIPTION_PARSE_FAILED, "the subscription cannot be parsed"
-            )
+            raise Refused(Refusal.UNREADABLE_SUBSCRIPTION, "the subscription cannot be parsed")
         subscription = Subscription.parse(header.topic, text, type=kind, version=header.sub_version)
         self._members.register_for_pull(header.consumer_group, subscription, CLUSTERING)
         return subscription
@@ -240,9 +238,7 @@ class PullService:
         name = header.consumer_group
         members = self._members.consumers(name)
         if members is None or not members.clients:  # what pulls brought along is not enough
-            raise RequestRefused(
-                ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's group [{name}] is not online"
-            )
+            raise Refused(Refusal.NO_SUBSCRIPTION, f"the consumer's group [{name}] is not online")
         if members.message_model == BROADCASTING and not group.consume_broadcast_enable:
             raise PullForbidden(Forbidden.BROADCAST, f"group [{name}] may not consume by broadcast")
         if self._groups.is_forbidden(name, header.topic):
@@ -251,13 +247,13 @@ class PullService:
             )
         subscription = members.subscriptions.get(header.topic)
         if subscription is None:
-            raise RequestRefused(
-                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+            raise Refused(
+                Refusal.NO_SUBSCRIPTION,
                 f"group [{name}] has no subscription to topic [{header.topic}]",
             )
         if subscription.version < header.sub_version:
-            raise RequestRefused(
-                ResponseCode.SUBSCRIPTION_NOT_LATEST,
+            raise Refused(
+                Refusal.OLD_SUBSCRIPTION,
                 f"the subscription of group [{name}] is not the latest",
             )
         return subscription

@@ -10,10 +10,9 @@ from sprocket.base.errors import (
     CorruptRecord,
     OffsetTooLarge,
     OffsetTooSmall,
-    RequestRefused,
 )
+from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.codec.bodies import QueueUnit, QueueUnits
-from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.headers import QueryConsumeQueue, QueryMessage
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.offsets import PhysicalOffset
@@ -60,16 +59,13 @@ class Queries:
         """Return the newest messages with a key, in the order in which they were stored.
 
         Raises:
-            RequestRefused: QUERY_NOT_FOUND, also where no index is kept; SYSTEM_ERROR for a
-                negative number.
+            Refused: NO_MESSAGE, also where no index is kept; OTHER for a negative number.
         """
         if header.max_num < 0:
-            raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR, f"maxNum {header.max_num} must not be negative"
-            )
+            raise Refused(Refusal.OTHER, f"maxNum {header.max_num} must not be negative")
         if not self._settings.index_messages:
-            raise RequestRefused(
-                ResponseCode.QUERY_NOT_FOUND,
+            raise Refused(
+                Refusal.NO_MESSAGE,
                 "this broker keeps no index (setting store.index_messages, messageIndexEnable)",
             )
         wanted = UNIQUE_KEY_MAX if header.is_unique_key else header.max_num
@@ -158,17 +154,17 @@ class Queries:
         """Return the record at a physical offset, which ids of messages name.
 
         Raises:
-            RequestRefused: SYSTEM_ERROR; there is no record there.
+            Refused: OTHER; there is no record there.
         """
         try:
             if offset < 0:
                 raise OffsetTooSmall(offset, 0)
             return self._store.record_at(PhysicalOffset(offset))
         except (OffsetTooSmall, OffsetTooLarge, CorruptRecord) as error:
-            raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}: {error}"
+            raise Refused(
+                Refusal.OTHER, f"can not find message by the offset, {offset}: {error}"
             ) from error
 
 
-def _not_found() -> RequestRefused:
-    return RequestRefused(ResponseCode.QUERY_NOT_FOUND, "can not find message, maybe time range")
+def _not_found() -> Refused:
+    return Refused(Refusal.NO_MESSAGE, "can not find message, maybe time range")

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import structs
 
 from sprocket.base import log
-from sprocket.base.errors import RequestRefused
 from sprocket.base.place import Place
-from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.codec.config import JsonObject, declared, fastjson, tables, values
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.internal import NAME, SYSTEM_GROUPS
@@ -94,21 +93,20 @@ class Groups:
         """Return the group, made with default settings if it is new.
 
         Raises:
-            RequestRefused: SUBSCRIPTION_GROUP_NOT_EXIST; the name is illegal, or groups are not
-                made automatically.
+            Refused: NO_GROUP; the name is illegal, or groups are not made automatically.
         """
         group = self._groups.get(name)
         if group is not None:
             return group
         if len(name) > GROUP_CHARACTERS_MAX or (name and not NAME.fullmatch(name)):
-            raise RequestRefused(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            raise Refused(
+                Refusal.NO_GROUP,
                 f"subscription group [{name[:GROUP_CHARACTERS_MAX]}] does not exist, and its name "
                 "is no legal one",
             )
         if not self._settings.auto_create:
-            raise RequestRefused(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            raise Refused(
+                Refusal.NO_GROUP,
                 f"subscription group [{name}] does not exist, and automatic creation is off",
             )
         group = SubscriptionGroup(name=name)
@@ -119,16 +117,16 @@ class Groups:
         """Add or replace groups, all of them or none; attributes that a group has stay.
 
         Raises:
-            RequestRefused: SYSTEM_ERROR; attributes are to be changed. RocketMQ 5.3.3 knows none
-                of groups, and refuses each.
+            Refused: OTHER; attributes are to be changed. RocketMQ 5.3.3 knows none of groups, and
+                refuses each.
             DiskFull, DiskFailed: The journal could not be written; the table is as before.
         """
         changed: dict[str, SubscriptionGroup] = {}
         for group in groups:
             if group.attributes:
                 names = ", ".join(group.attributes)
-                raise RequestRefused(
-                    ResponseCode.SYSTEM_ERROR,
+                raise Refused(
+                    Refusal.OTHER,
                     f"group {group.name}: attributes {names} are not supported, a group has none",
                 )
             old = self._groups.get(group.name)

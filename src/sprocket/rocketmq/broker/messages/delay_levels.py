@@ -10,8 +10,8 @@ Source: RocketMQ `ScheduleMessageService`, `HookUtils.transformDelayLevelMessage
 from collections.abc import Mapping
 
 from sprocket.base.clock import Clock
-from sprocket.base.errors import RequestRefused, StoreError
-from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.base.errors import StoreError
+from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.store.log import check_queue
@@ -53,32 +53,30 @@ class DelayLevels:
         """Return the delay level of a message, 0 or less for none; refuse what is not supported.
 
         Raises:
-            RequestRefused: It is transactional, timed or an inner batch, with the code that
-                RocketMQ gives where the feature is switched off; or a number is none.
+            Refused: It is transactional, timed or an inner batch, of the kind of which RocketMQ's
+                refusal is where the feature is switched off; or a number is none.
         """
         if found.get(properties.TRAN_MSG, "").lower() == "true":
-            raise RequestRefused(
-                ResponseCode.NO_PERMISSION, "transactional messages are not supported"
-            )
+            raise Refused(Refusal.NO_PERMISSION, "transactional messages are not supported")
         if properties.INNER_NUM in found:
-            raise RequestRefused(
-                ResponseCode.MESSAGE_ILLEGAL,
+            raise Refused(
+                Refusal.ILLEGAL_MESSAGE,
                 "a single message is no inner batch, though it says so (INNER_NUM)",
             )
         text = found.get(properties.DELAY)
         if text is not None:
-            level = _number(text, ResponseCode.SYSTEM_ERROR, properties.DELAY)
+            level = _number(text, Refusal.OTHER, properties.DELAY)
             if level > 0:
                 return level
         for name in TIMER_NAMES:
             value = found.get(name)
             if value is None:
                 continue
-            due = _number(value, ResponseCode.MESSAGE_ILLEGAL, name)
+            due = _number(value, Refusal.ILLEGAL_MESSAGE, name)
             if name == properties.TIMER_DELIVER_MS:
                 due -= self._clock.now_ms()
             if due > 0:
-                raise RequestRefused(ResponseCode.SYSTEM_ERROR, "timed messages are not supported")
+                raise Refused(Refusal.OTHER, "timed messages are not supported")
         return 0
 
     def divert(
@@ -93,13 +91,13 @@ class DelayLevels:
             found: The message's properties, which are changed.
 
         Raises:
-            RequestRefused: MESSAGE_ILLEGAL; no message can ever be there, so that this one would be
+            Refused: ILLEGAL_MESSAGE; no message can ever be there, so that this one would be
                 lost when its time has come.
         """
         try:
             check_queue(topic, queue_id)
         except StoreError as error:
-            raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, str(error)) from error
+            raise Refused(Refusal.ILLEGAL_MESSAGE, str(error)) from error
         level = min(level, len(self._delays))
         for name in TIMER_NAMES:
             found.pop(name, None)
@@ -109,8 +107,8 @@ class DelayLevels:
         return SCHEDULE_TOPIC, level - 1
 
 
-def _number(text: str, code: ResponseCode, name: str) -> int:
+def _number(text: str, why: Refusal, name: str) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise RequestRefused(code, f"property {name} is no number: {text[:64]!r}") from error
+        raise Refused(why, f"property {name} is no number: {text[:64]!r}") from error

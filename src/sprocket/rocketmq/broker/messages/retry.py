@@ -21,14 +21,13 @@ from sprocket.base.errors import (
     CorruptRecord,
     OffsetTooLarge,
     OffsetTooSmall,
-    RequestRefused,
     WireError,
 )
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
 from sprocket.rocketmq.broker.messages.message_copy import MessageOriginal
+from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.headers import SendMessageBack
 from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.model.group import SubscriptionGroup
@@ -86,7 +85,7 @@ class RetryService:
             version: The client's version number.
 
         Raises:
-            RequestRefused: A check failed; its code is RocketMQ's.
+            Refused: A check failed.
         """
         group = self._groups.find(header.group)
         self._topics.check_writable()
@@ -97,9 +96,7 @@ class RetryService:
             RETRY_PREFIX + group.name, group.retry_queues, sys_flag=sys_flag
         )
         if not topic.perm & WRITE:
-            raise RequestRefused(
-                ResponseCode.NO_PERMISSION, f"the topic [{topic.name}] may not be written to"
-            )
+            raise Refused(Refusal.NO_PERMISSION, f"the topic [{topic.name}] may not be written to")
         queue_id = self.below(group.retry_queues)
         original = self._read(header.offset)
         message = original.message
@@ -124,11 +121,9 @@ class RetryService:
         """Return the consumed message.
 
         Raises:
-            RequestRefused: SYSTEM_ERROR; no whole message begins at `offset`.
+            Refused: OTHER; no whole message begins at `offset`.
         """
         try:
             return MessageOriginal.read(self._store.record_at(PhysicalOffset(offset)))
         except (OffsetTooSmall, OffsetTooLarge, CorruptRecord, WireError) as error:
-            raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}"
-            ) from error
+            raise Refused(Refusal.OTHER, f"look message by offset failed, {offset}") from error

@@ -18,18 +18,17 @@ from typing import Protocol, TypeAlias
 
 from msgspec import structs
 
-from sprocket.base.errors import RequestRefused, WireError
+from sprocket.base.errors import WireError
 from sprocket.rocketmq.broker.groups import Groups, QueueLocks
 from sprocket.rocketmq.broker.messages.delay_levels import TIMER_NAMES, DelayLevels
 from sprocket.rocketmq.broker.messages.retry import retries_max, tell_dead_letter
+from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import (
     FORBIDDEN_TO_SEND,
     Topics,
     check_name,
 )
-from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.ext import FieldUnreadable
 from sprocket.rocketmq.codec.headers import SendMessage
 from sprocket.rocketmq.codec.record import COUNT_MAX, batch, batch_rows, parse_host, properties
 from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX, RETRY_PREFIX
@@ -220,11 +219,11 @@ class Sender:
             version: The sender's version number.
 
         Raises:
-            RequestRefused: A check failed; its code is RocketMQ's.
+            Refused: A check failed.
         """
         topic, queue_id = self._place(header)
         if not body:
-            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the message has no body")
+            raise Refused(Refusal.OTHER, "the message has no body")
         text = header.properties
         found = properties.decode(text)
         topic_name = header.topic
@@ -291,7 +290,7 @@ class Sender:
         They are one record if the topic has queues of batches and the batch has a key of its own.
 
         Raises:
-            RequestRefused: A check failed, or the batch cannot be taken apart.
+            Refused: A check failed, or the batch cannot be taken apart.
         """
         topic, queue_id = self._place(header)
         if topic.name.startswith(RETRY_PREFIX):
@@ -305,13 +304,13 @@ class Sender:
         self._refuse_unsupported_in_batch(shared)
         size = len(header.properties.encode()) + len(self._suffix)
         if size > properties.PROPERTIES_BYTES_MAX:
-            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the batch's properties are too long")
+            raise Refused(Refusal.OTHER, "the batch's properties are too long")
         try:
             parts = batch.split(body)
         except WireError as error:
-            raise RequestRefused(ResponseCode.SYSTEM_ERROR, str(error)) from error
+            raise Refused(Refusal.OTHER, str(error)) from error
         if not parts.bodies:
-            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the batch is empty")
+            raise Refused(Refusal.OTHER, "the batch is empty")
         unique_key = shared.get(properties.UNIQ_KEY, "")
         record = self._bare(header, queue_id, born_host, unique_key)
         if is_inner:
@@ -364,8 +363,8 @@ class Sender:
             raise _forbidden(topic.name)
         queue_id = header.queue_id
         if queue_id >= topic.write_queues and queue_id >= topic.read_queues:
-            raise RequestRefused(
-                ResponseCode.INVALID_PARAMETER,
+            raise Refused(
+                Refusal.INVALID_ARGUMENT,
                 f"queueId[{queue_id}] is illegal, topic {topic.name} has "
                 f"{topic.read_queues} read and {topic.write_queues} write queues",
             )
@@ -381,15 +380,15 @@ class Sender:
         template, queues = header.default_topic, header.default_topic_queue_nums
         if template is None or queues is None:
             what = "defaultTopic" if template is None else "defaultTopicQueueNums"
-            raise FieldUnreadable(
-                f"topic {name} is not there, and {what} does not say how to make it"
+            raise Refused(
+                Refusal.OTHER, f"topic {name} is not there, and {what} does not say how to make it"
             )
         is_unit = bool(header.unit_mode)
         is_retry = name.startswith(RETRY_PREFIX)
         sys_flag = (UNIT_SUBSCRIPTION if is_retry else UNIT) if is_unit else 0
         try:
             return self._topics.make_for_send(name, template, queues, sys_flag)
-        except RequestRefused:
+        except Refused:
             if is_retry or name.startswith(DEAD_LETTER_PREFIX):
                 return self._topics.make_internal(name, 1, sys_flag=sys_flag)
             raise
@@ -514,12 +513,12 @@ def _check_flags(sys_flag: int) -> None:
     if sys_flag & INNER_BATCH:
         raise _illegal("a single message is no inner batch, though its flags say so")
     if sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
-        raise RequestRefused(ResponseCode.NO_PERMISSION, "transactional messages are not supported")
+        raise Refused(Refusal.NO_PERMISSION, "transactional messages are not supported")
 
 
-def _illegal(why: str) -> RequestRefused:
-    return RequestRefused(ResponseCode.MESSAGE_ILLEGAL, why)
+def _illegal(why: str) -> Refused:
+    return Refused(Refusal.ILLEGAL_MESSAGE, why)
 
 
-def _forbidden(topic: str) -> RequestRefused:
-    return RequestRefused(ResponseCode.NO_PERMISSION, f"topic [{topic}] may not be sent to")
+def _forbidden(topic: str) -> Refused:
+    return Refused(Refusal.NO_PERMISSION, f"topic [{topic}] may not be sent to")

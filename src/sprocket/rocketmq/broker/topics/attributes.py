@@ -8,8 +8,7 @@ Source: RocketMQ `AttributeParser`, `AttributeUtil`, `TopicAttributes`.
 
 from collections.abc import Mapping
 
-from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.model.topic import BATCH_QUEUES, QUEUE_TYPE, RESERVE_TIME, is_hours
 
 MESSAGE_TYPE = "message.type"
@@ -29,7 +28,7 @@ def parse(text: str) -> dict[str, str]:
     """Return the changes in a text by their signed names: `+name` with a value, `-name` without.
 
     Raises:
-        RequestRefused: SYSTEM_ERROR; it is not of that form.
+        Refused: OTHER; it is not of that form.
     """
     changes: dict[str, str] = {}
     for change in text.split(",") if text else ():
@@ -51,8 +50,8 @@ def altered(old: Mapping[str, str] | None, changes: Mapping[str, str]) -> dict[s
         changes: As `parse` gives them.
 
     Raises:
-        RequestRefused: SYSTEM_ERROR; an attribute is unknown, may not be changed, or a value asks
-            for what is not there. INVALID_PARAMETER for mixed message types, as in RocketMQ.
+        Refused: OTHER; an attribute is unknown, may not be changed, or a value asks
+            for what is not there. INVALID_ARGUMENT for mixed message types, as in RocketMQ.
     """
     found = dict(old or {})
     names = [signed[1:] for signed in changes]
@@ -79,7 +78,7 @@ def altered(old: Mapping[str, str] | None, changes: Mapping[str, str]) -> dict[s
 
 def _checked(name: str, value: str) -> str:
     if (name, value) == (MESSAGE_TYPE, "MIXED"):
-        raise RequestRefused(ResponseCode.INVALID_PARAMETER, "MIXED message type is not supported.")
+        raise Refused(Refusal.INVALID_ARGUMENT, "MIXED message type is not supported.")
     if name == RESERVE_TIME:
         if not is_hours(value):
             raise _refused(
@@ -91,5 +90,5 @@ def _checked(name: str, value: str) -> str:
     return value
 
 
-def _refused(remark: str) -> RequestRefused:
-    return RequestRefused(ResponseCode.SYSTEM_ERROR, remark)
+def _refused(remark: str) -> Refused:
+    return Refused(Refusal.OTHER, remark)

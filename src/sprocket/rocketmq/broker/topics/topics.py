@@ -9,9 +9,8 @@ durable. Whoever registers topics with the NameServers is told of it.
 from collections.abc import Callable, Iterable
 
 from sprocket.base import log
-from sprocket.base.errors import RequestRefused
 from sprocket.base.place import Place
-from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.codec.config import JsonObject, declared, fastjson, tables
 from sprocket.rocketmq.model.internal import (
     NAME,
@@ -36,18 +35,18 @@ def check_name(topic: str) -> None:
     """Refuse a topic name that is blank, too long or has a character that names may not have.
 
     Raises:
-        RequestRefused: INVALID_PARAMETER, saying which rule is broken.
+        Refused: INVALID_ARGUMENT, saying which rule is broken.
     """
     if not topic.strip():
-        raise RequestRefused(ResponseCode.INVALID_PARAMETER, "the topic name is blank")
+        raise Refused(Refusal.INVALID_ARGUMENT, "the topic name is blank")
     if not NAME.fullmatch(topic):
-        raise RequestRefused(
-            ResponseCode.INVALID_PARAMETER,
+        raise Refused(
+            Refusal.INVALID_ARGUMENT,
             f"topic {topic[:200]!r}: only %, |, letters, digits, _ and - are allowed",
         )
     if len(topic) > TOPIC_CHARACTERS_MAX:
-        raise RequestRefused(
-            ResponseCode.INVALID_PARAMETER,
+        raise Refused(
+            Refusal.INVALID_ARGUMENT,
             f"the topic name has {len(topic)} characters, {TOPIC_CHARACTERS_MAX} are allowed",
         )
 
@@ -117,11 +116,11 @@ class Topics:
         """Refuse what would be stored while the whole broker is closed to it.
 
         Raises:
-            RequestRefused: NO_PERMISSION.
+            Refused: NO_PERMISSION.
         """
         if not self.is_writable:
-            raise RequestRefused(
-                ResponseCode.NO_PERMISSION, f"the broker[{self._name}] sending message is forbidden"
+            raise Refused(
+                Refusal.NO_PERMISSION, f"the broker[{self._name}] sending message is forbidden"
             )
 
     def get(self, name: str) -> TopicConfig | None:
@@ -197,7 +196,7 @@ class Topics:
             sys_flag: Of the new topic: unit bits.
 
         Raises:
-            RequestRefused: TOPIC_NOT_EXIST, when there is no such template, it may not be
+            Refused: NO_TOPIC, when there is no such template, it may not be
                 inherited from, or automatic creation is off.
         """
         topic = self._topics.get(name)
@@ -207,9 +206,7 @@ class Topics:
         is_off = template_name == TEMPLATE_TOPIC and not self._settings.auto_create
         if template is None or is_off or not template.perm & INHERIT:
             why = "automatic creation is off" if is_off else f"no template {template_name!r} for it"
-            raise RequestRefused(
-                ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] does not exist, and {why}"
-            )
+            raise Refused(Refusal.NO_TOPIC, f"topic[{name}] does not exist, and {why}")
         count = max(0, min(queues, template.write_queues))
         topic = TopicConfig(
             name=name,

@@ -6,11 +6,11 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from sprocket.base.errors import RequestRefused
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.delivery import PullForbidden, PullService, pull
 from sprocket.rocketmq.broker.delivery.pull import Forbidden
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups, Link
+from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData
 from sprocket.rocketmq.codec.headers import PullMessage
@@ -131,9 +131,9 @@ def test_bars_alone_and_an_empty_expression_of_another_type_cannot_be_read(
     text: str | None, kind: str
 ) -> None:
     """These, and no other texts."""
-    with pytest.raises(RequestRefused) as refused:
+    with pytest.raises(Refused) as refused:
         Desk().puller.pull(header(subscription=text, expression_type=kind))
-    assert refused.value.code == 23
+    assert refused.value.why is Refusal.UNREADABLE_SUBSCRIPTION
 
 
 def test_a_read_is_a_readers() -> None:
@@ -178,7 +178,7 @@ def test_groups_and_topics_can_forbid() -> None:
     def kind(**changes: Any) -> Forbidden:
         with pytest.raises(PullForbidden) as refused:
             desk.puller.pull(header(**changes))
-        assert refused.value.code == 16
+        assert refused.value.why is Refusal.NO_PERMISSION
         return refused.value.kind
 
     desk.groups.forbid("g", "T", is_readable=False)
@@ -200,28 +200,34 @@ Change = Callable[[Desk], object]
 
 
 @pytest.mark.parametrize(
-    ("change", "code"),
+    ("change", "why"),
     [
-        (lambda desk: desk.topics.put(TopicConfig(name="T", read_queues=2, perm=2)), 16),
-        (lambda desk: desk.topics.put(TopicConfig(name="T", read_queues=1)), 29),
-        (lambda desk: desk.topics.remove("T"), 17),
-        (lambda desk: desk.topics.use(TopicSettings(permission=2)), 16),
-        (lambda desk: desk.change_group(consume_enable=False), 16),
-        (lambda desk: desk.groups.forbid("g", "T", is_readable=False), 16),
-        (lambda desk: desk.members.drop(desk.link), 24),
-        (lambda desk: desk.beat("CLUSTERING", topic="other"), 24),
+        (
+            lambda desk: desk.topics.put(TopicConfig(name="T", read_queues=2, perm=2)),
+            Refusal.NO_PERMISSION,
+        ),
+        (
+            lambda desk: desk.topics.put(TopicConfig(name="T", read_queues=1)),
+            Refusal.INVALID_ARGUMENT,
+        ),
+        (lambda desk: desk.topics.remove("T"), Refusal.NO_TOPIC),
+        (lambda desk: desk.topics.use(TopicSettings(permission=2)), Refusal.NO_PERMISSION),
+        (lambda desk: desk.change_group(consume_enable=False), Refusal.NO_PERMISSION),
+        (lambda desk: desk.groups.forbid("g", "T", is_readable=False), Refusal.NO_PERMISSION),
+        (lambda desk: desk.members.drop(desk.link), Refusal.NO_SUBSCRIPTION),
+        (lambda desk: desk.beat("CLUSTERING", topic="other"), Refusal.NO_SUBSCRIPTION),
     ],
 )
-def test_what_may_be_pulled_is_not_remembered_beyond_a_change(change: Change, code: int) -> None:
+def test_what_may_be_pulled_is_not_remembered_beyond_a_change(change: Change, why: Refusal) -> None:
     """Whichever table it is in: the pull after it is refused, and passes once it is undone."""
     desk = Desk()
     desk.beat("CLUSTERING")
     wanted = header(queue_id=1, sys_flag=0, sub_version=5)
     assert desk.puller.pull(wanted).code == desk.puller.pull(wanted).code == 0
     change(desk)
-    with pytest.raises(RequestRefused) as refused:
+    with pytest.raises(Refused) as refused:
         desk.puller.pull(wanted)
-    assert refused.value.code == code
+    assert refused.value.why is why
 
 
 @pytest.mark.parametrize(
@@ -242,7 +248,7 @@ def test_what_one_pull_may_says_nothing_of_another(changes: dict[str, Any]) -> N
     assert desk.puller.pull(header()).permit is known
     try:
         other = desk.puller.pull(header(**changes)).permit
-    except RequestRefused:
+    except Refused:
         return
     assert other.subscription.tags == frozenset({99})
 
@@ -281,9 +287,9 @@ def test_an_old_subscription_is_refused() -> None:
     """The client made a newer one than its heartbeats brought."""
     desk = Desk()
     desk.beat("CLUSTERING")
-    with pytest.raises(RequestRefused) as refused:
+    with pytest.raises(Refused) as refused:
         desk.puller.pull(header(sys_flag=0, sub_version=6))
-    assert refused.value.code == 25
+    assert refused.value.why is Refusal.OLD_SUBSCRIPTION
 
 
 def test_a_reset_is_told_once() -> None:

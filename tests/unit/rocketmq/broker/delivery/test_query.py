@@ -4,9 +4,9 @@ from typing import Any, cast
 
 import pytest
 
-from sprocket.base.errors import CorruptRecord, OffsetTooSmall, RequestRefused
+from sprocket.base.errors import CorruptRecord, OffsetTooSmall
 from sprocket.rocketmq.broker.delivery import Queries, query
-from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.codec.headers import QueryMessage
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings
@@ -93,15 +93,15 @@ def test_an_answer_that_is_cut_off_is_said(
 
 @pytest.mark.parametrize("offset", [-1, 10])
 def test_an_offset_without_a_record_is_refused(offset: int) -> None:
-    """With the code that RocketMQ has for it."""
-    with pytest.raises(RequestRefused) as refused:
+    """Whatever is wrong with it."""
+    with pytest.raises(Refused) as refused:
         Queries(cast("Store", FakeStore()), StoreSettings()).by_offset(offset)
-    assert refused.value.code == 1
+    assert refused.value.why is Refusal.OTHER
 
 
 def test_a_broker_without_an_index_says_so() -> None:
     """It could not look, so it does not say that there is nothing."""
     queries = Queries(cast("Store", FakeStore()), StoreSettings(index_messages=False))
-    with pytest.raises(RequestRefused, match="keeps no index") as refused:
+    with pytest.raises(Refused, match="keeps no index") as refused:
         queries.by_key(header())
-    assert refused.value.code == ResponseCode.QUERY_NOT_FOUND
+    assert refused.value.why is Refusal.NO_MESSAGE

@@ -5,9 +5,10 @@ import json
 import pytest
 
 from sprocket.base.disk import read_file, replace_file
-from sprocket.base.errors import DiskFailed, RequestRefused
+from sprocket.base.errors import DiskFailed
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import Groups
+from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.internal import SYSTEM_GROUPS
@@ -40,19 +41,19 @@ def test_a_group_is_made_at_its_first_use_and_stays() -> None:
 
 @pytest.mark.parametrize("name", ["a b", "g" * 256, "ä", "a\n"])
 def test_illegal_names_are_no_groups(name: str) -> None:
-    """They are refused with 26; the empty name is legal, as in RocketMQ."""
+    """They are refused; the empty name is legal, as in RocketMQ."""
     groups = opened(SimulatedDisk())
-    with pytest.raises(RequestRefused) as refused:
+    with pytest.raises(Refused) as refused:
         groups.find(name)
-    assert refused.value.code == 26
+    assert refused.value.why is Refusal.NO_GROUP
     assert groups.find("").name == ""
 
 
 def test_automatic_creation_can_be_off() -> None:
     """Then only groups that are there exist."""
-    with pytest.raises(RequestRefused) as refused:
+    with pytest.raises(Refused) as refused:
         opened(SimulatedDisk(), auto_create=False).find("g")
-    assert refused.value.code == 26
+    assert refused.value.why is Refusal.NO_GROUP
 
 
 def test_rocketmqs_file_is_read_and_kept() -> None:
@@ -139,9 +140,9 @@ def test_attributes_of_a_group_are_refused_and_those_it_has_stay() -> None:
     replace_file(disk, FILE, old)
     groups = opened(disk)
     wanted = [SubscriptionGroup(name="h"), SubscriptionGroup(name="i", attributes={"+a": "b"})]
-    with pytest.raises(RequestRefused, match=r"group i: .*\+a") as refused:
+    with pytest.raises(Refused, match=r"group i: .*\+a") as refused:
         groups.put(wanted)
-    assert refused.value.code == 1
+    assert refused.value.why is Refusal.OTHER
     assert groups.get("h") is None
     groups.put([SubscriptionGroup(name="g", retry_times_max=3)])
     kept = opened(disk).get("g")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sprocket.base.errors import RequestRefused, SettingsError
+from sprocket.base.errors import SettingsError
 from sprocket.rocketmq.broker.messages import DelayLevels
-from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.testing.clock import FakeClock
 
 
@@ -29,9 +29,9 @@ def test_a_level_beyond_the_last_is_the_last() -> None:
 @pytest.mark.parametrize("topic", ["%RETRY%" + "g" * 249, "%RETRY%../g", "t" * 128])
 def test_what_could_never_be_delivered_is_refused(topic: str) -> None:
     """Before it is acknowledged, not when its time has come."""
-    with pytest.raises(RequestRefused) as refused:
+    with pytest.raises(Refused) as refused:
         DelayLevels("1s", FakeClock()).divert(1, topic, 0, {})
-    assert refused.value.code == ResponseCode.MESSAGE_ILLEGAL
+    assert refused.value.why is Refusal.ILLEGAL_MESSAGE
 
 
 def test_levels_that_are_none_are_refused() -> None:

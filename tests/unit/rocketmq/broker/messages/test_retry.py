@@ -6,11 +6,11 @@ import pytest
 import structlog
 from msgspec.structs import replace
 
-from sprocket.base.errors import RequestRefused
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.messages import DelayLevels, RetryService
 from sprocket.rocketmq.broker.messages.retry import retries_max
+from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.headers import SendMessageBack
 from sprocket.rocketmq.codec.record import properties
@@ -193,13 +193,13 @@ def test_a_broker_that_is_closed_to_writing_takes_nothing_back() -> None:
     offset = desk.stored()
     desk.group(retry_queues=0)
     desk.topics.use(TopicSettings(permission=4))
-    with pytest.raises(RequestRefused, match="sending message is forbidden") as refused:
+    with pytest.raises(Refused, match="sending message is forbidden") as refused:
         desk.back.record(header(offset), 479)
-    assert refused.value.code == 16
+    assert refused.value.why is Refusal.NO_PERMISSION
     desk.groups.use(GroupSettings(auto_create=False))
-    with pytest.raises(RequestRefused) as refused:
+    with pytest.raises(Refused) as refused:
         desk.back.record(SendMessageBack(offset=offset, group="h", delay_level=0), 479)
-    assert refused.value.code == 26
+    assert refused.value.why is Refusal.NO_GROUP
     desk.topics.use(TopicSettings(permission=2))
     assert desk.back.record(header(offset), 479) is None
 
@@ -209,15 +209,15 @@ def test_what_cannot_be_done_is_refused_by_its_code() -> None:
     desk = Desk()
     offset = desk.stored()
     for bad in (offset + 1, -1, 10**12, -(1 << 63)):
-        with pytest.raises(RequestRefused, match=f"failed, {bad}") as refused:
+        with pytest.raises(Refused, match=f"failed, {bad}") as refused:
             desk.sent_back(bad)
-        assert refused.value.code == 1
+        assert refused.value.why is Refusal.OTHER
     retry = desk.topics.get("%RETRY%g")
     assert retry is not None
     desk.topics.put(replace(retry, perm=READ))
-    with pytest.raises(RequestRefused) as refused:
+    with pytest.raises(Refused) as refused:
         desk.sent_back(offset)
-    assert refused.value.code == 16
-    with pytest.raises(RequestRefused) as refused:
+    assert refused.value.why is Refusal.NO_PERMISSION
+    with pytest.raises(Refused) as refused:
         desk.back.record(SendMessageBack(offset=offset, group="a b", delay_level=0), 479)
-    assert refused.value.code == 26
+    assert refused.value.why is Refusal.NO_GROUP

@@ -8,10 +8,10 @@ import pytest
 import structlog
 from msgspec import structs
 
-from sprocket.base.errors import RequestRefused
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import Groups, QueueLocks
 from sprocket.rocketmq.broker.messages import DelayLevels, Sender, Stamp
+from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import SendMessage
@@ -172,8 +172,8 @@ HEADERS = [
 
 
 def _outcome(found: object) -> object:
-    if isinstance(found, RequestRefused):
-        return found.code, found.remark
+    if isinstance(found, Refused):
+        return found.why, found.remark
     assert isinstance(found, NewRecord)
     pairs = properties.decode(found.properties)
     return structs.replace(found, properties=b""), pairs, pairs["UNIQ_KEY"] == found.unique_key
@@ -195,7 +195,7 @@ def test_many_at_once_become_what_each_would_be(changes: dict[str, Any], beside:
     single, many = _desk(), _desk()
     try:
         expected: object = single.sender.record(given, b"x", THERE, 0)
-    except RequestRefused as refused:
+    except Refused as refused:
         expected = refused
     plain = [header(properties=PLAIN % number) for number in range(beside)]
     found = many.sender.records(sends(*plain[:1], given, *plain[1:]))
@@ -212,7 +212,7 @@ def test_many_at_once_become_what_each_would_be(changes: dict[str, Any], beside:
 def test_a_body_is_needed_by_each() -> None:
     """Also of a message that is plain otherwise."""
     (found,) = _desk().sender.records(sends(header(properties=PLAIN), body=b""))
-    assert isinstance(found, RequestRefused)
+    assert isinstance(found, Refused)
 
 
 def test_what_fails_for_one_message_fails_for_no_other() -> None:
@@ -354,9 +354,9 @@ def test_a_negative_queue_is_one_of_those_written() -> None:
     desk.topics.put(TopicConfig(name="Z", read_queues=1, write_queues=0))
     assert desk.sender.record(header("Z", queue_id=-1), b"x", THERE, 479).queue_id == 0
     assert desk.sender.record(header("T", queue_id=8), b"x", THERE, 479).queue_id == 8
-    with pytest.raises(RequestRefused) as refused:
+    with pytest.raises(Refused) as refused:
         desk.sender.record(header("T", queue_id=9), b"x", THERE, 479)
-    assert refused.value.code == 29
+    assert refused.value.why is Refusal.INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize("permission", [4, 0])
@@ -368,13 +368,13 @@ def test_a_broker_that_is_closed_to_writing_keeps_topics_in_order(permission: An
     body = batch.join([(0, b"a", PLAIN.encode())])
     ordered, other = header("O", properties=PLAIN), header(properties=PLAIN)
     refusal = r"broker\[broker-a\] sending message is forbidden"
-    with pytest.raises(RequestRefused, match=refusal) as refused:
+    with pytest.raises(Refused, match=refusal) as refused:
         desk.sender.record(ordered, b"x", THERE, 479)
-    assert refused.value.code == 16
-    with pytest.raises(RequestRefused, match=refusal):
+    assert refused.value.why is Refusal.NO_PERMISSION
+    with pytest.raises(Refused, match=refusal):
         desk.sender.batch(ordered, body, THERE)
     closed, still_open = desk.sender.records(sends(ordered, other))
-    assert isinstance(closed, RequestRefused)
+    assert isinstance(closed, Refused)
     assert isinstance(still_open, NewRecord)
     desk.topics.use(TopicSettings(permission=2))
     (found,) = desk.sender.records(sends(ordered))
@@ -385,9 +385,9 @@ def test_compacted_topics_need_keys() -> None:
     """A store of RocketMQ may hold such a topic."""
     desk = Desk()
     desk.topics.put(TopicConfig(name="T", attributes={"cleanup.policy": "COMPACTION"}))
-    with pytest.raises(RequestRefused) as refused:
+    with pytest.raises(Refused) as refused:
         desk.sender.record(header(), b"x", THERE, 479)
-    assert refused.value.code == 13
+    assert refused.value.why is Refusal.ILLEGAL_MESSAGE
     assert desk.sender.record(header(properties="KEYS\x01k\x02"), b"x", THERE, 479)
 
 
@@ -457,6 +457,6 @@ def test_what_a_batch_and_its_part_agree_on_is_stored_once() -> None:
 @pytest.mark.parametrize("body", [b"", b"x" * 21, b"\xff" * 40])
 def test_a_body_that_is_no_batch_is_refused(body: bytes) -> None:
     """With 1 and a reason."""
-    with pytest.raises(RequestRefused) as refused:
+    with pytest.raises(Refused) as refused:
         Desk().sender.batch(header(), body, THERE)
-    assert refused.value.code == 1
+    assert refused.value.why is Refusal.OTHER

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sprocket.base.errors import RequestRefused
+from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import attributes
 
 
@@ -14,10 +14,10 @@ def test_a_text_names_changes() -> None:
 
 @pytest.mark.parametrize("text", [" ", "+", "a=b", "+a", "-a=b", "+a=b,+a=c", "+a=b,"])
 def test_another_text_is_refused(text: str) -> None:
-    """With code 1."""
-    with pytest.raises(RequestRefused) as caught:
+    """Whatever is wrong with it."""
+    with pytest.raises(Refused) as caught:
         attributes.parse(text)
-    assert caught.value.code == 1
+    assert caught.value.why is Refusal.OTHER
 
 
 def test_changes_are_made() -> None:
@@ -32,29 +32,34 @@ def test_changes_are_made() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "changes", "code", "said"),
+    ("old", "changes", "why", "said"),
     [
-        (None, {"+a": "b"}, 1, "not supported"),
-        (None, {"-message.type": ""}, 1, "new"),
-        ({}, {"-message.type": ""}, 1, "not there"),
-        ({}, {"+queue.type": "SimpleCQ"}, 1, "cannot be changed"),
-        (None, {"+queue.type": "Batch"}, 1, "SimpleCQ, BatchCQ"),
-        ({"queue.type": "BatchCQ"}, {"+queue.type": "BatchCQ"}, 1, "cannot be changed"),
-        (None, {"+cleanup.policy": "COMPACTION"}, 1, "DELETE"),
-        (None, {"+message.type": "normal"}, 1, "NORMAL"),
-        (None, {"+reserve.time": "-2"}, 1, "hours"),
-        (None, {"+reserve.time": "1.5"}, 1, "hours"),
-        (None, {"+reserve.time": ""}, 1, "hours"),
-        ({}, {"+reserve.time": "9223372036854775808"}, 1, "hours"),
-        (None, {"+message.type": "MIXED"}, 29, "MIXED"),
-        (None, {"message.type": "FIFO"}, 1, "expected"),
-        ({"message.type": "FIFO"}, {"+message.type": "DELAY", "-message.type": ""}, 1, "both"),
+        (None, {"+a": "b"}, Refusal.OTHER, "not supported"),
+        (None, {"-message.type": ""}, Refusal.OTHER, "new"),
+        ({}, {"-message.type": ""}, Refusal.OTHER, "not there"),
+        ({}, {"+queue.type": "SimpleCQ"}, Refusal.OTHER, "cannot be changed"),
+        (None, {"+queue.type": "Batch"}, Refusal.OTHER, "SimpleCQ, BatchCQ"),
+        ({"queue.type": "BatchCQ"}, {"+queue.type": "BatchCQ"}, Refusal.OTHER, "cannot be changed"),
+        (None, {"+cleanup.policy": "COMPACTION"}, Refusal.OTHER, "DELETE"),
+        (None, {"+message.type": "normal"}, Refusal.OTHER, "NORMAL"),
+        (None, {"+reserve.time": "-2"}, Refusal.OTHER, "hours"),
+        (None, {"+reserve.time": "1.5"}, Refusal.OTHER, "hours"),
+        (None, {"+reserve.time": ""}, Refusal.OTHER, "hours"),
+        ({}, {"+reserve.time": "9223372036854775808"}, Refusal.OTHER, "hours"),
+        (None, {"+message.type": "MIXED"}, Refusal.INVALID_ARGUMENT, "MIXED"),
+        (None, {"message.type": "FIFO"}, Refusal.OTHER, "expected"),
+        (
+            {"message.type": "FIFO"},
+            {"+message.type": "DELAY", "-message.type": ""},
+            Refusal.OTHER,
+            "both",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(
-    old: dict[str, str] | None, changes: dict[str, str], code: int, said: str
+    old: dict[str, str] | None, changes: dict[str, str], why: Refusal, said: str
 ) -> None:
-    """Each with its code and a reason."""
-    with pytest.raises(RequestRefused, match=said) as caught:
+    """Each with its kind and a reason."""
+    with pytest.raises(Refused, match=said) as caught:
         attributes.altered(old, changes)
-    assert caught.value.code == code
+    assert caught.value.why is why

@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from sprocket.base.disk import read_file, replace_file
-from sprocket.base.errors import DiskFailed, ForeignStore, RequestRefused
+from sprocket.base.errors import DiskFailed, ForeignStore
 from sprocket.base.place import Place
+from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import Topics, check_name
 from sprocket.rocketmq.codec.config import declared, fastjson
 from sprocket.rocketmq.model.topic import TopicConfig
@@ -147,19 +148,19 @@ def test_sends_make_topics_after_their_template() -> None:
     assert (made.read_queues, made.write_queues, made.perm, made.sys_flag) == (8, 8, 6, 1)
     assert topics.make_for_send("T", "nope", 1, 0) is made
     for template in ("nope", "BenchmarkTest"):
-        with pytest.raises(RequestRefused) as refused:
+        with pytest.raises(Refused) as refused:
             topics.make_for_send("U", template, 1, 0)
-        assert refused.value.code == 17
+        assert refused.value.why is Refusal.NO_TOPIC
     assert topics.make_internal("T", 1) is made
     assert topics.make_internal("%RETRY%g", 2, order=True).order
 
 
 @pytest.mark.parametrize("name", ["", " ", "a b", "a/b", "ä", "a" * 128, "..", "a\n"])
 def test_illegal_names_are_refused(name: str) -> None:
-    """They are refused with 29, and so is anything that could be a path."""
-    with pytest.raises(RequestRefused) as refused:
+    """They are refused, and so is anything that could be a path."""
+    with pytest.raises(Refused) as refused:
         check_name(name)
-    assert refused.value.code == 29
+    assert refused.value.why is Refusal.INVALID_ARGUMENT
 
 
 def test_letters_digits_and_four_signs_make_a_name() -> None:

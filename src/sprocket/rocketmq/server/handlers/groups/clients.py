@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.groups import ClientManager, Groups, Link, QueueLocks
+from sprocket.rocketmq.broker.refusals import Refused
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies, command
 from sprocket.rocketmq.codec.bodies import ClientCheck, ConsumerData, ConsumerIds, LockedQueues
@@ -97,7 +98,7 @@ class ClientHandlers:
         """Make group and retry topic; False if the group may not exist."""
         try:
             group = self._groups.find(consumer.group)
-        except RequestRefused:
+        except Refused:
             return False
         retry_topic = RETRY_PREFIX + consumer.group
         if group.retry_queues > 0 and self._topics.get(retry_topic) is None:

@@ -128,4 +128,4 @@ def _told(status: GetStatus) -> GetStatus:
 
 def _forbidden(forbidden: PullForbidden) -> Answer:
     header = PullForbiddenAnswer(forbidden_type=forbidden.kind)
-    return Answer(forbidden.code, header, forbidden.remark)
+    return Answer(ResponseCode.NO_PERMISSION, header, forbidden.remark)
