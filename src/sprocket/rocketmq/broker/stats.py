@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 from sprocket.base.clock import Clock
 from sprocket.base.durations import DurationHistogram
 from sprocket.base.meters import ROLL_SECONDS, Count, Meter, MeterWindow
-from sprocket.rocketmq.codec.bodies import Rate, StatsData
+from sprocket.rocketmq.model.stats import Rate, StatsData
 from sprocket.rocketmq.store.reput import Put
 
 WINDOWS_SECONDS = (10, 60, 600)

@@ -1,8 +1,8 @@
 """Bodies of requests and answers: JSON, as RocketMQ's classes write and read it.
 
 A body is a declared struct; `encode`, `decode` and `decode_request` write and read each of them.
-Routes are structs of `model.route`; topics and groups, which are in the broker's own files too, of
-`model.topic` and `model.group`, their tables of `codec.config`.
+Routes, topics, groups and figures are structs of `model`; tables that are in the broker's own files
+too, of `codec.config`.
 
 Tables whose keys are queues are written with objects as keys, those by number with bare numbers.
 Routes and clusters are compact, because the Go client scans their text; their broker ids are in
@@ -11,10 +11,11 @@ quotes if the client asked for standard JSON. All known clients read both.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
 
 from sprocket.base.errors import WireError
 from sprocket.base.units import MIB
@@ -41,6 +42,8 @@ from sprocket.rocketmq.model.group import (
     Subscription,
     SubscriptionGroup,
 )
+from sprocket.rocketmq.model.progress import ConsumeStats, ConsumeTimeSpan
+from sprocket.rocketmq.model.query import QueueUnit
 from sprocket.rocketmq.model.route import BrokerData, MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
 
@@ -154,15 +157,6 @@ class GroupNames(Struct, frozen=True):
     """The answer of QUERY_TOPIC_CONSUME_BY_WHO 300."""
 
     groups: Sequence[str] = field(name="groupList")
-
-
-class QueueUnit(Struct, frozen=True, kw_only=True):
-    """One unit of a queue: what it says of a message, and whether that passes a filter."""
-
-    physical_offset: int = field(name="physicOffset")
-    size: int = field(name="physicSize")
-    tags_code: int = field(name="tagsCode")
-    passes: bool = field(name="eval", default=False)
 
 
 class QueueUnits(Struct, frozen=True, kw_only=True):
@@ -538,49 +532,6 @@ def _group(value: Any) -> SubscriptionGroup:
 _KEYS_A_PIECE = 1000
 
 
-class QueueProgress(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How far a group is in one queue.
-
-    Attributes:
-        broker_offset: Where the queue's next message goes.
-        consumer_offset: Where the group goes on.
-        pull_offset: Where its last pull ended; 0 if there was none.
-        last_consumed_at_ms: Store time of the last message before `consumer_offset`; 0 for none.
-    """
-
-    broker_offset: int
-    consumer_offset: int
-    pull_offset: int = 0
-    last_consumed_at_ms: int = field(name="lastTimestamp", default=0)
-
-    @property
-    def lag(self) -> int:
-        """Messages that are not consumed."""
-        return self.broker_offset - self.consumer_offset
-
-    @property
-    def in_flight(self) -> int:
-        """Messages that were pulled and are not consumed."""
-        return self.pull_offset - self.consumer_offset
-
-
-class ConsumeStats(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The answer of GET_CONSUME_STATS 208."""
-
-    queues: Mapping[MessageQueue, QueueProgress] = field(name="offsetTable", default_factory=dict)
-    consume_tps: float = 0.0
-
-    @property
-    def lag(self) -> int:
-        """Messages that are not consumed, of all queues."""
-        return sum(one.lag for one in self.queues.values())
-
-    @property
-    def in_flight(self) -> int:
-        """Messages that were pulled and are not consumed, of all queues."""
-        return sum(one.in_flight for one in self.queues.values())
-
-
 def _entries(groups: Any) -> list[dict[str, Any]]:
     return [{group: topics} for group, topics in groups]
 
@@ -607,33 +558,25 @@ def _time_text(at_ms: int) -> str:
     return f"{at:%Y-%m-%d#%H:%M:%S}:{at_ms % 1000:03d}"
 
 
-class ConsumeTimeSpan(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The answer of QUERY_CONSUME_TIME_SPAN 303 for one queue; times are ms since 1970.
-
-    Attributes:
-        queue: The queue.
-        min_at_ms: When its oldest message was stored.
-        max_at_ms: When its newest one was.
-        consumed_at_ms: When the last message that the group consumed was.
-        delay_ms: How long the group's next message has waited; 0 if there is none.
-    """
-
+class _TimeSpan(ConsumeTimeSpan, frozen=True, kw_only=True):
     written: ClassVar[Mapping[str, object]] = {
         "consumeTimeStampStr": lambda one: _time_text(one.consumed_at_ms),
         "maxTimeStampStr": lambda one: _time_text(one.max_at_ms),
         "minTimeStampStr": lambda one: _time_text(one.min_at_ms),
     }
-    queue: MessageQueue = field(name="messageQueue")
-    min_at_ms: int = field(name="minTimeStamp")
-    max_at_ms: int = field(name="maxTimeStamp")
-    consumed_at_ms: int = field(name="consumeTimeStamp")
-    delay_ms: int = field(name="delayTime")
 
 
 class ConsumeTimeSpans(Struct, frozen=True):
     """The answer of QUERY_CONSUME_TIME_SPAN 303; texts are in the broker's time zone."""
 
-    spans: Sequence[ConsumeTimeSpan] = field(name="consumeTimeSpanSet")
+    spans: Annotated[
+        Sequence[ConsumeTimeSpan],
+        As(
+            Sequence[_TimeSpan],
+            partial(convert, type=list[_TimeSpan], from_attributes=True),
+            partial(convert, type=list[ConsumeTimeSpan], from_attributes=True),
+        ),
+    ] = field(name="consumeTimeSpanSet")
 
 
 class OffsetTable(Struct, frozen=True, kw_only=True):
@@ -767,28 +710,6 @@ class Permission(Struct, frozen=True, kw_only=True):
 
 
 # Figures: rates by the minute, hour and day, and how replicas keep up
-
-
-class Rate(Struct, frozen=True, kw_only=True):
-    """What was counted over a span of time.
-
-    Attributes:
-        sum: Everything counted in the span.
-        tps: That for each second of it.
-        average: That for each time of counting: the size of a message, or messages of an answer.
-    """
-
-    sum: int = 0
-    tps: float = 0.0
-    average: float = field(name="avgpt", default=0.0)
-
-
-class StatsData(Struct, frozen=True, kw_only=True):
-    """The answer of VIEW_BROKER_STATS_DATA 315."""
-
-    minute: Rate = field(name="statsMinute")
-    hour: Rate = field(name="statsHour")
-    day: Rate = field(name="statsDay")
 
 
 class SlaveStatus(Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 import pytest
 
 from sprocket.rocketmq.broker.stats import Flow, Stats, Totals
-from sprocket.rocketmq.codec.bodies import Rate, StatsData
+from sprocket.rocketmq.model.stats import Rate, StatsData
 from sprocket.rocketmq.store.reput import Put
 from sprocket.testing.clock import FakeClock
 

@@ -12,10 +12,11 @@ from sprocket.base.errors import (
     OffsetTooSmall,
 )
 from sprocket.rocketmq.broker.refusals import Refusal, Refused
-from sprocket.rocketmq.codec.bodies import QueueUnit, QueueUnits
+from sprocket.rocketmq.codec.bodies import QueueUnits
 from sprocket.rocketmq.codec.headers import QueryConsumeQueue, QueryMessage
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.offsets import PhysicalOffset
+from sprocket.rocketmq.model.query import QueueUnit
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.store import Store
 

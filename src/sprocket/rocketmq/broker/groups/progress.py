@@ -11,7 +11,7 @@ from sprocket.rocketmq.broker.groups.groups import Groups
 from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec.bodies import ConsumeStats, ConsumeTimeSpan, QueueProgress
+from sprocket.rocketmq.model.progress import ConsumeStats, ConsumeTimeSpan, QueueProgress
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.store.store import Store

@@ -11,12 +11,12 @@ from sprocket.rocketmq.codec.bodies import (
     ProducerInfo,
     ProducerTable,
     QueueUnits,
-    StatsData,
 )
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.config import java_properties
 from sprocket.rocketmq.codec.headers import GetBrokerConsumeStats, QueryConsumeQueue, ViewStats
 from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.model.stats import StatsData
 
 
 class BrokerStatus(Struct, frozen=True, kw_only=True):

@@ -15,7 +15,6 @@ from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import (
     ClientConnection,
     ConsumerConnection,
-    ConsumeStats,
     DirectOutcome,
     GroupTable,
     ProducerConnection,
@@ -39,6 +38,7 @@ from sprocket.rocketmq.errors import NoSuchGroup
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from sprocket.rocketmq.model.offsets import QueueOffset
+from sprocket.rocketmq.model.progress import ConsumeStats
 from sprocket.rocketmq.model.route import MessageQueue
 
 

@@ -9,8 +9,9 @@ from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Grou
 from sprocket.rocketmq.broker.groups.progress import QUEUES_A_CALL
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData, QueueProgress
+from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData
 from sprocket.rocketmq.model.group import Subscription
+from sprocket.rocketmq.model.progress import QueueProgress
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, TopicSettings

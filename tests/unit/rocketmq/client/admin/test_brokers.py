@@ -12,15 +12,14 @@ from sprocket.rocketmq.codec.bodies import (
     KeyValueTable,
     ProducerInfo,
     ProducerTable,
-    QueueUnit,
     QueueUnits,
-    Rate,
-    StatsData,
 )
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.headers import QueryConsumeQueue, ViewStats
 from sprocket.rocketmq.errors import NoRoute
+from sprocket.rocketmq.model.query import QueueUnit
+from sprocket.rocketmq.model.stats import Rate, StatsData
 
 
 def admin(world: Any) -> Admin:

@@ -11,13 +11,11 @@ from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import (
     ClientConnection,
     ConsumerConnection,
-    ConsumeStats,
     DirectOutcome,
     GroupTable,
     ProducerConnection,
     QueueInfo,
     QueueOffsets,
-    QueueProgress,
     RunningInfo,
     TopicInfo,
     TopicNames,
@@ -33,6 +31,7 @@ from sprocket.rocketmq.codec.headers import (
 )
 from sprocket.rocketmq.errors import NoSuchGroup
 from sprocket.rocketmq.model.group import SubscriptionGroup
+from sprocket.rocketmq.model.progress import ConsumeStats, QueueProgress
 
 
 def admin(world: Any) -> Admin:

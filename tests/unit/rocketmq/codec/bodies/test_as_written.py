@@ -19,8 +19,6 @@ from sprocket.rocketmq.codec.bodies import (
     ConsumerData,
     ConsumerIds,
     ConsumerStatus,
-    ConsumeStats,
-    ConsumeTimeSpan,
     ConsumeTimeSpans,
     Corrections,
     DelayOffsets,
@@ -43,17 +41,13 @@ from sprocket.rocketmq.codec.bodies import (
     QueueAssignment,
     QueueInfo,
     QueueOffsets,
-    QueueProgress,
     QueueStats,
-    QueueUnit,
     QueueUnits,
-    Rate,
     ReplicaStatus,
     RequestMode,
     RequestModeTable,
     RunningInfo,
     SlaveStatus,
-    StatsData,
     TopicConfigs,
     TopicInfo,
     TopicNames,
@@ -66,7 +60,10 @@ from sprocket.rocketmq.model.group import (
     Subscription,
     SubscriptionGroup,
 )
+from sprocket.rocketmq.model.progress import ConsumeStats, ConsumeTimeSpan, QueueProgress
+from sprocket.rocketmq.model.query import QueueUnit
 from sprocket.rocketmq.model.route import BrokerData, MessageQueue, QueueData, TopicRoute
+from sprocket.rocketmq.model.stats import Rate, StatsData
 from sprocket.rocketmq.model.topic import MULTI_TAG, TopicConfig
 
 Q = [MessageQueue("t", "b", 0), MessageQueue('u"é', "b", 11), MessageQueue("t", "a", 2)]

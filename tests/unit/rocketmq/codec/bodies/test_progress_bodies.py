@@ -5,12 +5,9 @@ import pytest
 
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import bodies
-from sprocket.rocketmq.codec.bodies import (
-    ConsumeStats,
-    OffsetTable,
-    QueueProgress,
-)
+from sprocket.rocketmq.codec.bodies import OffsetTable
 from sprocket.rocketmq.codec.config import DataVersion, declared
+from sprocket.rocketmq.model.progress import ConsumeStats, QueueProgress
 from sprocket.rocketmq.model.route import MessageQueue
 
 QUEUE = MessageQueue("t", "b", 0)

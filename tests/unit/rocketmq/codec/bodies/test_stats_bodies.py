@@ -4,7 +4,7 @@ import pytest
 
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import bodies
-from sprocket.rocketmq.codec.bodies import StatsData
+from sprocket.rocketmq.model.stats import StatsData
 
 
 def test_what_cannot_be_read_is_named() -> None:

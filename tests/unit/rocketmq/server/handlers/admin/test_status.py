@@ -11,7 +11,8 @@ from tests.waits import LONG_SECONDS
 
 from sprocket.base.errors import DiskFull, StoreFailed
 from sprocket.rocketmq.codec import bodies
-from sprocket.rocketmq.codec.bodies import ReplicaStatus, StatsData
+from sprocket.rocketmq.codec.bodies import ReplicaStatus
+from sprocket.rocketmq.model.stats import StatsData
 from sprocket.runtime import group_commit
 from sprocket.testing.disk import SimulatedDisk
 

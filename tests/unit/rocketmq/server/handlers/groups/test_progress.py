@@ -7,13 +7,13 @@ from typing import Any
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import (
     BrokerConsumeStats,
-    ConsumeStats,
     ConsumeTimeSpans,
     DelayOffsets,
     GroupNames,
     OffsetTable,
     TopicNames,
 )
+from sprocket.rocketmq.model.progress import ConsumeStats
 from sprocket.rocketmq.model.route import MessageQueue
 
 QUEUE = MessageQueue("T", "broker-a", 0)
