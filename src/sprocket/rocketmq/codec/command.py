@@ -31,9 +31,10 @@ from sprocket.rocketmq.codec.codes import (
     RequestCode,
 )
 from sprocket.rocketmq.codec.config import fastjson, values
-from sprocket.rocketmq.codec.ext import Header, Int32, codec
+from sprocket.rocketmq.codec.ext import Header, codec
 from sprocket.rocketmq.codec.frame import BINARY, JSON, Buffer
 from sprocket.rocketmq.codec.headers import PullMessage, SendMessageV2
+from sprocket.rocketmq.model.integers import Int32
 
 RESPONSE_FLAG = 1
 ONEWAY_FLAG = 2

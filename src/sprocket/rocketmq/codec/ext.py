@@ -19,16 +19,15 @@ import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import NoneType
-from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
+from typing import Any, ClassVar, Generic, TypeVar, get_args
 
 import msgspec
 
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.model.hashes import hash32
+from sprocket.rocketmq.model.integers import Int32, Int64
 
-Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
-Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 _BITS: Mapping[object, int] = {Int32: 32, Int64: 64}
 """How many bits a number may have, its sign included."""
 

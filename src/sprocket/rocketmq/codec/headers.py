@@ -1,6 +1,7 @@
 """Headers of requests and answers, each declared once; both directions follow from it.
 
-A class is named after its request; `…Answer` is the answer to it. A request that lacks a field
+A class is named after its request; `…Answer` is the answer to it. A header that a service of the
+broker is given is one of the values in `model` that the service takes. A request that lacks a field
 without a default is refused. A default says what RocketMQ does when the field is absent; `None`
 lets handlers know that it was absent. `codec.ext` turns texts into fields and back.
 
@@ -11,7 +12,9 @@ from typing import ClassVar
 
 from msgspec import field
 
-from sprocket.rocketmq.codec.ext import Header, Int32, Int64
+from sprocket.rocketmq.codec.ext import Header
+from sprocket.rocketmq.model.integers import Int32, Int64
+from sprocket.rocketmq.model.query import KeyQuery
 
 
 class NoFields(Header, frozen=True, kw_only=True):
@@ -278,15 +281,8 @@ class CorrectionOffsets(Header, frozen=True, kw_only=True):
 # Queries
 
 
-class QueryMessage(Header, frozen=True, kw_only=True):
+class QueryMessage(Header, KeyQuery, frozen=True, kw_only=True):
     """QUERY_MESSAGE 12: by key, in the index. An absent topic or key is found nowhere."""
-
-    topic: str = ""
-    key: str = ""
-    max_num: Int32
-    begin_timestamp: Int64
-    end_timestamp: Int64
-    is_unique_key: bool = field(name="_UNIQUE_KEY_QUERY", default=False)
 
 
 class QueryMessageAnswer(Header, frozen=True, kw_only=True):

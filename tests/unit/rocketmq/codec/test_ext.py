@@ -8,7 +8,8 @@ from msgspec import field
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.codec import ext
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.codec.ext import FieldUnreadable, Header, Int32, Int64
+from sprocket.rocketmq.codec.ext import FieldUnreadable, Header
+from sprocket.rocketmq.model.integers import Int32, Int64
 
 
 class Sample(Header, frozen=True, kw_only=True, gc=False, rename="camel"):

@@ -12,11 +12,8 @@ from sprocket.base.errors import (
     OffsetTooSmall,
 )
 from sprocket.rocketmq.broker.refusals import Refusal, Refused
-from sprocket.rocketmq.codec.bodies import QueueUnits
-from sprocket.rocketmq.codec.headers import QueryConsumeQueue, QueryMessage
-from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.model.query import QueueUnit
+from sprocket.rocketmq.model.query import KeyQuery, QueueSpan, QueueUnit
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.store import Store
 
@@ -56,31 +53,27 @@ class Queries:
     _store: Store
     _settings: StoreSettings
 
-    def by_key(self, header: QueryMessage) -> Found:
+    def by_key(self, query: KeyQuery) -> Found:
         """Return the newest messages with a key, in the order in which they were stored.
 
         Raises:
             Refused: NO_MESSAGE, also where no index is kept; OTHER for a negative number.
         """
-        if header.max_num < 0:
-            raise Refused(Refusal.OTHER, f"maxNum {header.max_num} must not be negative")
+        if query.max_count < 0:
+            raise Refused(Refusal.OTHER, f"maxNum {query.max_count} must not be negative")
         if not self._settings.index_messages:
             raise Refused(
                 Refusal.NO_MESSAGE,
                 "this broker keeps no index (setting store.index_messages, messageIndexEnable)",
             )
-        wanted = UNIQUE_KEY_MAX if header.is_unique_key else header.max_num
+        wanted = UNIQUE_KEY_MAX if query.is_unique_key else query.max_count
         count = min(wanted, self._settings.found_messages_max)
-        if not header.topic or not header.key or count == 0:
+        if not query.topic or not query.key or count == 0:
             raise _not_found()
         result = self._store.find(
-            header.topic,
-            header.key,
-            max_count=count,
-            begin_ms=header.begin_timestamp,
-            end_ms=header.end_timestamp,
+            query.topic, query.key, max_count=count, begin_ms=query.begin_ms, end_ms=query.end_ms
         )
-        limit = f"{count} messages" if len(result.offsets) == count < header.max_num else ""
+        limit = f"{count} messages" if len(result.offsets) == count < query.max_count else ""
         records: list[memoryview] = []
         missing: list[Missing] = []  # is asked for at once
         size = 0
@@ -102,31 +95,30 @@ class Queries:
         if not records:
             raise _not_found()
         if limit:  # the client cannot see that there may be more
-            key = header.key[:KEY_CHARACTERS]
-            _log.warning("a query by key is cut off", topic=header.topic, key=key, limit=limit)
+            key = query.key[:KEY_CHARACTERS]
+            _log.warning("a query by key is cut off", topic=query.topic, key=key, limit=limit)
         records.reverse()
         return Found(records, result.index_updated_at_ms, result.index_end)
 
     def units(
-        self, header: QueryConsumeQueue, subscription: Subscription | None
-    ) -> QueueUnits | None:
-        """Return what a queue has for some messages; None if there is none at the offset.
+        self, topic: str, queue_id: int, first: int, count: int, tags: frozenset[int] | None
+    ) -> QueueSpan | None:
+        """Return what a queue has for some messages; None if there is none at the first offset.
 
         Args:
-            header: Which.
-            subscription: Of the group that is named in it, None if that has none.
+            topic: Whose.
+            queue_id: Its queue.
+            first: The queue offset of the first.
+            count: How many at most.
+            tags: Hashes of the tags that pass; None for every message.
         """
-        topic, queue_id = header.topic, header.queue_id
         span = self._store.queue_range(topic, queue_id)
-        if not span.min <= header.index < span.max:
+        if not span.min <= first < span.max:
             return None
-        count = max(0, min(header.count, UNITS_MAX, span.max - header.index))
-        wanted = frozenset[int]() if subscription is None else subscription.tags
+        count = max(0, min(count, UNITS_MAX, span.max - first))
         found: list[QueueUnit] = []
         while len(found) < count:  # a read ends where a file does
-            units = self._store.units(
-                topic, queue_id, header.index + len(found), count - len(found)
-            )
+            units = self._store.units(topic, queue_id, first + len(found), count - len(found))
             if not units:
                 break
             found += [
@@ -134,22 +126,11 @@ class Queries:
                     physical_offset=place,
                     size=size,
                     tags_code=code,
-                    passes=wanted is None or code in wanted,
+                    passes=tags is None or code in tags,
                 )
                 for _, place, size, code, _ in units
             ]
-        said = None
-        if header.consumer_group:
-            said = "null"  # RocketMQ's word for no filter but tags
-            if subscription is None:
-                said = f"{header.consumer_group}@{topic} is not online!"
-        return QueueUnits(
-            min_offset=span.min,
-            max_offset=span.max,
-            units=found[:count],
-            subscription=subscription,
-            filter_data=said,
-        )
+        return QueueSpan(span.min, span.max, found[:count])
 
     def by_offset(self, offset: int) -> memoryview:
         """Return the record at a physical offset, which ids of messages name.

@@ -120,9 +120,9 @@ class MessageAdmin:
         header = QueryMessage(
             topic=topic,
             key=key,
-            max_num=count_max,
-            begin_timestamp=begin_ms,
-            end_timestamp=end_ms,
+            max_count=count_max,
+            begin_ms=begin_ms,
+            end_ms=end_ms,
             is_unique_key=is_unique,
         )
         names = {

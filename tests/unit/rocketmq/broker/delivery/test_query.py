@@ -7,8 +7,8 @@ import pytest
 from sprocket.base.errors import CorruptRecord, OffsetTooSmall
 from sprocket.rocketmq.broker.delivery import Queries, query
 from sprocket.rocketmq.broker.refusals import Refusal, Refused
-from sprocket.rocketmq.codec.headers import QueryMessage
 from sprocket.rocketmq.model.offsets import PhysicalOffset
+from sprocket.rocketmq.model.query import KeyQuery
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.store import Store
 
@@ -39,15 +39,15 @@ class FakeStore:
         return memoryview(b"%3d" % offset * 200)
 
 
-def header(**changes: Any) -> QueryMessage:
+def asked_for(**changes: Any) -> KeyQuery:
     """Return a query of everything."""
-    fields: dict[str, Any] = {"topic": "T", "key": "k", "max_num": 64}
-    return QueryMessage(**{"begin_timestamp": 0, "end_timestamp": 9} | fields | changes)
+    fields: dict[str, Any] = {"topic": "T", "key": "k", "max_count": 64}
+    return KeyQuery(**{"begin_ms": 0, "end_ms": 9} | fields | changes)
 
 
 def test_damaged_records_are_passed_over() -> None:
     """The others come, the oldest first."""
-    found = Queries(cast("Store", FakeStore()), StoreSettings()).by_key(header())
+    found = Queries(cast("Store", FakeStore()), StoreSettings()).by_key(asked_for())
     assert [bytes(record[:3]) for record in found.records] == [b"  0", b" 20"]
     assert (found.index_updated_at_ms, found.index_end) == (5, 20)
 
@@ -57,9 +57,9 @@ def test_an_answer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query, "BYTES_MAX", 1000)
     store = FakeStore()
     queries = Queries(cast("Store", store), StoreSettings())
-    found = queries.by_key(header(max_num=2**31 - 1))
+    found = queries.by_key(asked_for(max_count=2**31 - 1))
     assert [bytes(record[:3]) for record in found.records] == [b" 20"]
-    queries.by_key(header(is_unique_key=True, max_num=5))
+    queries.by_key(asked_for(is_unique_key=True, max_count=5))
     assert store.asked == [64, query.UNIQUE_KEY_MAX]
 
 
@@ -84,7 +84,7 @@ def test_an_answer_that_is_cut_off_is_said(
     """Once, with the limit and the start of the key; not if that was all there is, or asked for."""
     monkeypatch.setattr(query, "BYTES_MAX", bytes_max)
     settings = StoreSettings(found_messages_max=count_max)
-    Queries(cast("Store", FakeStore()), settings).by_key(header(max_num=asked, key="k" * 999))
+    Queries(cast("Store", FakeStore()), settings).by_key(asked_for(max_count=asked, key="k" * 999))
     said = [one.getMessage() for one in caplog.records if "cut off" in one.getMessage()]
     assert len(said) == (limit != "")
     assert all("k" * 128 in one and "k" * 129 not in one for one in said)
@@ -103,5 +103,5 @@ def test_a_broker_without_an_index_says_so() -> None:
     """It could not look, so it does not say that there is nothing."""
     queries = Queries(cast("Store", FakeStore()), StoreSettings(index_messages=False))
     with pytest.raises(Refused, match="keeps no index") as refused:
-        queries.by_key(header())
+        queries.by_key(asked_for())
     assert refused.value.why is Refusal.NO_MESSAGE

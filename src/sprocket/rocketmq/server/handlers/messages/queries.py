@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from sprocket.rocketmq.broker.delivery import Queries
 from sprocket.rocketmq.broker.groups import ClientManager
 from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import QueueUnits
 from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode
 from sprocket.rocketmq.codec.headers import (
     QueryConsumeQueue,
@@ -44,15 +45,26 @@ class QueryHandlers:
 
     def units(self, _: Request, header: QueryConsumeQueue) -> Answer:
         """Answer what a queue has for some messages, and which of them a group wants."""
-        subscription = None
-        if header.consumer_group:
-            members = self._members.consumers(header.consumer_group)
-            subscription = None if members is None else members.subscriptions.get(header.topic)
-        found = self._queries.units(header, subscription)
+        topic, queue_id, group = header.topic, header.queue_id, header.consumer_group
+        subscription, said = None, None
+        if group:
+            members = self._members.consumers(group)
+            subscription = None if members is None else members.subscriptions.get(topic)
+            said = "null"  # RocketMQ's word for no filter but tags
+            if subscription is None:
+                said = f"{group}@{topic} is not online!"
+        tags = frozenset[int]() if subscription is None else subscription.tags
+        found = self._queries.units(topic, queue_id, header.index, header.count, tags)
         if found is None:
-            remark = f"Index {header.index} of {header.queue_id}@{header.topic} is not exist!"
-            return Answer(remark=remark)
-        return Answer(remark=NOT_SET, body=(bodies.encode(found),))
+            return Answer(remark=f"Index {header.index} of {queue_id}@{topic} is not exist!")
+        answer = QueueUnits(
+            min_offset=found.min_offset,
+            max_offset=found.max_offset,
+            units=found.units,
+            subscription=subscription,
+            filter_data=said,
+        )
+        return Answer(remark=NOT_SET, body=(bodies.encode(answer),))
 
     def by_offset(self, _: Request, header: ViewMessage) -> Answer:
         """Answer the message at a physical offset."""
