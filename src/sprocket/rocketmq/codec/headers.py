@@ -14,6 +14,7 @@ from msgspec import field
 
 from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.model.integers import Int32, Int64
+from sprocket.rocketmq.model.message import SendBackRequest
 from sprocket.rocketmq.model.query import KeyQuery
 
 
@@ -91,18 +92,11 @@ class SendMessageAnswer(Region, frozen=True, kw_only=True):
     """The key of a batch that was stored as one record."""
 
 
-class SendMessageBack(Header, frozen=True, kw_only=True):
+class SendMessageBack(Header, SendBackRequest, frozen=True, kw_only=True):
     """CONSUMER_SEND_MSG_BACK 36: deliver a message again, later."""
 
-    offset: Int64
-    """Bytes into the log."""
-    group: str
-    delay_level: Int32
-    """0: the broker chooses; negative: to the dead letters."""
     origin_msg_id: str | None = None
     origin_topic: str | None = None
-    unit_mode: bool = False
-    max_reconsume_times: Int32 | None = None
 
 
 class SendReply(SendMessage, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from sprocket.base import compression
 from sprocket.base.compression import Method
 from sprocket.base.disk import Buffer
 from sprocket.base.errors import WireError
+from sprocket.rocketmq.model.integers import Int32, Int64
 
 COMPRESSED = 0x1
 MULTI_TAGS = 0x2
@@ -105,6 +106,24 @@ class NewRecord(Struct, frozen=True, gc=False):
     def queueable(self) -> bool:
         """Whether it takes a place in its queue."""
         return is_queueable(self.sys_flag)
+
+
+class SendBackRequest(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """A message that a consumer could not handle and gives back.
+
+    Attributes:
+        offset: Bytes into the log.
+        group: The consumer's group, whose retry or dead-letter topic it goes to.
+        delay_level: How long it waits; 0: the broker chooses; negative: to the dead letters.
+        unit_mode: Whether the retry topic, if it is new, belongs to a unit.
+        max_reconsume_times: Deliveries that the consumer wants; None for what the group says.
+    """
+
+    offset: Int64
+    group: str
+    delay_level: Int32
+    unit_mode: bool = False
+    max_reconsume_times: Int32 | None = None
 
 
 class Column(Sequence[bytes]):

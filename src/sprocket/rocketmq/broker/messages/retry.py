@@ -28,11 +28,9 @@ from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
 from sprocket.rocketmq.broker.messages.message_copy import MessageOriginal
 from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec.headers import SendMessageBack
 from sprocket.rocketmq.codec.record import properties
-from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX, RETRY_PREFIX
-from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.model.message import NewRecord, SendBackRequest
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.model.topic import UNIT_SUBSCRIPTION, WRITE
 from sprocket.rocketmq.store.store import Store
@@ -41,22 +39,6 @@ _log = log.get_limited_logger(__name__)
 
 LEVEL_OF_FIRST_RETRY = 3
 """10 s with RocketMQ's levels."""
-
-MAX_RECONSUME_VERSION = 121
-"""3.4.9: from here on a retry's own `maxReconsumeTimes` overrides the group's."""
-
-
-def retries_max(group: SubscriptionGroup, wanted: int | None, version: int) -> int:
-    """Return how often a message of the group is tried again.
-
-    Args:
-        group: The consumers' group, whose number counts by default.
-        wanted: The number that the client names.
-        version: The client's version; older ones do not know what they name.
-    """
-    if wanted is None or version < MAX_RECONSUME_VERSION:
-        return group.retry_times_max
-    return wanted
 
 
 def tell_dead_letter(group: str, topic: str, failures: int) -> None:
@@ -77,28 +59,24 @@ class RetryService:
     below: Callable[[int], int] = random.randrange
     """`below(n)` picks one of n queues."""
 
-    def record(self, header: SendMessageBack, version: int) -> NewRecord | None:
+    def record(self, asked: SendBackRequest) -> NewRecord | None:
         """Return the record to append; None if the group wants no retries, which is a success.
-
-        Args:
-            header: The request's.
-            version: The client's version number.
 
         Raises:
             Refused: A check failed.
         """
-        group = self._groups.find(header.group)
+        group = self._groups.find(asked.group)
         self._topics.check_writable()
         if group.retry_queues <= 0:
             return None
-        sys_flag = UNIT_SUBSCRIPTION if header.unit_mode else 0
+        sys_flag = UNIT_SUBSCRIPTION if asked.unit_mode else 0
         topic = self._topics.make_internal(
             RETRY_PREFIX + group.name, group.retry_queues, sys_flag=sys_flag
         )
         if not topic.perm & WRITE:
             raise Refused(Refusal.NO_PERMISSION, f"the topic [{topic.name}] may not be written to")
         queue_id = self.below(group.retry_queues)
-        original = self._read(header.offset)
+        original = self._read(asked.offset)
         message = original.message
         found = message.properties
         found.setdefault(properties.RETRY_TOPIC, message.topic)
@@ -106,14 +84,16 @@ class RetryService:
         found[properties.WAIT] = "false"
         name = topic.name
         failures = message.reconsume_times
-        limit = retries_max(group, header.max_reconsume_times, version)
-        if failures >= limit or header.delay_level < 0:
+        limit = asked.max_reconsume_times
+        if limit is None:
+            limit = group.retry_times_max
+        if failures >= limit or asked.delay_level < 0:
             name, queue_id = DEAD_LETTER_PREFIX + group.name, 0
             self._topics.make_internal(name, 1)
             tell_dead_letter(group.name, found[properties.RETRY_TOPIC], failures)
             found[properties.DELAY] = "0"
         else:
-            level = header.delay_level or LEVEL_OF_FIRST_RETRY + failures
+            level = asked.delay_level or LEVEL_OF_FIRST_RETRY + failures
             name, queue_id = self._levels.divert(level, name, queue_id, found)
         return original.copy(name, queue_id, self._store_host, more_reconsume_times=1)
 

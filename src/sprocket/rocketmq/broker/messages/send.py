@@ -21,7 +21,7 @@ from msgspec import structs
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.broker.groups import Groups, QueueLocks
 from sprocket.rocketmq.broker.messages.delay_levels import TIMER_NAMES, DelayLevels
-from sprocket.rocketmq.broker.messages.retry import retries_max, tell_dead_letter
+from sprocket.rocketmq.broker.messages.retry import tell_dead_letter
 from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import (
     FORBIDDEN_TO_SEND,
@@ -203,20 +203,17 @@ class Sender:
         self, origin: RequestOrigin, request: Command, header: SendMessage
     ) -> NewRecord | Exception:
         try:
-            return self.record(header, request.body, parse_host(origin.address), request.version)
+            return self.record(header, request.body, parse_host(origin.address))
         except Exception as error:
             return error
 
-    def record(
-        self, header: SendMessage, body: bytes | memoryview, born_host: bytes, version: int
-    ) -> NewRecord:
+    def record(self, header: SendMessage, body: bytes | memoryview, born_host: bytes) -> NewRecord:
         """Return the record of one message, ready to be appended.
 
         Args:
             header: The request's.
             body: What to store, as it came.
             born_host: The sender's address.
-            version: The sender's version number.
 
         Raises:
             Refused: A check failed.
@@ -229,7 +226,7 @@ class Sender:
         topic_name = header.topic
         is_special = not SPECIAL.isdisjoint(found)
         if topic_name[0] == "%" and topic_name.startswith(RETRY_PREFIX):
-            dead = self._dead_letter(header, version)
+            dead = self._dead_letter(header)
             if dead is not None:
                 tell_dead_letter(
                     topic_name.removeprefix(RETRY_PREFIX),
@@ -393,11 +390,13 @@ class Sender:
                 return self._topics.make_internal(name, 1, sys_flag=sys_flag)
             raise
 
-    def _dead_letter(self, header: SendMessage, version: int) -> TopicConfig | None:
+    def _dead_letter(self, header: SendMessage) -> TopicConfig | None:
         """Return the dead-letter topic if this retry is one too many, else None."""
         group_name = header.topic.removeprefix(RETRY_PREFIX)
         group = self._groups.find(group_name)
-        limit = retries_max(group, header.max_reconsume_times, version)
+        limit = header.max_reconsume_times
+        if limit is None:
+            limit = group.retry_times_max
         if header.reconsume_times <= limit and not self._locks.is_held(group_name):
             return None
         return self._topics.make_internal(DEAD_LETTER_PREFIX + group_name, 1)

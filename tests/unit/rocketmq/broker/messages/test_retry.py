@@ -9,14 +9,11 @@ from msgspec.structs import replace
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.messages import DelayLevels, RetryService
-from sprocket.rocketmq.broker.messages.retry import retries_max
 from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec.headers import SendMessageBack
 from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.geometry import Geometry
-from sprocket.rocketmq.model.group import SubscriptionGroup
-from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.model.message import NewRecord, SendBackRequest
 from sprocket.rocketmq.model.topic import READ
 from sprocket.rocketmq.settings import (
     DELAY_LEVELS,
@@ -77,14 +74,14 @@ class Desk:
 
     def sent_back(self, offset: int, level: int = 0, **more: Any) -> NewRecord:
         """Return the record for a message sent back by a recent client."""
-        record = self.back.record(header(offset, level, **more), 479)
+        record = self.back.record(asked_for(offset, level, **more))
         assert record is not None
         return record
 
 
-def header(offset: int, level: int = 0, **more: Any) -> SendMessageBack:
-    """Return the header of a send-back."""
-    return SendMessageBack(offset=offset, group="g", delay_level=level, **more)
+def asked_for(offset: int, level: int = 0, **more: Any) -> SendBackRequest:
+    """Return what a consumer asks for that gives a message back."""
+    return SendBackRequest(offset=offset, group="g", delay_level=level, **more)
 
 
 def found_in(record: NewRecord) -> dict[str, str]:
@@ -168,10 +165,7 @@ def test_topics_are_made_as_they_are_needed() -> None:
 
 
 def test_limits_of_group_and_client() -> None:
-    """The client's counts from version 121 on; the group's otherwise."""
-    group = SubscriptionGroup(name="g", retry_times_max=5)
-    assert [retries_max(group, wanted, 121) for wanted in (None, 0, 2)] == [5, 0, 2]
-    assert retries_max(group, 2, 120) == 5
+    """The client's counts if it names one, the group's otherwise."""
     desk = Desk()
     desk.group(retry_times_max=1)
     offset = desk.stored(1)
@@ -183,7 +177,7 @@ def test_a_group_without_retries_gets_none() -> None:
     """Which is a success, and makes nothing."""
     desk = Desk()
     desk.group(retry_queues=0)
-    assert desk.back.record(header(desk.stored()), 479) is None
+    assert desk.back.record(asked_for(desk.stored())) is None
     assert desk.topics.get("%RETRY%g") is None
 
 
@@ -194,14 +188,14 @@ def test_a_broker_that_is_closed_to_writing_takes_nothing_back() -> None:
     desk.group(retry_queues=0)
     desk.topics.use(TopicSettings(permission=4))
     with pytest.raises(Refused, match="sending message is forbidden") as refused:
-        desk.back.record(header(offset), 479)
+        desk.back.record(asked_for(offset))
     assert refused.value.why is Refusal.NO_PERMISSION
     desk.groups.use(GroupSettings(auto_create=False))
     with pytest.raises(Refused) as refused:
-        desk.back.record(SendMessageBack(offset=offset, group="h", delay_level=0), 479)
+        desk.back.record(SendBackRequest(offset=offset, group="h", delay_level=0))
     assert refused.value.why is Refusal.NO_GROUP
     desk.topics.use(TopicSettings(permission=2))
-    assert desk.back.record(header(offset), 479) is None
+    assert desk.back.record(asked_for(offset)) is None
 
 
 def test_what_cannot_be_done_is_refused_by_its_code() -> None:
@@ -219,5 +213,5 @@ def test_what_cannot_be_done_is_refused_by_its_code() -> None:
         desk.sent_back(offset)
     assert refused.value.why is Refusal.NO_PERMISSION
     with pytest.raises(Refused) as refused:
-        desk.back.record(SendMessageBack(offset=offset, group="a b", delay_level=0), 479)
+        desk.back.record(SendBackRequest(offset=offset, group="a b", delay_level=0))
     assert refused.value.why is Refusal.NO_GROUP

@@ -77,7 +77,7 @@ def header(topic: str = "T", **changes: Any) -> SendMessage:
 
 def test_fields_are_taken_over() -> None:
     """What the sender says stays; both hosts are ours to say."""
-    record = Desk().sender.record(header(reconsume_times=2), b"x", THERE, 479)
+    record = Desk().sender.record(header(reconsume_times=2), b"x", THERE)
     assert (record.topic, record.queue_id, record.body) == ("T", 0, b"x")
     assert (record.flag, record.born_at_ms, record.reconsume_times) == (3, 7, 2)
     assert (record.born_host, record.store_host) == (THERE, HERE)
@@ -89,7 +89,7 @@ def test_fields_are_taken_over() -> None:
 )
 def test_properties_are_added_to_whatever_their_form(text: str) -> None:
     """A missing last separator, or a name twice, does not matter."""
-    record = Desk().sender.record(header(properties=text), b"x", THERE, 479)
+    record = Desk().sender.record(header(properties=text), b"x", THERE)
     assert properties.decode(record.properties) == {
         "UNIQ_KEY": "U",
         "A": "b",
@@ -105,7 +105,7 @@ def test_ours_replace_what_a_client_copied() -> None:
     text = (
         "CLUSTER\x01old\x02TRACE_ON\x01false\x02__CRC32#\x010123456789\x02POP_CK\x01x\x02A\x01b\x02"
     )
-    record = Desk().sender.record(header(properties=text), b"x", THERE, 479)
+    record = Desk().sender.record(header(properties=text), b"x", THERE)
     assert properties.decode(record.properties) == {
         "A": "b",
         "UNIQ_KEY": "NEW1",
@@ -120,9 +120,9 @@ def test_a_message_without_unique_key_gets_one() -> None:
     """The answer names it."""
     sender = Desk().sender
     text = "UNIQ_KEY\x01U\x02KEYS\x01a  b\x02TAGS\x01t\x02"
-    record = sender.record(header(properties=text), b"x", THERE, 479)
+    record = sender.record(header(properties=text), b"x", THERE)
     assert record.unique_key == "U"
-    assert sender.record(header(), b"x", THERE, 479).unique_key == "NEW1"
+    assert sender.record(header(), b"x", THERE).unique_key == "NEW1"
 
 
 class Peer:
@@ -194,7 +194,7 @@ def test_many_at_once_become_what_each_would_be(changes: dict[str, Any], beside:
     given = header(**changes)
     single, many = _desk(), _desk()
     try:
-        expected: object = single.sender.record(given, b"x", THERE, 0)
+        expected: object = single.sender.record(given, b"x", THERE)
     except Refused as refused:
         expected = refused
     plain = [header(properties=PLAIN % number) for number in range(beside)]
@@ -206,7 +206,7 @@ def test_many_at_once_become_what_each_would_be(changes: dict[str, Any], beside:
     for number, one in enumerate(found):
         assert isinstance(one, NewRecord)
         assert (one.unique_key, one.queue_id) == (f"U{number}", 0)
-        assert one == single.sender.record(plain[number], b"x", THERE, 0)
+        assert one == single.sender.record(plain[number], b"x", THERE)
 
 
 def test_a_body_is_needed_by_each() -> None:
@@ -305,7 +305,7 @@ def test_what_a_batch_shares_each_part_gets(more: str, other: str, turned: int) 
 def test_what_is_no_pair_goes_the_careful_way(text: str) -> None:
     """What is stored then is to the byte what one message by itself becomes."""
     (found,) = _desk().sender.records(sends(header(properties=text)))
-    assert found == _desk().sender.record(header(properties=text), b"x", THERE, 0)
+    assert found == _desk().sender.record(header(properties=text), b"x", THERE)
 
 
 def test_one_text_that_is_not_ascii_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,26 +336,26 @@ def _has_all(record: NewRecord, text: str) -> None:
 
 def test_text_that_is_no_unicode_is_replaced() -> None:
     """It never stops a send half-way."""
-    record = Desk().sender.record(header(properties="A\x01\ud800\x02"), b"x", THERE, 479)
+    record = Desk().sender.record(header(properties="A\x01\ud800\x02"), b"x", THERE)
     assert properties.decode(record.properties)["A"] == "?"
 
 
 def test_host_bits_of_a_client_are_cleared() -> None:
     """The hosts themselves say what they are."""
-    assert Desk().sender.record(header(sys_flag=0x31), b"x", THERE, 479).sys_flag == 1
+    assert Desk().sender.record(header(sys_flag=0x31), b"x", THERE).sys_flag == 1
 
 
 def test_a_negative_queue_is_one_of_those_written() -> None:
     """Of a topic without write queues it is 0, as in RocketMQ."""
     desk = Desk()
     desk.topics.put(TopicConfig(name="T", read_queues=9, write_queues=3))
-    assert desk.sender.record(header(queue_id=-1), b"x", THERE, 479).queue_id == 2
+    assert desk.sender.record(header(queue_id=-1), b"x", THERE).queue_id == 2
     assert desk.asked == [3]
     desk.topics.put(TopicConfig(name="Z", read_queues=1, write_queues=0))
-    assert desk.sender.record(header("Z", queue_id=-1), b"x", THERE, 479).queue_id == 0
-    assert desk.sender.record(header("T", queue_id=8), b"x", THERE, 479).queue_id == 8
+    assert desk.sender.record(header("Z", queue_id=-1), b"x", THERE).queue_id == 0
+    assert desk.sender.record(header("T", queue_id=8), b"x", THERE).queue_id == 8
     with pytest.raises(Refused) as refused:
-        desk.sender.record(header("T", queue_id=9), b"x", THERE, 479)
+        desk.sender.record(header("T", queue_id=9), b"x", THERE)
     assert refused.value.why is Refusal.INVALID_ARGUMENT
 
 
@@ -369,7 +369,7 @@ def test_a_broker_that_is_closed_to_writing_keeps_topics_in_order(permission: An
     ordered, other = header("O", properties=PLAIN), header(properties=PLAIN)
     refusal = r"broker\[broker-a\] sending message is forbidden"
     with pytest.raises(Refused, match=refusal) as refused:
-        desk.sender.record(ordered, b"x", THERE, 479)
+        desk.sender.record(ordered, b"x", THERE)
     assert refused.value.why is Refusal.NO_PERMISSION
     with pytest.raises(Refused, match=refusal):
         desk.sender.batch(ordered, body, THERE)
@@ -386,26 +386,25 @@ def test_compacted_topics_need_keys() -> None:
     desk = Desk()
     desk.topics.put(TopicConfig(name="T", attributes={"cleanup.policy": "COMPACTION"}))
     with pytest.raises(Refused) as refused:
-        desk.sender.record(header(), b"x", THERE, 479)
+        desk.sender.record(header(), b"x", THERE)
     assert refused.value.why is Refusal.ILLEGAL_MESSAGE
-    assert desk.sender.record(header(properties="KEYS\x01k\x02"), b"x", THERE, 479)
+    assert desk.sender.record(header(properties="KEYS\x01k\x02"), b"x", THERE)
 
 
 def test_retries_become_dead_letters_beyond_their_limit() -> None:
-    """The request's own limit counts for clients from 3.4.9 on, else the group's."""
+    """The request's own limit counts if it names one, else the group's."""
     sender = Desk().sender
     retry = "%RETRY%g"
-    for times, own, version, dead in (
-        (16, None, 479, False),
-        (17, None, 479, True),
-        (3, 2, 479, True),
-        (3, 2, 120, False),
-        (17, 99, 479, False),
+    for times, own, dead in (
+        (16, None, False),
+        (17, None, True),
+        (3, 2, True),
+        (17, 99, False),
     ):
         made = header(retry, reconsume_times=times, max_reconsume_times=own)
         with structlog.testing.capture_logs() as logs:
-            record = sender.record(made, b"x", THERE, version)
-        assert record.topic == ("%DLQ%g" if dead else retry), (times, own, version)
+            record = sender.record(made, b"x", THERE)
+        assert record.topic == ("%DLQ%g" if dead else retry), (times, own)
         told = [one["failures"] for one in logs if one["event"] == "a message became a dead letter"]
         assert told == ([times] if dead else [])
         assert (b"DELAY\x01-1" in record.properties) == dead
@@ -415,15 +414,15 @@ def test_groups_with_locks_do_not_retry() -> None:
     """They consume in order; what fails for good is a dead letter."""
     desk = Desk()
     desk.locks.lock("g", "c", [MessageQueue("T", "b", 0)])
-    assert desk.sender.record(header("%RETRY%g"), b"x", THERE, 479).topic == "%DLQ%g"
+    assert desk.sender.record(header("%RETRY%g"), b"x", THERE).topic == "%DLQ%g"
     desk.clock.advance(60_000)
-    assert desk.sender.record(header("%RETRY%g"), b"x", THERE, 479).topic == "%RETRY%g"
+    assert desk.sender.record(header("%RETRY%g"), b"x", THERE).topic == "%RETRY%g"
 
 
 def test_retry_topics_need_no_template() -> None:
     """They are made with one queue when the template cannot serve."""
     desk = Desk()
-    desk.sender.record(header("%RETRY%g", default_topic="none"), b"x", THERE, 479)
+    desk.sender.record(header("%RETRY%g", default_topic="none"), b"x", THERE)
     made = desk.topics.get("%RETRY%g")
     assert made is not None
     assert made.write_queues == 1

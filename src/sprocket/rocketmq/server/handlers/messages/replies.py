@@ -36,7 +36,7 @@ from sprocket.rocketmq.codec.record import ids, properties
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.remoting import Channels
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, busy, encoded, row
-from sprocket.rocketmq.server.handlers.messages.send import real_queue_id
+from sprocket.rocketmq.server.handlers.messages.send import meant, real_queue_id
 from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.runtime.driver import Peer
 
@@ -72,9 +72,11 @@ class ReplyHandlers:
 
     def reply(self, request: Request, header: SendMessage) -> None:
         """Push a reply, and have it stored after that."""
-        peer, version = request.peer, request.command.version
+        peer = request.peer
         born_host = ids.parse_host(peer.address)
-        record = self._sender.record(header, request.body, born_host, version)
+        record = self._sender.record(
+            meant(header, request.command.version), request.body, born_host
+        )
         # A reply is stored without the cluster, which would make it look like a request.
         record = structs.replace(
             record, properties=properties.remove(record.properties, properties.CLUSTER)

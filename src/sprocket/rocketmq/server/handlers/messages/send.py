@@ -3,7 +3,9 @@
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
+
+from msgspec import structs
 
 from sprocket.base.errors import (
     DiskFailed,
@@ -44,6 +46,11 @@ from sprocket.rocketmq.server.dispatch import (
 from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
+
+M = TypeVar("M", SendMessage, SendMessageBack)
+
+MAX_RECONSUME_VERSION = 121
+"""3.4.9: from here on a retry's own `maxReconsumeTimes` overrides the group's."""
 
 _Sent: TypeAlias = tuple[Peer, Command, SendMessage]
 """A message that is to be taken up with others: who sent it, the request, and its header."""
@@ -86,6 +93,8 @@ class SendHandlers:
         if header.batch:
             self._send_batch(peer, request, header)
             return
+        if header.max_reconsume_times is not None:
+            header = meant(header, request.version)
         sends = self._sends
         if not sends:
             self._durable.gather(self)
@@ -229,7 +238,7 @@ class RetryHandlers:
         """Store a message for another try, or among the dead letters."""
         if self._durable.pressure.is_full:
             raise busy()
-        record = self._send_back.record(header, request.command.version)
+        record = self._send_back.record(meant(header, request.command.version))
         if record is None:
             return Answer()
         # A name that a client made up would stay in the table, and so would the next one.
@@ -251,6 +260,13 @@ class RetryHandlers:
         if stored is None or error is not None:
             answer = Answer(ResponseCode.SYSTEM_ERROR, None, str(error))
         ready[request.peer] += encoded(request.command, answer)
+
+
+def meant(header: M, version: int) -> M:
+    """Return a header without the retries that clients of an old version name and do not mean."""
+    if header.max_reconsume_times is None or version >= MAX_RECONSUME_VERSION:
+        return header
+    return structs.replace(header, max_reconsume_times=None)
 
 
 def real_queue_id(record: NewRecord, header: SendMessage) -> int:

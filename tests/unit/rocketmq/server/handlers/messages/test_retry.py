@@ -65,6 +65,26 @@ def test_a_message_given_up_is_a_dead_letter_at_once(on_node: Callable[..., None
     on_node(scenario)
 
 
+@pytest.mark.parametrize(("version", "dead_letters"), [(120, 0), (121, 2)])
+def test_a_limit_that_old_clients_name_does_not_count(
+    on_node: Callable[..., None], version: int, dead_letters: int
+) -> None:
+    """3.4.9 is the first that means it, of a message given back and of one sent for a retry."""
+
+    async def scenario(lab: Any) -> None:
+        offset = int((await lab.message()).ext_map()["msgId"][16:], 16)
+        given_back = back(offset, maxReconsumeTimes=0)
+        retry = {"topic": "%RETRY%g", "queueId": 0, "sysFlag": 0, "bornTimestamp": 0, "flag": 0}
+        retry |= {"reconsumeTimes": 1, "maxReconsumeTimes": 0}
+        assert (await lab.broker.call(36, given_back, version=version)).code == 0
+        assert (await lab.broker.call(10, retry, b"x", version=version)).code == 0
+        is_dead = (await lab.broker.call(351, {"topic": "%DLQ%g"})).code == 0
+        assert is_dead == (dead_letters > 0)
+        assert not is_dead or len(await pulled(lab, "%DLQ%g")) == dead_letters
+
+    on_node(scenario)
+
+
 def test_refusals_have_their_codes(on_node: Callable[..., None]) -> None:
     """A missing message is 1, a missing group 26 where none is made."""
 
