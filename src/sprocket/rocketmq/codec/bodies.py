@@ -38,6 +38,7 @@ from sprocket.rocketmq.model.group import (
     CONSUME_ACTIVELY,
     CONSUME_PASSIVELY,
     CONSUME_POP,
+    PULL,
     TAG,
     Subscription,
     SubscriptionGroup,
@@ -647,9 +648,6 @@ def _offset_table(table: OffsetTable) -> Iterator[bytes]:
 # What a broker collects from its clients or works out for them
 
 
-PULL = "PULL"
-
-
 class AssignmentQuery(Struct, frozen=True, kw_only=True, rename="camel"):
     """The body of QUERY_ASSIGNMENT 400; it need not name client and strategy."""
 
@@ -677,22 +675,6 @@ class QueueAssignment(Struct, frozen=True):
     def of(cls, queues: Sequence[MessageQueue] | None) -> "QueueAssignment":
         """Return that of queues, all to be pulled from."""
         return cls(None if queues is None else [AssignedQueue(message_queue=q) for q in queues])
-
-
-class RequestMode(Struct, frozen=True, kw_only=True):
-    """How a group gets the messages of a topic: the body of SET_MESSAGE_REQUEST_MODE 401."""
-
-    what: ClassVar = "a request mode"
-    group: Annotated[str, REQUIRED] = field(name="consumerGroup")
-    mode: str = PULL
-    pop_share_queues: int = field(name="popShareQueueNum", default=0)
-    topic: Annotated[str, REQUIRED]
-
-
-class RequestModeTable(Struct, frozen=True):
-    """All modes, by topic and group, as the file and the answer of 402 have them."""
-
-    modes: Mapping[str, Mapping[str, RequestMode]] = field(name="messageRequestModeMap")
 
 
 class Corrections(Struct, frozen=True):

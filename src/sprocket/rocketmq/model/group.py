@@ -18,6 +18,9 @@ CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
 CONSUME_PASSIVELY = "CONSUME_PASSIVELY"
 CONSUME_POP = "CONSUME_POP"
 
+PULL = "PULL"
+"""How a group gets its messages, if it does not pop them."""
+
 
 class SubscriptionGroup(Struct, frozen=True, kw_only=True, rename="camel"):
     """What a broker knows of one consumer group; the defaults are those of a new one.

@@ -9,8 +9,14 @@ from collections.abc import Mapping
 from sprocket.base import log
 from sprocket.base.disk import Disk
 from sprocket.base.errors import StoreError
-from sprocket.rocketmq.codec.bodies import PULL, RequestMode, RequestModeTable
-from sprocket.rocketmq.codec.config import JsonObject, declared, fastjson
+from sprocket.rocketmq.codec.config import (
+    JsonObject,
+    RequestMode,
+    RequestModeTable,
+    declared,
+    fastjson,
+)
+from sprocket.rocketmq.model.group import PULL
 from sprocket.rocketmq.store.config_file import ConfigFile
 from sprocket.rocketmq.store.layout import StoreLayout
 

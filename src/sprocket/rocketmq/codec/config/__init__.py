@@ -17,6 +17,8 @@ from sprocket.rocketmq.codec.config.fastjson import JsonObject, JsonValue
 from sprocket.rocketmq.codec.config.tables import (
     DataVersion,
     RegisterBrokerBody,
+    RequestMode,
+    RequestModeTable,
     TopicLine,
     TopicTable,
 )
@@ -31,6 +33,8 @@ __all__ = [
     "JsonValue",
     "OneOf",
     "RegisterBrokerBody",
+    "RequestMode",
+    "RequestModeTable",
     "TopicLine",
     "TopicTable",
     "by_name",

@@ -16,7 +16,7 @@ from sprocket.base.compression import Method
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec.codes import MAPPING_SECTION_VERSION, VERSION
 from sprocket.rocketmq.codec.config import declared, fastjson, values
-from sprocket.rocketmq.model.group import SubscriptionGroup
+from sprocket.rocketmq.model.group import PULL, SubscriptionGroup
 from sprocket.rocketmq.model.topic import TopicConfig
 
 S = TypeVar("S", bound=Struct)
@@ -78,6 +78,22 @@ class TopicTable(Struct, frozen=True, kw_only=True):
     topics: Annotated[Sequence[TopicConfig], declared.by_name(TopicConfig)] = field(
         name="topicConfigTable"
     )
+
+
+class RequestMode(Struct, frozen=True, kw_only=True):
+    """How a group gets the messages of a topic; the body of SET_MESSAGE_REQUEST_MODE 401, too."""
+
+    what: ClassVar = "a request mode"
+    group: Annotated[str, declared.REQUIRED] = field(name="consumerGroup")
+    mode: str = PULL
+    pop_share_queues: int = field(name="popShareQueueNum", default=0)
+    topic: Annotated[str, declared.REQUIRED]
+
+
+class RequestModeTable(Struct, frozen=True):
+    """All modes, by topic and group, as the file and the answer of 402 have them."""
+
+    modes: Mapping[str, Mapping[str, RequestMode]] = field(name="messageRequestModeMap")
 
 
 class RegisterBrokerBody(Struct, frozen=True, kw_only=True):

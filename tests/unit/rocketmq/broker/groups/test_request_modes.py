@@ -5,7 +5,7 @@ import pytest
 from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import DiskFailed
 from sprocket.rocketmq.broker.groups import RequestModes
-from sprocket.rocketmq.codec.bodies import RequestMode
+from sprocket.rocketmq.codec.config import RequestMode
 from sprocket.testing.disk import SimulatedDisk
 
 FILE = "/s/config/messageRequestMode.json"

@@ -44,8 +44,6 @@ from sprocket.rocketmq.codec.bodies import (
     QueueStats,
     QueueUnits,
     ReplicaStatus,
-    RequestMode,
-    RequestModeTable,
     RunningInfo,
     SlaveStatus,
     TopicConfigs,
@@ -53,7 +51,14 @@ from sprocket.rocketmq.codec.bodies import (
     TopicNames,
     TopicStats,
 )
-from sprocket.rocketmq.codec.config import DataVersion, RegisterBrokerBody, TopicTable, tables
+from sprocket.rocketmq.codec.config import (
+    DataVersion,
+    RegisterBrokerBody,
+    RequestMode,
+    RequestModeTable,
+    TopicTable,
+    tables,
+)
 from sprocket.rocketmq.model.group import (
     CLUSTERING,
     CONSUME_PASSIVELY,

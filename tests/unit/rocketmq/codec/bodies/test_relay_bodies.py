@@ -4,10 +4,8 @@ import pytest
 
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import bodies
-from sprocket.rocketmq.codec.bodies import (
-    AssignmentQuery,
-    RequestMode,
-)
+from sprocket.rocketmq.codec.bodies import AssignmentQuery
+from sprocket.rocketmq.codec.config import RequestMode
 
 
 def test_queries_for_assignments() -> None:

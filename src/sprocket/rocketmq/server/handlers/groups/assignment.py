@@ -15,17 +15,12 @@ from sprocket.rocketmq.broker.groups import ClientManager, RequestModes
 from sprocket.rocketmq.broker.route_lookup import RouteLookup
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies
-from sprocket.rocketmq.codec.bodies import (
-    PULL,
-    AssignmentQuery,
-    QueueAssignment,
-    RequestMode,
-    RequestModeTable,
-)
+from sprocket.rocketmq.codec.bodies import AssignmentQuery, QueueAssignment
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.config import RequestMode, RequestModeTable
 from sprocket.rocketmq.codec.headers import NoFields
 from sprocket.rocketmq.model import sharing
-from sprocket.rocketmq.model.group import BROADCASTING
+from sprocket.rocketmq.model.group import BROADCASTING, PULL
 from sprocket.rocketmq.model.internal import LIGHT_PREFIX, RETRY_PREFIX
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
