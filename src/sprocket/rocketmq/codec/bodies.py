@@ -40,6 +40,8 @@ from sprocket.rocketmq.model.group import (
     CONSUME_POP,
     PULL,
     TAG,
+    Heartbeat,
+    Membership,
     Subscription,
     SubscriptionGroup,
 )
@@ -190,7 +192,7 @@ CONSUME_FROM = (
 """Names by their ordinals, which the C++ client sends in their place."""
 
 
-class ConsumerData(Struct, frozen=True, kw_only=True, rename="camel"):
+class ConsumerData(Membership, frozen=True, kw_only=True, rename="camel"):
     """One consumer group in a heartbeat."""
 
     what: ClassVar = "a consumer"
@@ -201,7 +203,6 @@ class ConsumerData(Struct, frozen=True, kw_only=True, rename="camel"):
     consume_type: Annotated[str, OneOf(CONSUME_TYPES)] = CONSUME_PASSIVELY
     message_model: Annotated[str, OneOf(MESSAGE_MODELS)] = CLUSTERING
     consume_from_where: Annotated[str, OneOf(CONSUME_FROM)] = CONSUME_FROM[0]
-    unit_mode: bool = False
 
 
 class _Producer(Struct, frozen=True):
@@ -209,14 +210,9 @@ class _Producer(Struct, frozen=True):
     group: Annotated[str, REQUIRED] = field(name="groupName")
 
 
-class HeartbeatData(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Who a client is: its groups and subscriptions. The body of HEART_BEAT 34.
+class HeartbeatData(Heartbeat, frozen=True, kw_only=True, rename="camel"):
+    """The body of HEART_BEAT 34."""
 
-    `fingerprint` is 0 for clients of the old kind; `without_sub` says that the subscriptions were
-    left out because they have not changed.
-    """
-
-    client_id: str = field(name="clientID")
     producers: Annotated[
         Sequence[str],
         As(
@@ -226,8 +222,6 @@ class HeartbeatData(Struct, frozen=True, kw_only=True, rename="camel"):
         ),
     ] = field(name="producerDataSet", default=())
     consumers: Sequence[ConsumerData] = field(name="consumerDataSet", default=())
-    fingerprint: int = field(name="heartbeatFingerprint", default=0)
-    without_sub: bool = False
 
 
 class ClientCheck(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -1,6 +1,6 @@
 """Consumer groups and what they subscribe to."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -102,6 +102,31 @@ class Subscription:
         Source: RocketMQ `FilterAPI.buildSubscriptionData`.
         """
         return _parse(topic, expression or ALL, type or TAG, version)
+
+
+class Membership(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One consumer group that a client is in, and what it does there."""
+
+    group: str = field(name="groupName")
+    subscriptions: Sequence[Subscription] = field(name="subscriptionDataSet", default=())
+    consume_type: str = CONSUME_PASSIVELY
+    message_model: str = CLUSTERING
+    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+    unit_mode: bool = False
+
+
+class Heartbeat(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a client says of itself: who it is, its groups and subscriptions.
+
+    `fingerprint` is 0 for clients of the old kind; `without_sub` says that the subscriptions were
+    left out because they have not changed.
+    """
+
+    client_id: str = field(name="clientID")
+    producers: Sequence[str] = field(name="producerDataSet", default=())
+    consumers: Sequence[Membership] = field(name="consumerDataSet", default=())
+    fingerprint: int = field(name="heartbeatFingerprint", default=0)
+    without_sub: bool = False
 
 
 @lru_cache(maxsize=1024)

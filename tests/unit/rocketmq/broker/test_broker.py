@@ -14,9 +14,8 @@ from sprocket.base.place import Place
 from sprocket.base.units import MIB
 from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.broker.delivery import HeldPull
-from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData
 from sprocket.rocketmq.geometry import Geometry
-from sprocket.rocketmq.model.group import SubscriptionGroup
+from sprocket.rocketmq.model.group import Heartbeat, Membership, SubscriptionGroup
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import OffsetSettings, RetentionSettings, Settings, StoreSettings
@@ -130,7 +129,7 @@ def test_groups_say_whether_their_members_are_told() -> None:
     async def scenario(broker: Broker, _: SimulatedDisk) -> None:
         for enabled in (False, True):
             broker.groups.put([SubscriptionGroup(name="g", notify_ids_changed_enable=enabled)])
-            data = HeartbeatData(client_id="c", consumers=[ConsumerData(group="g")])
+            data = Heartbeat(client_id="c", consumers=[Membership(group="g")])
             link: Any = object()
             broker.members.heartbeat(link, data, "JAVA", 479, data.consumers)
             assert told == ["g", "g"] * enabled

@@ -21,11 +21,12 @@ from typing import Protocol
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
-from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData
 from sprocket.rocketmq.model.group import (
     BROADCASTING,
     CLUSTERING,
     CONSUME_PASSIVELY,
+    Heartbeat,
+    Membership,
     Subscription,
 )
 from sprocket.rocketmq.settings import MemberSettings
@@ -140,10 +141,10 @@ class ClientManager:
     def heartbeat(
         self,
         link: Link,
-        data: HeartbeatData,
+        data: Heartbeat,
         language: str,
         version: int,
-        consumers: Iterable[ConsumerData],
+        consumers: Iterable[Membership],
     ) -> bool:
         """Note that a client is there, with its groups and subscriptions.
 
@@ -232,7 +233,7 @@ class ClientManager:
                 self.changes += 1
 
     def _register(
-        self, link: Link, client: ConnectedClient, wanted: ConsumerData, data: HeartbeatData
+        self, link: Link, client: ConnectedClient, wanted: Membership, data: Heartbeat
     ) -> bool:
         group = self._consumers.setdefault(wanted.group, ConnectedGroup(name=wanted.group))
         group.empty_since = None

@@ -12,9 +12,8 @@ from sprocket.rocketmq.broker.delivery.pull import Forbidden
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups, Link
 from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData
 from sprocket.rocketmq.codec.headers import PullMessage
-from sprocket.rocketmq.model.group import BROADCASTING, Subscription
+from sprocket.rocketmq.model.group import BROADCASTING, Heartbeat, Membership, Subscription
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, PullSettings, TopicSettings
@@ -71,10 +70,10 @@ class Desk:
 
     def beat(self, model: str, topic: str = "T") -> None:
         """Have group g come in with a subscription to a topic."""
-        consumer = ConsumerData(
+        consumer = Membership(
             group="g", subscriptions=[Subscription(topic, version=5)], message_model=model
         )
-        data = HeartbeatData(client_id="c", consumers=[consumer])
+        data = Heartbeat(client_id="c", consumers=[consumer])
         self.members.heartbeat(self.link, data, "JAVA", 479, [consumer])
 
     def change_group(self, **changes: Any) -> None:

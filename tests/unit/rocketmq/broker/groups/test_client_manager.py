@@ -2,8 +2,13 @@
 
 from sprocket.rocketmq.broker.groups import ClientManager
 from sprocket.rocketmq.broker.groups.client_manager import EMPTY_GROUP_SECONDS
-from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData
-from sprocket.rocketmq.model.group import BROADCASTING, CLUSTERING, Subscription
+from sprocket.rocketmq.model.group import (
+    BROADCASTING,
+    CLUSTERING,
+    Heartbeat,
+    Membership,
+    Subscription,
+)
 from sprocket.testing.clock import FakeClock
 
 
@@ -45,11 +50,11 @@ class Table:
         without_sub: bool = False,
     ) -> bool:
         """Send a heartbeat of group g."""
-        data = HeartbeatData(
+        data = Heartbeat(
             client_id=f"c{id(link)}",
             producers=["p"],
             consumers=[
-                ConsumerData(
+                Membership(
                     group="g",
                     subscriptions=[Subscription(topic, version=version) for topic in topics],
                     message_model=model,
@@ -230,7 +235,7 @@ def test_a_producing_client_is_found_by_its_id() -> None:
     a, b = Link(), Link()
 
     def beat(link: Link) -> None:
-        data = HeartbeatData(client_id="c", producers=["p"])
+        data = Heartbeat(client_id="c", producers=["p"])
         table.members.heartbeat(link, data, "JAVA", 479, [])
 
     assert table.members.producer_link("c") is None
@@ -247,7 +252,7 @@ def test_a_connection_that_names_itself_anew_keeps_one_id() -> None:
     """Replies go to the last; nothing is kept of the others."""
     members, link = Table().members, Link()
     for name in ("c", "d"):
-        data = HeartbeatData(client_id=name, producers=["p", "q"])
+        data = Heartbeat(client_id=name, producers=["p", "q"])
         members.heartbeat(link, data, "JAVA", 479, [])
     assert members.producer_link("c") is None
     assert members.producer_link("d") is link

@@ -9,8 +9,7 @@ from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Grou
 from sprocket.rocketmq.broker.groups.progress import QUEUES_A_CALL
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData
-from sprocket.rocketmq.model.group import Subscription
+from sprocket.rocketmq.model.group import Heartbeat, Membership, Subscription
 from sprocket.rocketmq.model.progress import QueueProgress
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
@@ -50,8 +49,8 @@ class Scene:
 
     def subscribe(self, group: str, topic: str) -> None:
         """Have a consumer of a group want a topic."""
-        data = ConsumerData(group=group, subscriptions=[Subscription.parse(topic, "*")])
-        heartbeat = HeartbeatData(client_id="c", consumers=[data])
+        data = Membership(group=group, subscriptions=[Subscription.parse(topic, "*")])
+        heartbeat = Heartbeat(client_id="c", consumers=[data])
         self.members.heartbeat(Link(), heartbeat, "JAVA", 479, [data])
 
 

@@ -8,7 +8,7 @@ from sprocket.rocketmq.broker.groups import ClientManager, Groups, Link, QueueLo
 from sprocket.rocketmq.broker.refusals import Refused
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies, command
-from sprocket.rocketmq.codec.bodies import ClientCheck, ConsumerData, ConsumerIds, LockedQueues
+from sprocket.rocketmq.codec.bodies import ClientCheck, ConsumerIds, LockedQueues
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.headers import (
     ConsumerGroupOnly,
@@ -16,7 +16,7 @@ from sprocket.rocketmq.codec.headers import (
     NoFields,
     UnregisterClient,
 )
-from sprocket.rocketmq.model.group import TAG
+from sprocket.rocketmq.model.group import TAG, Membership
 from sprocket.rocketmq.model.internal import RETRY_PREFIX
 from sprocket.rocketmq.model.topic import UNIT_SUBSCRIPTION
 from sprocket.rocketmq.remoting import Connection
@@ -94,7 +94,7 @@ class ClientHandlers:
         self._locks.unlock(wanted.group, wanted.client_id, wanted.queues)
         return Answer()
 
-    def _prepare(self, consumer: ConsumerData) -> bool:
+    def _prepare(self, consumer: Membership) -> bool:
         """Make group and retry topic; False if the group may not exist."""
         try:
             group = self._groups.find(consumer.group)
