@@ -1,7 +1,6 @@
 """Every request that a broker answers: makes the handlers with the parts that each needs."""
 
 from sprocket.rocketmq import live_settings
-from sprocket.rocketmq.broker.admin import RuntimeInfo, WaitingRequests
 from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.broker.groups import Progress
 from sprocket.rocketmq.broker.messages import longest_ms
@@ -11,7 +10,12 @@ from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.remoting import Channels
 from sprocket.rocketmq.server.dispatch import Row
-from sprocket.rocketmq.server.handlers.admin import StatusHandlers, TopicHandlers
+from sprocket.rocketmq.server.handlers.admin import (
+    RuntimeInfo,
+    StatusHandlers,
+    TopicHandlers,
+    WaitingRequests,
+)
 from sprocket.rocketmq.server.handlers.groups import (
     AssignmentHandlers,
     ClientHandlers,

@@ -1,12 +1,10 @@
-"""What operators and upkeep ask of a broker: figures, deletions, cleaning.
+"""What operators and upkeep ask of a broker: deletions, cleaning.
 
-`runtime_info` tells figures, `removal` deletes topics and groups, `upkeep` makes derived files
-durable and deletes what is old.
+`removal` deletes topics and groups, `upkeep` makes derived files durable and deletes what is old.
 """
 
 from sprocket.rocketmq.broker.admin.folding import fold
 from sprocket.rocketmq.broker.admin.removal import Removal
-from sprocket.rocketmq.broker.admin.runtime_info import RuntimeInfo, WaitingRequests
 from sprocket.rocketmq.broker.admin.upkeep import Upkeep
 
-__all__ = ["Removal", "RuntimeInfo", "Upkeep", "WaitingRequests", "fold"]
+__all__ = ["Removal", "Upkeep", "fold"]

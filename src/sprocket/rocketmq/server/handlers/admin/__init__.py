@@ -1,6 +1,7 @@
 """Requests about topics and about the broker itself."""
 
+from sprocket.rocketmq.server.handlers.admin.runtime_info import RuntimeInfo, WaitingRequests
 from sprocket.rocketmq.server.handlers.admin.status import StatusHandlers
 from sprocket.rocketmq.server.handlers.admin.topics import TopicHandlers
 
-__all__ = ["StatusHandlers", "TopicHandlers"]
+__all__ = ["RuntimeInfo", "StatusHandlers", "TopicHandlers", "WaitingRequests"]

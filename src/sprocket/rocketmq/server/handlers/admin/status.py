@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.broker.admin import Removal, RuntimeInfo, Upkeep
+from sprocket.rocketmq.broker.admin import Removal, Upkeep
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import KeyValueTable, ReplicaStatus
@@ -12,6 +12,7 @@ from sprocket.rocketmq.codec.config import java_properties
 from sprocket.rocketmq.codec.headers import BrokerConfigAnswer, NoFields, ViewStats
 from sprocket.rocketmq.live_settings import LiveSettings
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
+from sprocket.rocketmq.server.handlers.admin.runtime_info import RuntimeInfo
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.cold_reads import ColdReads
 

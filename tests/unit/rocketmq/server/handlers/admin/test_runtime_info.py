@@ -6,11 +6,11 @@ from pathlib import Path
 from tests.stores import filled, new
 
 from sprocket.base.place import Place
-from sprocket.rocketmq.broker.admin import RuntimeInfo, WaitingRequests, runtime_info
 from sprocket.rocketmq.broker.stats import Stats
+from sprocket.rocketmq.server.handlers.admin import RuntimeInfo, WaitingRequests, runtime_info
 from sprocket.testing.clock import FakeClock
 
-ROCKETMQ = Path(__file__).parents[4] / "data/rocketmq-5.3.3/runtime-info.json"
+ROCKETMQ = Path(__file__).parents[5] / "data/rocketmq-5.3.3/runtime-info.json"
 """The body that the real 5.3.3 answered with code 28, after five messages of 245 bytes."""
 
 
