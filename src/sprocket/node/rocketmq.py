@@ -128,13 +128,17 @@ async def _open_broker(site: Site) -> Serve:
         import asyncio
 
         from sprocket.rocketmq.broker.broker import Broker
-        from sprocket.rocketmq.broker.registration import BrokerNameServers, Identity, Registration
-        from sprocket.rocketmq.broker.route_lookup import RouteLookup
         from sprocket.rocketmq.codec.record import ids
         from sprocket.rocketmq.remoting import Channels, Connection
         from sprocket.rocketmq.server import broker_rows
         from sprocket.rocketmq.server.dispatch import Dispatcher
         from sprocket.rocketmq.server.handlers.groups import notify_ids_changed
+        from sprocket.rocketmq.server.nameservers import (
+            BrokerNameServers,
+            Identity,
+            Registration,
+            RouteLookup,
+        )
         from sprocket.rocketmq.store.retention import SpaceLimits
         from sprocket.runtime.cold_reads import ColdReads
         from sprocket.runtime.driver import address

@@ -4,8 +4,6 @@ from sprocket.rocketmq import live_settings
 from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.broker.groups import Progress
 from sprocket.rocketmq.broker.messages import longest_ms
-from sprocket.rocketmq.broker.registration import Registration
-from sprocket.rocketmq.broker.route_lookup import RouteLookup
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.remoting import Channels
@@ -31,6 +29,7 @@ from sprocket.rocketmq.server.handlers.messages import (
     RetryHandlers,
     SendHandlers,
 )
+from sprocket.rocketmq.server.nameservers import Registration, RouteLookup
 from sprocket.rocketmq.settings import Settings
 from sprocket.runtime.slices import Slices
 

@@ -8,7 +8,6 @@ from msgspec import structs
 from sprocket.base.disk import gather
 from sprocket.base.errors import RequestRefused, StoreError
 from sprocket.rocketmq.broker.admin import Removal
-from sprocket.rocketmq.broker.registration import Registration
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics, attributes, check_name
 from sprocket.rocketmq.codec import bodies
@@ -19,6 +18,7 @@ from sprocket.rocketmq.codec.headers import CreateTopic, DeleteTopic, NoFields, 
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import MULTI_TAG, SINGLE_TAG, TopicConfig
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, body, row, sliced_row
+from sprocket.rocketmq.server.nameservers import Registration
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.slices import Sliced, Slices

@@ -12,7 +12,6 @@ from functools import partial
 
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.groups import ClientManager, RequestModes
-from sprocket.rocketmq.broker.route_lookup import RouteLookup
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import AssignmentQuery, QueueAssignment
@@ -24,6 +23,7 @@ from sprocket.rocketmq.model.group import BROADCASTING, PULL
 from sprocket.rocketmq.model.internal import LIGHT_PREFIX, RETRY_PREFIX
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
+from sprocket.rocketmq.server.nameservers import RouteLookup
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from typing import Any
 from tests import sockets
 from tests.waits import LONG_SECONDS
 
-from sprocket.rocketmq.broker.route_lookup import FRESH_SECONDS, RouteLookup
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.headers import GetRoute
 from sprocket.rocketmq.model.route import BrokerData, MessageQueue, QueueData, TopicRoute
 from sprocket.rocketmq.remoting import Channel, Connection, open_channel
+from sprocket.rocketmq.server.nameservers import FRESH_SECONDS, RouteLookup
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer
 from sprocket.testing.clock import FakeClock

@@ -9,8 +9,6 @@ from tests.waits import LONG_SECONDS
 
 from sprocket.base.errors import RequestRefused, SettingsError
 from sprocket.base.place import Place
-from sprocket.rocketmq.broker import registration
-from sprocket.rocketmq.broker.registration import BrokerNameServers, Identity, Registration
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import ClusterInfo
@@ -21,6 +19,13 @@ from sprocket.rocketmq.codec.headers import NoFields, QueryDataVersionAnswer
 from sprocket.rocketmq.model.route import BrokerData
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.remoting import Connection
+from sprocket.rocketmq.server.nameservers import (
+    BrokerNameServers,
+    Identity,
+    Registration,
+    RegistrationRefused,
+    registration,
+)
 from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer, Server
@@ -290,7 +295,7 @@ def test_an_address_is_host_and_port() -> None:
 
 def test_refusals_are_not_requests_refused() -> None:
     """What a NameServer says is no refusal of ours."""
-    assert not issubclass(registration.RegistrationRefused, RequestRefused)
+    assert not issubclass(RegistrationRefused, RequestRefused)
 
 
 def test_a_nameserver_that_knows_everything_is_only_asked() -> None:
