@@ -3,7 +3,8 @@
 import struct
 import zlib
 
-from sprocket.rocketmq.codec.config import RegisterBrokerBody, declared
+from sprocket.rocketmq.codec.config import declared
+from sprocket.rocketmq.codec.registration_body import RegisterBrokerBody
 
 
 def compressed(body: RegisterBrokerBody) -> bytes:

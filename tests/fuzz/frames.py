@@ -10,11 +10,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from sprocket.rocketmq.codec import bodies, command, headers
+from sprocket.rocketmq.codec import bodies, command, headers, registration_body
 from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData, LockBatch
 from sprocket.rocketmq.codec.codes import RequestCode
-from sprocket.rocketmq.codec.config import DataVersion, RegisterBrokerBody, tables
+from sprocket.rocketmq.codec.config import DataVersion
 from sprocket.rocketmq.codec.ext import Header
+from sprocket.rocketmq.codec.registration_body import RegisterBrokerBody
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.internal import RETRY_PREFIX
 from sprocket.rocketmq.model.route import MessageQueue, QueueData, TopicRoute
@@ -212,7 +213,7 @@ def _body(code: RequestCode) -> bytes:
         case RequestCode.LOCK_BATCH_MQ | RequestCode.UNLOCK_BATCH_MQ:
             return bodies.encode(LockBatch(group="g", client_id="c", queues=queues))
         case RequestCode.REGISTER_BROKER:
-            return tables.encode_register_broker(
+            return registration_body.encode(
                 RegisterBrokerBody(version=DataVersion(1, 2), topics=[TopicConfig(name="t")])
             )
         case RequestCode.QUERY_DATA_VERSION:

@@ -22,11 +22,11 @@ from tests.fuzz.frames import KINDS, good_frames, mutated_frames
 
 from sprocket.base.errors import RequestRefused, WireError
 from sprocket.base.units import KIB, MIB
-from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec import bodies, registration_body
 from sprocket.rocketmq.codec.bodies import ClientCheck
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.config import DataVersion, java_properties, tables
+from sprocket.rocketmq.codec.config import DataVersion, java_properties
 from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.codec.headers import NoFields
 from sprocket.rocketmq.model.route import TopicRoute
@@ -45,7 +45,7 @@ READERS: dict[RequestCode, Callable[[bytes], Any]] = {
     RequestCode.CHECK_CLIENT_CONFIG: partial(bodies.decode_request, ClientCheck),
     RequestCode.LOCK_BATCH_MQ: bodies.decode_lock,
     RequestCode.UNLOCK_BATCH_MQ: bodies.decode_lock,
-    RequestCode.REGISTER_BROKER: tables.decode_register_broker,
+    RequestCode.REGISTER_BROKER: registration_body.decode,
     RequestCode.QUERY_DATA_VERSION: partial(bodies.decode_request, DataVersion),
     RequestCode.REGISTER_TOPIC_IN_NAMESRV: partial(bodies.decode, TopicRoute),
     RequestCode.UPDATE_NAMESRV_CONFIG: java_properties.read,

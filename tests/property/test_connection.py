@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sprocket.base.errors import RequestRefused, WireError
-from sprocket.rocketmq.codec import bodies, command, headers
+from sprocket.rocketmq.codec import bodies, command, headers, registration_body
 from sprocket.rocketmq.codec.bodies import (
     ClientCheck,
     ClusterInfo,
@@ -19,7 +19,6 @@ from sprocket.rocketmq.codec.bodies import (
     TopicNames,
 )
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.config import tables
 from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.model.route import TopicRoute
 from sprocket.rocketmq.model.topic import TopicConfig
@@ -211,8 +210,8 @@ def test_any_body_is_read_or_refused(data: bytes) -> None:
         bodies.decode_lock,
         partial(bodies.decode, LockedQueues),
         partial(bodies.decode, TopicConfig),
-        tables.decode_register_broker,
-        lambda data: tables.decode_register_broker(data, compressed=True),
+        registration_body.decode,
+        lambda data: registration_body.decode(data, compressed=True),
     ):
         try:
             decode(data)

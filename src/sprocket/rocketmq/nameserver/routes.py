@@ -27,8 +27,9 @@ from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.codec.config import DataVersion, RegisterBrokerBody
+from sprocket.rocketmq.codec.config import DataVersion
 from sprocket.rocketmq.codec.headers import RegisterBroker
+from sprocket.rocketmq.codec.registration_body import RegisterBrokerBody
 from sprocket.rocketmq.live_settings import LiveSettings
 from sprocket.rocketmq.model.route import MASTER_ID, BrokerData, QueueData
 from sprocket.rocketmq.model.topic import READ, WRITE, TopicConfig

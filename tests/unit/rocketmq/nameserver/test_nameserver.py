@@ -4,8 +4,9 @@ import asyncio
 
 from tests.unit.rocketmq.nameserver.test_routes import FakeLink
 
-from sprocket.rocketmq.codec.config import DataVersion, RegisterBrokerBody
+from sprocket.rocketmq.codec.config import DataVersion
 from sprocket.rocketmq.codec.headers import RegisterBroker
+from sprocket.rocketmq.codec.registration_body import RegisterBrokerBody
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.nameserver import KeyValues, NameServer
 from sprocket.rocketmq.settings import NameServerSettings, Settings

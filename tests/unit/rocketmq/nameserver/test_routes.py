@@ -8,8 +8,9 @@ import pytest
 
 from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq import live_settings
-from sprocket.rocketmq.codec.config import DataVersion, RegisterBrokerBody
+from sprocket.rocketmq.codec.config import DataVersion
 from sprocket.rocketmq.codec.headers import RegisterBroker
+from sprocket.rocketmq.codec.registration_body import RegisterBrokerBody
 from sprocket.rocketmq.model.route import BrokerData, QueueData, TopicRoute
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.nameserver import KeyValues, Lookup, RouteTables

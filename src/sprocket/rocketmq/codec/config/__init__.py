@@ -16,7 +16,6 @@ from sprocket.rocketmq.codec.config.declared import (
 from sprocket.rocketmq.codec.config.fastjson import JsonObject, JsonValue
 from sprocket.rocketmq.codec.config.tables import (
     DataVersion,
-    RegisterBrokerBody,
     RequestMode,
     RequestModeTable,
     TopicLine,
@@ -32,7 +31,6 @@ __all__ = [
     "JsonObject",
     "JsonValue",
     "OneOf",
-    "RegisterBrokerBody",
     "RequestMode",
     "RequestModeTable",
     "TopicLine",

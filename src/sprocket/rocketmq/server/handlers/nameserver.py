@@ -13,10 +13,10 @@ from functools import partial
 
 from sprocket.base.checksum import crc31
 from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec import bodies, registration_body
 from sprocket.rocketmq.codec.bodies import KeyValueTable, MemberGroup, MemberGroups, TopicNames
 from sprocket.rocketmq.codec.codes import NOT_SET, STANDARD_JSON_VERSION, RequestCode, ResponseCode
-from sprocket.rocketmq.codec.config import DataVersion, java_properties, tables
+from sprocket.rocketmq.codec.config import DataVersion, java_properties
 from sprocket.rocketmq.codec.headers import (
     AddAnswer,
     BrokerHeartbeat,
@@ -92,7 +92,7 @@ class NameServerHandlers:
         """Take in what a broker says of itself; it learns its master and the order of topics."""
         if header.body_crc32 != 0 and header.body_crc32 != crc31(request.body):
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "crc32 not match")
-        body = tables.decode_register_broker(
+        body = registration_body.decode(
             request.body, compressed=header.compressed, version=request.command.version
         )
         request.peer.when_closed(self._routes.drop)

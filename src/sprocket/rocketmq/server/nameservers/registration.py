@@ -17,11 +17,10 @@ from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import ClientError, NotConnected, SettingsError, WireError
 from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec import bodies, registration_body
 from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.config import RegisterBrokerBody, tables
 from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.codec.headers import (
     NoFields,
@@ -30,6 +29,7 @@ from sprocket.rocketmq.codec.headers import (
     RegisterBroker,
     UnregisterBroker,
 )
+from sprocket.rocketmq.codec.registration_body import RegisterBrokerBody
 from sprocket.rocketmq.model.topic import READ, WRITE, TopicConfig
 from sprocket.rocketmq.remoting import Channel, open_channel, split_address
 from sprocket.runtime.driver import Peer
@@ -285,7 +285,7 @@ class Registration:
             broker_id=identity.broker_id,
         )
         body = RegisterBrokerBody(version=self._topics.table.version, topics=topics)
-        encoded = tables.encode_register_broker(body)
+        encoded = registration_body.encode(body)
         await _call(link, RequestCode.REGISTER_BROKER, header, encoded)
 
     def _told(self, nameserver: _NameServer) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec import bodies, registration_body
 from sprocket.rocketmq.codec.bodies import (
     AssignmentQuery,
     BrokerConsumeStats,
@@ -51,14 +51,8 @@ from sprocket.rocketmq.codec.bodies import (
     TopicNames,
     TopicStats,
 )
-from sprocket.rocketmq.codec.config import (
-    DataVersion,
-    RegisterBrokerBody,
-    RequestMode,
-    RequestModeTable,
-    TopicTable,
-    tables,
-)
+from sprocket.rocketmq.codec.config import DataVersion, RequestMode, RequestModeTable, TopicTable
+from sprocket.rocketmq.codec.registration_body import RegisterBrokerBody
 from sprocket.rocketmq.model.group import (
     CLUSTERING,
     CONSUME_PASSIVELY,
@@ -358,7 +352,7 @@ def test_old_clients_get_integer_keys_without_quotes(name: str) -> None:
 
 def test_what_is_written_in_other_ways() -> None:
     """Registrations, and the table of offsets, which changes while it is written."""
-    assert WRITTEN["registration"] == tables.encode_register_broker(REG).decode()
+    assert WRITTEN["registration"] == registration_body.encode(REG).decode()
     for name, offsets in (
         ("offset table", {"u@g": {10: 5, 2: 6}, "t@g": {}, 't"é@f': {0: -1}}),
         ("empty offset table", {}),

@@ -10,11 +10,10 @@ from tests.waits import LONG_SECONDS
 from sprocket.base.errors import RequestRefused, SettingsError
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec import bodies, registration_body
 from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command, response
-from sprocket.rocketmq.codec.config import tables
 from sprocket.rocketmq.codec.headers import NoFields, QueryDataVersionAnswer
 from sprocket.rocketmq.model.route import BrokerData
 from sprocket.rocketmq.model.topic import TopicConfig
@@ -78,7 +77,7 @@ class FakeNameServer:
             peer.send(response(request, 1, remark="no"))
             return
         else:
-            body = tables.decode_register_broker(request.body)
+            body = registration_body.decode(request.body)
             self.seen.append({topic.name for topic in body.topics})
             self.perms |= {topic.name: topic.perm for topic in body.topics}
         peer.send(response(request, 0))

@@ -9,6 +9,7 @@ from tests import registrations
 
 from sprocket.base.checksum import crc31
 from sprocket.rocketmq.codec.config import tables
+from sprocket.rocketmq.codec.registration_body import RegisterBrokerBody
 from sprocket.rocketmq.model.topic import TopicConfig
 
 
@@ -201,7 +202,7 @@ def test_both_forms_of_a_registration(on_node: Callable[..., None]) -> None:
     async def scenario(lab: Any) -> None:
         topics = [TopicConfig(name="X"), TopicConfig(name="Y")]
         body = registrations.compressed(
-            tables.RegisterBrokerBody(version=tables.DataVersion(1, 1), topics=topics)
+            RegisterBrokerBody(version=tables.DataVersion(1, 1), topics=topics)
         )
         ext = broker_ext(compressed="true", bodyCrc32=crc31(body))
         assert (await lab.names.call(103, ext, body)).code == 0
