@@ -15,6 +15,7 @@ from msgspec import field
 from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.model.integers import Int32, Int64
 from sprocket.rocketmq.model.message import SendBackRequest
+from sprocket.rocketmq.model.pull import PullQuery
 from sprocket.rocketmq.model.query import KeyQuery
 
 
@@ -140,23 +141,10 @@ class PushReply(Header, frozen=True, kw_only=True):
 # Pulling
 
 
-class PullMessage(Header, frozen=True, kw_only=True):
+class PullMessage(Header, PullQuery, frozen=True, kw_only=True):
     """PULL_MESSAGE 11."""
 
     numbers_are_strict: ClassVar[bool] = True
-    consumer_group: str
-    topic: str
-    queue_id: Int32
-    queue_offset: Int64
-    max_msg_nums: Int32
-    sys_flag: Int32
-    """1 commit offset, 2 suspend, 4 subscription is in the request, 8 class filter, 16 lite."""
-    commit_offset: Int64 = 0
-    suspend_timeout_millis: Int64 = 0
-    subscription: str | None = None
-    sub_version: Int64 = 0
-    expression_type: str | None = None
-    """Absent: TAG."""
     max_msg_bytes: Int32 | None = None
     request_source: Int32 | None = None
 

@@ -5,15 +5,13 @@ Source: RocketMQ `PullMessageProcessor`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 from msgspec import Struct
 
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.codec.headers import PullMessage
 from sprocket.rocketmq.model.group import (
     BROADCASTING,
     CLUSTERING,
@@ -22,14 +20,11 @@ from sprocket.rocketmq.model.group import (
     SubscriptionGroup,
 )
 from sprocket.rocketmq.model.offsets import QueueOffset
+from sprocket.rocketmq.model.pull import COMMIT, SUBSCRIPTION, SUSPEND, PullQuery
 from sprocket.rocketmq.model.topic import READ, TopicConfig
 from sprocket.rocketmq.settings import PullSettings
 from sprocket.rocketmq.store.read import GetResult, GetStatus
 from sprocket.rocketmq.store.store import Store
-
-COMMIT_FLAG = 1
-SUSPEND_FLAG = 2
-SUBSCRIPTION_FLAG = 4
 
 
 class Forbidden(IntEnum):
@@ -58,16 +53,25 @@ class PullPermit(Struct, frozen=True, gc=False):
     subscription: Subscription
 
 
+class PullOutcome(Enum):
+    """What a consumer is to do that has pulled."""
+
+    FOUND = "consume"
+    NOTHING_NEW = "wait for the next message"
+    TRY_AGAIN = "go on from the next offset at once"
+    MOVED = "go on elsewhere"
+
+
 class Pulled(Struct, frozen=True, gc=False):
     """The outcome of a pull.
 
     Attributes:
-        code: The answer's code.
+        outcome: What came of it.
         result: Records and offsets, as the store gave them.
         permit: What the pull was allowed by.
     """
 
-    code: int
+    outcome: PullOutcome
     result: GetResult
     permit: PullPermit
 
@@ -83,15 +87,14 @@ _Asked = tuple[str, str, int, int, str | None, str | None, int]
 """What a permit depends on in a request."""
 
 
-_CODES: Mapping[GetStatus, int] = {
-    GetStatus.FOUND: ResponseCode.SUCCESS,
-    GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
-    GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
-    GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
-    GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
-    GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
-    GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
-    GetStatus.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
+_OUTCOMES: Mapping[GetStatus, PullOutcome] = {
+    GetStatus.FOUND: PullOutcome.FOUND,
+    GetStatus.NO_MATCHED_MESSAGE: PullOutcome.TRY_AGAIN,
+    GetStatus.MESSAGE_WAS_REMOVING: PullOutcome.TRY_AGAIN,
+    GetStatus.OFFSET_FOUND_NULL: PullOutcome.NOTHING_NEW,
+    GetStatus.OFFSET_OVERFLOW_ONE: PullOutcome.NOTHING_NEW,
+    GetStatus.OFFSET_OVERFLOW_BADLY: PullOutcome.MOVED,
+    GetStatus.OFFSET_TOO_SMALL: PullOutcome.MOVED,
 }
 """Those of an empty queue move only who asked for something in it."""
 
@@ -117,100 +120,99 @@ class PullService:
         """Change limits of pulls."""
         self._settings = settings
 
-    def pull(self, header: PullMessage, *, is_first: bool = True) -> Pulled:
+    def pull(self, query: PullQuery, *, is_first: bool = True) -> Pulled:
         """Check a pull and read what it asks for.
 
         Args:
-            header: The request's.
+            query: What is asked for.
             is_first: False when a pull that waited is run again; then nothing is committed.
 
         Raises:
             Refused: A check failed.
             StoreError: The store could not be read.
         """
-        permit = self._permit(header)
-        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        permit = self._permit(query)
+        group, topic, queue_id = query.consumer_group, query.topic, query.queue_id
         target = self._offsets.take_reset(group, topic, queue_id)
         if target is not None:  # what the group commits here is out of date
             low, high = self._store.queue_range(topic, queue_id)
             result = GetResult(GetStatus.OFFSET_RESET, QueueOffset(target), low, high, [])
-            return Pulled(_CODES[result.status], result, permit)
+            return Pulled(PullOutcome.MOVED, result, permit)
         settings = self._settings
         result = self._store.get_messages(
             topic,
             queue_id,
-            header.queue_offset,
-            max_count=max(1, min(header.max_msg_nums, settings.messages_max)),
+            query.queue_offset,
+            max_count=max(1, min(query.max_msg_nums, settings.messages_max)),
             tags=permit.subscription.tags,
             max_bytes=settings.bytes_max,
             reader=(group, topic, queue_id),
         )
-        is_old = header.queue_offset > result.max_offset and self._store.is_made_anew(topic)
+        is_old = query.queue_offset > result.max_offset and self._store.is_made_anew(topic)
         if is_old:  # it has not heard that the topic is another one: nothing of that is consumed
             result.next_offset = result.min_offset
-        elif is_first and header.sys_flag & COMMIT_FLAG:
-            self._offsets.commit_aside(group, topic, queue_id, header.commit_offset)
-        code = _CODES.get(result.status)
-        if code is None:
-            is_moved = header.queue_offset != 0
-            code = ResponseCode.PULL_OFFSET_MOVED if is_moved else ResponseCode.PULL_NOT_FOUND
-        return Pulled(code, result, permit)
+        elif is_first and query.sys_flag & COMMIT:
+            self._offsets.commit_aside(group, topic, queue_id, query.commit_offset)
+        outcome = _OUTCOMES.get(result.status)
+        if outcome is None:
+            outcome = PullOutcome.MOVED if query.queue_offset else PullOutcome.NOTHING_NEW
+        return Pulled(outcome, result, permit)
 
-    def hold_ms(self, header: PullMessage) -> int:
+    def hold_ms(self, query: PullQuery) -> int:
         """Return how long this pull may wait for a message; 0 when it does not want to."""
-        if not header.sys_flag & SUSPEND_FLAG:
+        if not query.sys_flag & SUSPEND:
             return 0
-        return max(0, min(header.suspend_timeout_millis, self._settings.hold_ms_max))
+        return max(0, min(query.suspend_timeout_millis, self._settings.hold_ms_max))
 
-    def _permit(self, header: PullMessage) -> PullPermit:
+    def _permit(self, query: PullQuery) -> PullPermit:
         """Return what allows a pull; as `_check`."""
         permitted_by = self._topics.table.version, self._groups.table.version, self._members.changes
         if permitted_by != self._permitted_by or len(self._permits) >= PERMITS_MAX:
             self._permitted_by = permitted_by
             self._permits.clear()
         asked = (
-            header.consumer_group,
-            header.topic,
-            header.queue_id,
-            header.sys_flag & SUBSCRIPTION_FLAG,
-            header.subscription,
-            header.expression_type,
-            header.sub_version,
+            query.consumer_group,
+            query.topic,
+            query.queue_id,
+            query.sys_flag & SUBSCRIPTION,
+            query.subscription,
+            query.expression_type,
+            query.sub_version,
         )
         permit = self._permits.get(asked)
         if permit is None:
-            permit = self._check(header)
-            if len(header.subscription or "") <= PERMIT_CHARACTERS_MAX:
+            permit = self._check(query)
+            if len(query.subscription or "") <= PERMIT_CHARACTERS_MAX:
                 self._permits[asked] = permit
         return permit
 
-    def _check(self, header: PullMessage) -> PullPermit:
+    def _check(self, query: PullQuery) -> PullPermit:
         """Say whose pull it is, of what, if it passes all checks."""
         if not self._topics.is_readable:
             raise PullForbidden(Forbidden.BROKER, "the broker is closed to pulls at the moment")
-        group = self._groups.find(header.consumer_group)
+        group = self._groups.find(query.consumer_group)
         if not group.consume_enable:
             raise PullForbidden(
                 Forbidden.GROUP, f"group [{group.name}] may not consume at the moment"
             )
-        topic = self._topics.get(header.topic)
+        topic = self._topics.get(query.topic)
         if topic is None:
             raise Refused(
                 Refusal.NO_TOPIC,
-                f"topic[{header.topic}] not exist, apply first please!",
+                f"topic[{query.topic}] not exist, apply first please!",
             )
         if not topic.perm & READ:
             raise PullForbidden(Forbidden.TOPIC, f"topic [{topic.name}] may not be read")
-        if not 0 <= header.queue_id < topic.read_queues:
+        if not 0 <= query.queue_id < topic.read_queues:
             raise Refused(
                 Refusal.INVALID_ARGUMENT,
-                f"queueId[{header.queue_id}] is illegal, topic {topic.name} has "
+                f"queueId[{query.queue_id}] is illegal, topic {topic.name} has "
                 f"{topic.read_queues} read queues",
             )
-        if header.sys_flag & SUBSCRIPTION_FLAG:
-            subscription = self._carried(header)
+        if query.sys_flag & SUBSCRIPTION:
+            subscription = self._carried(query)
         else:
-            subscription = self._registered(header, group)
+            subscription = self._registered(query, group)
         if subscription.type != TAG:
             raise Refused(
                 Refusal.OTHER,
@@ -218,40 +220,40 @@ class PullService:
             )
         return PullPermit(topic, group, subscription)
 
-    def _carried(self, header: PullMessage) -> Subscription:
+    def _carried(self, query: PullQuery) -> Subscription:
         """Return the subscription that the request itself carries.
 
         A text of nothing but `||` has no parts for RocketMQ; blank parts are parts, and hold no
         tag.
         """
-        text = header.subscription or ""
-        kind = header.expression_type or TAG
+        text = query.subscription or ""
+        kind = query.expression_type or TAG
         is_unreadable = bool(text) and not text.replace("||", "") if kind == TAG else not text
         if is_unreadable:
             raise Refused(Refusal.UNREADABLE_SUBSCRIPTION, "the subscription cannot be parsed")
-        subscription = Subscription.parse(header.topic, text, type=kind, version=header.sub_version)
-        self._members.register_for_pull(header.consumer_group, subscription, CLUSTERING)
+        subscription = Subscription.parse(query.topic, text, type=kind, version=query.sub_version)
+        self._members.register_for_pull(query.consumer_group, subscription, CLUSTERING)
         return subscription
 
-    def _registered(self, header: PullMessage, group: SubscriptionGroup) -> Subscription:
+    def _registered(self, query: PullQuery, group: SubscriptionGroup) -> Subscription:
         """Return the subscription that the group's heartbeats brought."""
-        name = header.consumer_group
+        name = query.consumer_group
         members = self._members.consumers(name)
         if members is None or not members.clients:  # what pulls brought along is not enough
             raise Refused(Refusal.NO_SUBSCRIPTION, f"the consumer's group [{name}] is not online")
         if members.message_model == BROADCASTING and not group.consume_broadcast_enable:
             raise PullForbidden(Forbidden.BROADCAST, f"group [{name}] may not consume by broadcast")
-        if self._groups.is_forbidden(name, header.topic):
+        if self._groups.is_forbidden(name, query.topic):
             raise PullForbidden(
-                Forbidden.GROUP_FOR_TOPIC, f"group [{name}] may not read topic [{header.topic}]"
+                Forbidden.GROUP_FOR_TOPIC, f"group [{name}] may not read topic [{query.topic}]"
             )
-        subscription = members.subscriptions.get(header.topic)
+        subscription = members.subscriptions.get(query.topic)
         if subscription is None:
             raise Refused(
                 Refusal.NO_SUBSCRIPTION,
-                f"group [{name}] has no subscription to topic [{header.topic}]",
+                f"group [{name}] has no subscription to topic [{query.topic}]",
             )
-        if subscription.version < header.sub_version:
+        if subscription.version < query.sub_version:
             raise Refused(
                 Refusal.OLD_SUBSCRIPTION,
                 f"the subscription of group [{name}] is not the latest",

@@ -7,14 +7,14 @@ import pytest
 from msgspec.structs import replace
 
 from sprocket.base.place import Place
-from sprocket.rocketmq.broker.delivery import PullForbidden, PullService, pull
+from sprocket.rocketmq.broker.delivery import PullForbidden, PullOutcome, PullService, pull
 from sprocket.rocketmq.broker.delivery.pull import Forbidden
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups, Link
 from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec.headers import PullMessage
 from sprocket.rocketmq.model.group import BROADCASTING, Heartbeat, Membership, Subscription
 from sprocket.rocketmq.model.offsets import QueueOffset
+from sprocket.rocketmq.model.pull import PullQuery
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, PullSettings, TopicSettings
 from sprocket.rocketmq.store.read import GetResult, GetStatus, OffsetRange
@@ -81,7 +81,7 @@ class Desk:
         self.groups.put([replace(self.groups.find("g"), **changes)])
 
 
-def header(**changes: Any) -> PullMessage:
+def query(**changes: Any) -> PullQuery:
     """Return a pull with its own subscription."""
     fields: dict[str, Any] = {
         "consumer_group": "g",
@@ -92,18 +92,18 @@ def header(**changes: Any) -> PullMessage:
         "sys_flag": 4,
         "subscription": "a || b",
     }
-    return PullMessage(**fields | changes)
+    return PullQuery(**fields | changes)
 
 
 def test_a_read_is_asked_for_within_the_limits() -> None:
     """The client's number counts up to ours, and at least one."""
     desk = Desk()
-    pulled = desk.puller.pull(header())
-    assert (pulled.code, pulled.result.next_offset) == (0, 9)
+    pulled = desk.puller.pull(query())
+    assert (pulled.outcome, pulled.result.next_offset) == (PullOutcome.FOUND, 9)
     assert desk.store.asked["max_count"] == 16
     assert desk.store.asked["max_bytes"] == 1000
     assert desk.store.asked["tags"] == pulled.permit.subscription.tags == frozenset({97, 98})
-    desk.puller.pull(header(max_msg_nums=-5, subscription="*"))
+    desk.puller.pull(query(max_msg_nums=-5, subscription="*"))
     assert (desk.store.asked["max_count"], desk.store.asked["tags"]) == (1, None)
 
 
@@ -111,7 +111,7 @@ def test_a_read_is_asked_for_within_the_limits() -> None:
 def test_an_empty_or_absent_tag_expression_wants_everything(text: str | None) -> None:
     """As the real broker reads it; it was refused."""
     desk = Desk()
-    assert desk.puller.pull(header(subscription=text)).code == 0
+    assert desk.puller.pull(query(subscription=text)).outcome is PullOutcome.FOUND
     assert desk.store.asked["tags"] is None
 
 
@@ -119,7 +119,7 @@ def test_an_empty_or_absent_tag_expression_wants_everything(text: str | None) ->
 def test_a_tag_expression_without_a_tag_wants_nothing(text: str) -> None:
     """`DefaultMQPullConsumer.pull(queue, " ", …)` sends a blank; it was refused."""
     desk = Desk()
-    assert desk.puller.pull(header(subscription=text)).code == 0
+    assert desk.puller.pull(query(subscription=text)).outcome is PullOutcome.FOUND
     assert desk.store.asked["tags"] == frozenset()
 
 
@@ -131,42 +131,43 @@ def test_bars_alone_and_an_empty_expression_of_another_type_cannot_be_read(
 ) -> None:
     """These, and no other texts."""
     with pytest.raises(Refused) as refused:
-        Desk().puller.pull(header(subscription=text, expression_type=kind))
+        Desk().puller.pull(query(subscription=text, expression_type=kind))
     assert refused.value.why is Refusal.UNREADABLE_SUBSCRIPTION
 
 
 def test_a_read_is_a_readers() -> None:
     """Who reads is the group, in one queue."""
     desk = Desk()
-    desk.puller.pull(header())
+    desk.puller.pull(query())
     assert desk.store.asked["reader"] == ("g", "T", 0)
 
 
-def test_each_status_has_its_code() -> None:
+def test_each_status_has_its_outcome() -> None:
     """An empty queue moves only who asked for something in it."""
     desk = Desk()
-    for status, at, code in (
-        (GetStatus.NO_MATCHED_MESSAGE, 3, 20),
-        (GetStatus.MESSAGE_WAS_REMOVING, 3, 20),
-        (GetStatus.OFFSET_FOUND_NULL, 3, 19),
-        (GetStatus.OFFSET_OVERFLOW_ONE, 3, 19),
-        (GetStatus.OFFSET_OVERFLOW_BADLY, 3, 21),
-        (GetStatus.OFFSET_TOO_SMALL, 3, 21),
-        (GetStatus.NO_MESSAGE_IN_QUEUE, 3, 21),
-        (GetStatus.NO_MESSAGE_IN_QUEUE, 0, 19),
-        (GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 19),
+    for status, at, outcome in (
+        (GetStatus.NO_MATCHED_MESSAGE, 3, PullOutcome.TRY_AGAIN),
+        (GetStatus.MESSAGE_WAS_REMOVING, 3, PullOutcome.TRY_AGAIN),
+        (GetStatus.OFFSET_FOUND_NULL, 3, PullOutcome.NOTHING_NEW),
+        (GetStatus.OFFSET_OVERFLOW_ONE, 3, PullOutcome.NOTHING_NEW),
+        (GetStatus.OFFSET_OVERFLOW_BADLY, 3, PullOutcome.MOVED),
+        (GetStatus.OFFSET_TOO_SMALL, 3, PullOutcome.MOVED),
+        (GetStatus.NO_MESSAGE_IN_QUEUE, 3, PullOutcome.MOVED),
+        (GetStatus.NO_MESSAGE_IN_QUEUE, 0, PullOutcome.NOTHING_NEW),
+        (GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, PullOutcome.NOTHING_NEW),
     ):
         desk.store.status = status
-        assert (status, desk.puller.pull(header(queue_offset=at)).code) == (status, code)
+        pulled = desk.puller.pull(query(queue_offset=at))
+        assert (status, pulled.outcome) == (status, outcome)
 
 
 def test_the_wait_is_what_was_asked_for_within_the_limit() -> None:
     """And nothing without the bit."""
     puller = Desk().puller
-    assert puller.hold_ms(header(suspend_timeout_millis=400)) == 0
-    assert puller.hold_ms(header(sys_flag=6, suspend_timeout_millis=400)) == 400
-    assert puller.hold_ms(header(sys_flag=6, suspend_timeout_millis=600)) == 500
-    assert puller.hold_ms(header(sys_flag=6, suspend_timeout_millis=-1)) == 0
+    assert puller.hold_ms(query(suspend_timeout_millis=400)) == 0
+    assert puller.hold_ms(query(sys_flag=6, suspend_timeout_millis=400)) == 400
+    assert puller.hold_ms(query(sys_flag=6, suspend_timeout_millis=600)) == 500
+    assert puller.hold_ms(query(sys_flag=6, suspend_timeout_millis=-1)) == 0
 
 
 def test_groups_and_topics_can_forbid() -> None:
@@ -176,7 +177,7 @@ def test_groups_and_topics_can_forbid() -> None:
 
     def kind(**changes: Any) -> Forbidden:
         with pytest.raises(PullForbidden) as refused:
-            desk.puller.pull(header(**changes))
+            desk.puller.pull(query(**changes))
         assert refused.value.why is Refusal.NO_PERMISSION
         return refused.value.kind
 
@@ -184,7 +185,7 @@ def test_groups_and_topics_can_forbid() -> None:
     assert kind(sys_flag=0) is Forbidden.GROUP_FOR_TOPIC
     desk.change_group(consume_broadcast_enable=False)
     assert kind(sys_flag=0) is Forbidden.BROADCAST
-    assert desk.puller.pull(header()).code == 0
+    assert desk.puller.pull(query()).outcome is PullOutcome.FOUND
     desk.topics.put(TopicConfig(name="T", read_queues=2, perm=2))
     assert kind() is Forbidden.TOPIC
     desk.change_group(consume_enable=False)
@@ -221,8 +222,8 @@ def test_what_may_be_pulled_is_not_remembered_beyond_a_change(change: Change, wh
     """Whichever table it is in: the pull after it is refused, and passes once it is undone."""
     desk = Desk()
     desk.beat("CLUSTERING")
-    wanted = header(queue_id=1, sys_flag=0, sub_version=5)
-    assert desk.puller.pull(wanted).code == desk.puller.pull(wanted).code == 0
+    wanted = query(queue_id=1, sys_flag=0, sub_version=5)
+    assert desk.puller.pull(wanted).outcome is desk.puller.pull(wanted).outcome is PullOutcome.FOUND
     change(desk)
     with pytest.raises(Refused) as refused:
         desk.puller.pull(wanted)
@@ -242,11 +243,11 @@ def test_what_may_be_pulled_is_not_remembered_beyond_a_change(change: Change, wh
 def test_what_one_pull_may_says_nothing_of_another(changes: dict[str, Any]) -> None:
     """Each part of a request that a check looks at counts."""
     desk = Desk()
-    desk.puller.pull(header())  # it makes group g
-    known = desk.puller.pull(header()).permit
-    assert desk.puller.pull(header()).permit is known
+    desk.puller.pull(query())  # it makes group g
+    known = desk.puller.pull(query()).permit
+    assert desk.puller.pull(query()).permit is known
     try:
-        other = desk.puller.pull(header(**changes)).permit
+        other = desk.puller.pull(query(**changes)).permit
     except Refused:
         return
     assert other.subscription.tags == frozenset({99})
@@ -256,19 +257,19 @@ def test_permits_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -
     """Who asks for more and more has older ones forgotten."""
     monkeypatch.setattr(pull, "PERMITS_MAX", 3)
     desk = Desk()
-    desk.puller.pull(header())
-    first = desk.puller.pull(header()).permit
+    desk.puller.pull(query())
+    first = desk.puller.pull(query()).permit
     for number in range(2):
-        desk.puller.pull(header(subscription=str(number)))
-    assert desk.puller.pull(header()).permit is not first
+        desk.puller.pull(query(subscription=str(number)))
+    assert desk.puller.pull(query()).permit is not first
 
 
 def test_what_is_long_is_not_remembered() -> None:
     """Some thousand subscriptions of a megabyte each would fill the memory."""
     desk = Desk()
-    desk.puller.pull(header())
+    desk.puller.pull(query())
     for characters, is_known in ((pull.PERMIT_CHARACTERS_MAX, True), (1 << 20, False)):
-        wanted = header(subscription=characters * "t")
+        wanted = query(subscription=characters * "t")
         first = desk.puller.pull(wanted).permit
         assert (desk.puller.pull(wanted).permit is first) is is_known
 
@@ -276,9 +277,9 @@ def test_what_is_long_is_not_remembered() -> None:
 def test_only_the_first_pass_commits() -> None:
     """A pull that waited said where it was when it began."""
     desk = Desk()
-    desk.puller.pull(header(sys_flag=5, commit_offset=2), is_first=False)
+    desk.puller.pull(query(sys_flag=5, commit_offset=2), is_first=False)
     assert desk.offsets.get("g", "T", 0) is None
-    desk.puller.pull(header(sys_flag=5, commit_offset=2))
+    desk.puller.pull(query(sys_flag=5, commit_offset=2))
     assert desk.offsets.get("g", "T", 0) == 2
 
 
@@ -287,7 +288,7 @@ def test_an_old_subscription_is_refused() -> None:
     desk = Desk()
     desk.beat("CLUSTERING")
     with pytest.raises(Refused) as refused:
-        desk.puller.pull(header(sys_flag=0, sub_version=6))
+        desk.puller.pull(query(sys_flag=0, sub_version=6))
     assert refused.value.why is Refusal.OLD_SUBSCRIPTION
 
 
@@ -296,11 +297,11 @@ def test_a_reset_is_told_once() -> None:
     for is_first in (True, False):
         desk = Desk()
         desk.offsets.reset("g", "T", 0, 2)
-        pulled = desk.puller.pull(header(sys_flag=5, commit_offset=9), is_first=is_first)
-        assert (pulled.code, pulled.result.next_offset) == (21, 2)
+        pulled = desk.puller.pull(query(sys_flag=5, commit_offset=9), is_first=is_first)
+        assert (pulled.outcome, pulled.result.next_offset) == (PullOutcome.MOVED, 2)
         assert (pulled.result.status, desk.store.asked) == (GetStatus.OFFSET_RESET, {})
         assert desk.offsets.get("g", "T", 0) == 2
-        assert desk.puller.pull(header()).code == 0
+        assert desk.puller.pull(query()).outcome is PullOutcome.FOUND
 
 
 def test_a_pull_is_answered_though_its_commit_finds_no_space() -> None:
@@ -308,8 +309,8 @@ def test_a_pull_is_answered_though_its_commit_finds_no_space() -> None:
     desk = Desk()
     desk.groups.find("g")
     desk.disk.is_full = True
-    pulled = desk.puller.pull(header(sys_flag=4 | 1, commit_offset=3))
-    assert (pulled.code, pulled.result.next_offset) == (0, 9)
+    pulled = desk.puller.pull(query(sys_flag=4 | 1, commit_offset=3))
+    assert (pulled.outcome, pulled.result.next_offset) == (PullOutcome.FOUND, 9)
     assert desk.offsets.get("g", "T", 0) == 3
 
 
@@ -319,6 +320,6 @@ def test_who_is_behind_the_end_of_a_topic_made_anew_begins_again(is_anew: bool) 
     desk = Desk()
     desk.store.status = GetStatus.OFFSET_OVERFLOW_BADLY
     desk.store.made_anew = {"T"} if is_anew else set()
-    pulled = desk.puller.pull(header(queue_offset=12, sys_flag=5, commit_offset=12))
-    assert (pulled.code, pulled.result.next_offset) == (21, 0 if is_anew else 9)
+    pulled = desk.puller.pull(query(queue_offset=12, sys_flag=5, commit_offset=12))
+    assert (pulled.outcome, pulled.result.next_offset) == (PullOutcome.MOVED, 0 if is_anew else 9)
     assert desk.offsets.get("g", "T", 0) == (None if is_anew else 12)

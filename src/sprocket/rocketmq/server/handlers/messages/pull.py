@@ -7,12 +7,18 @@ for a message and then the disk:
        ↘ would block → a thread reads (`runtime/cold_reads`) → run → answer
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from sprocket.base.disk import WouldBlock
 from sprocket.base.errors import DiskBusy
-from sprocket.rocketmq.broker.delivery import HeldPull, PullForbidden, PullHold, PullService
+from sprocket.rocketmq.broker.delivery import (
+    HeldPull,
+    PullForbidden,
+    PullHold,
+    PullOutcome,
+    PullService,
+)
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec import quick_answers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
@@ -24,7 +30,15 @@ from sprocket.rocketmq.store.read import GetStatus
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
 
-_FOUND, _NOT_FOUND = GetStatus.FOUND, ResponseCode.PULL_NOT_FOUND  # Enum is slow to look them up
+CODES: Mapping[PullOutcome, ResponseCode] = {
+    PullOutcome.FOUND: ResponseCode.SUCCESS,
+    PullOutcome.NOTHING_NEW: ResponseCode.PULL_NOT_FOUND,
+    PullOutcome.TRY_AGAIN: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    PullOutcome.MOVED: ResponseCode.PULL_OFFSET_MOVED,
+}
+"""What an answer says."""
+
+_FOUND, _NOTHING_NEW = GetStatus.FOUND, PullOutcome.NOTHING_NEW  # Enum is slow to look them up
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +97,7 @@ class PullHandlers:
             return _forbidden(forbidden)
         command, result = request.command, pulled.result
         is_heard = not command.flag & ONEWAY_FLAG
-        if is_first and is_heard and pulled.code == _NOT_FOUND:
+        if is_first and is_heard and pulled.outcome is _NOTHING_NEW:
             hold_ms = self._puller.hold_ms(header)
             held = HeldPull(
                 request.peer,
@@ -117,7 +131,7 @@ class PullHandlers:
                 quick_answers.found(command.opaque, answer, result.runs, result.bytes)
             )
             return None
-        return Answer(pulled.code, answer, _told(result.status).name, result.runs)
+        return Answer(CODES[pulled.outcome], answer, _told(result.status).name, result.runs)
 
 
 def _told(status: GetStatus) -> GetStatus:
