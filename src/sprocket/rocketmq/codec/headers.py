@@ -14,7 +14,7 @@ from msgspec import field
 
 from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.model.integers import Int32, Int64
-from sprocket.rocketmq.model.message import SendBackRequest
+from sprocket.rocketmq.model.message import ProducedMessage, SendBackRequest
 from sprocket.rocketmq.model.pull import PullQuery
 from sprocket.rocketmq.model.query import KeyQuery
 
@@ -29,25 +29,9 @@ class NoFields(Header, frozen=True, kw_only=True):
 # Sending
 
 
-class SendMessage(Header, frozen=True, kw_only=True):
+class SendMessage(Header, ProducedMessage, frozen=True, kw_only=True):
     """SEND_MESSAGE 10: one message, or a batch when `batch` is set."""
 
-    topic: str
-    queue_id: Int32
-    """Negative: the broker chooses."""
-    sys_flag: Int32
-    born_timestamp: Int64
-    """Milliseconds since 1970."""
-    flag: Int32
-    producer_group: str = ""
-    default_topic: str | None = None
-    """A topic that is not there is made like this one; then it must be named, and the next too."""
-    default_topic_queue_nums: Int32 | None = None
-    properties: str = ""
-    """name U+0001 value U+0002, repeated."""
-    reconsume_times: Int32 = 0
-    unit_mode: bool = False
-    max_reconsume_times: Int32 | None = None
     batch: bool = False
     bname: str | None = None
 

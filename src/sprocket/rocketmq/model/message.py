@@ -108,6 +108,41 @@ class NewRecord(Struct, frozen=True, gc=False):
         return is_queueable(self.sys_flag)
 
 
+class ProducedMessage(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """What a producer says of a message, or of those of a batch, beside their bodies."""
+
+    topic: str
+    queue_id: Int32
+    """Negative: the broker chooses."""
+    sys_flag: Int32
+    born_timestamp: Int64
+    """Milliseconds since 1970."""
+    flag: Int32
+    producer_group: str = ""
+    default_topic: str | None = None
+    """A topic that is not there is made like this one; then it must be named, and the next too."""
+    default_topic_queue_nums: Int32 | None = None
+    properties: str = ""
+    """name U+0001 value U+0002, repeated."""
+    reconsume_times: Int32 = 0
+    unit_mode: bool = False
+    max_reconsume_times: Int32 | None = None
+
+
+class SendRequest(Struct, frozen=True, gc=False):
+    """A message, or a batch, that is to be stored.
+
+    Attributes:
+        message: What its producer says of it.
+        body: Its body as it came.
+        address: The producer's, `ip:port` or `[ip]:port`.
+    """
+
+    message: ProducedMessage
+    body: bytes
+    address: str
+
+
 class SendBackRequest(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
     """A message that a consumer could not handle and gives back.
 

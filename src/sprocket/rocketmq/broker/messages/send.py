@@ -1,4 +1,4 @@
-"""Handling of a send request: the checks in RocketMQ's order, the queue, the record.
+"""A message's way in: the checks in RocketMQ's order, the queue, the record.
 
 Source: RocketMQ `SendMessageProcessor`, `AbstractSendMessageProcessor.msgCheck`.
 
@@ -14,7 +14,6 @@ replaces them all, and no part can be found by its key).
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
 
 from msgspec import structs
 
@@ -28,8 +27,6 @@ from sprocket.rocketmq.broker.topics import (
     Topics,
     check_name,
 )
-from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers import SendMessage
 from sprocket.rocketmq.codec.record import COUNT_MAX, batch, batch_rows, parse_host, properties
 from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from sprocket.rocketmq.model.message import (
@@ -42,6 +39,8 @@ from sprocket.rocketmq.model.message import (
     Column,
     NewBatch,
     NewRecord,
+    ProducedMessage,
+    SendRequest,
 )
 from sprocket.rocketmq.model.topic import UNIT, UNIT_SUBSCRIPTION, TopicConfig
 
@@ -78,17 +77,6 @@ _UNIQUE_CHARACTERS = len(_UNIQUE)
 _SPECIAL_FLAGS = TRANSACTION_MASK | INNER_BATCH
 _CLEARED_FLAGS = ~(BORN_HOST_V6 | STORE_HOST_V6)
 """The hosts say what they are; a client that sets these bits would break the record."""
-
-
-class RequestOrigin(Protocol):
-    """Where a request came from; `runtime.driver.Peer` is one."""
-
-    address: str
-    """`ip:port` or `[ip]:port`."""
-
-
-Send: TypeAlias = tuple[RequestOrigin, Command, SendMessage]
-"""A message that is to be stored: who sent it, the request, and its header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,24 +132,25 @@ class Sender:
         }
         self._suffix = properties.encode(added).decode()
 
-    def records(self, sends: Sequence[Send]) -> list[NewRecord | Exception]:
+    def records(self, requests: Sequence[SendRequest]) -> list[NewRecord | Exception]:
         """Return the record of each message, ready to be appended, or why there is none.
 
         Most messages have nothing that asks for a closer look, which is seen for all at once; what
         becomes of them here reads as what `record` would make.
         """
-        texts = [header.properties for _, _, header in sends]
+        texts = [request.message.properties for request in requests]
         closed = "\x02" + "".join(texts)
         all_plain, all_ascii = are_plain(closed, len(texts)), closed.isascii()
         queues: dict[str, int] = {}
         suffix, store_host = self._suffix, self._store_host
         made: list[NewRecord | Exception] = []
-        for (origin, request, header), text in zip(sends, texts, strict=True):
-            topic, queue_id = header.topic, header.queue_id
+        for request, text in zip(requests, texts, strict=True):
+            message, body = request.message, request.body
+            topic, queue_id = message.topic, message.queue_id
             plain_queues = queues.get(topic)
             if plain_queues is None:
                 plain_queues = queues[topic] = self._plain_queues(topic)
-            sys_flag, body = header.sys_flag, request.body
+            sys_flag = message.sys_flag
             key_at = text.rfind(_UNIQUE) + _UNIQUE_CHARACTERS
             if (
                 0 <= queue_id < plain_queues
@@ -178,18 +167,18 @@ class Sender:
                         queue_id,
                         body,
                         (text + suffix).encode(),
-                        parse_host(origin.address),
+                        parse_host(request.address),
                         store_host,
-                        header.flag,
+                        message.flag,
                         sys_flag & _CLEARED_FLAGS,
-                        header.born_timestamp,
-                        header.reconsume_times,
+                        message.born_timestamp,
+                        message.reconsume_times,
                         0,
                         text[key_at : text.find("\x02", key_at)],
                     )
                 )
             else:
-                made.append(self._any_record(origin, request, header))
+                made.append(self._any_record(request))
         return made
 
     def _plain_queues(self, name: str) -> int:
@@ -199,39 +188,33 @@ class Sender:
             return 0
         return 0 if topic.order and not self._topics.is_writable else topic.write_queues
 
-    def _any_record(
-        self, origin: RequestOrigin, request: Command, header: SendMessage
-    ) -> NewRecord | Exception:
+    def _any_record(self, request: SendRequest) -> NewRecord | Exception:
         try:
-            return self.record(header, request.body, parse_host(origin.address))
+            return self.record(request)
         except Exception as error:
             return error
 
-    def record(self, header: SendMessage, body: bytes | memoryview, born_host: bytes) -> NewRecord:
+    def record(self, request: SendRequest) -> NewRecord:
         """Return the record of one message, ready to be appended.
-
-        Args:
-            header: The request's.
-            body: What to store, as it came.
-            born_host: The sender's address.
 
         Raises:
             Refused: A check failed.
         """
-        topic, queue_id = self._place(header)
+        message, body = request.message, request.body
+        topic, queue_id = self._place(message)
         if not body:
             raise Refused(Refusal.OTHER, "the message has no body")
-        text = header.properties
+        text = message.properties
         found = properties.decode(text)
-        topic_name = header.topic
+        topic_name = message.topic
         is_special = not SPECIAL.isdisjoint(found)
         if topic_name[0] == "%" and topic_name.startswith(RETRY_PREFIX):
-            dead = self._dead_letter(header)
+            dead = self._dead_letter(message)
             if dead is not None:
                 tell_dead_letter(
                     topic_name.removeprefix(RETRY_PREFIX),
                     found.get(properties.RETRY_TOPIC, ""),
-                    header.reconsume_times,
+                    message.reconsume_times,
                 )
                 topic_name, queue_id = dead.name, self._below(max(1, dead.write_queues))
                 found[properties.DELAY] = "-1"
@@ -242,7 +225,7 @@ class Sender:
                 topic_name, queue_id = self._levels.divert(level, topic_name, queue_id, found)
         if topic.attributes:
             _check_compaction(topic, found)
-        sys_flag = header.sys_flag
+        sys_flag = message.sys_flag
         if sys_flag & _SPECIAL_FLAGS:
             _check_flags(sys_flag)
         unique_key = found.get(properties.UNIQ_KEY)
@@ -254,34 +237,31 @@ class Sender:
         elif not unique_key.isascii():
             unique_key = unique_key.encode("utf-8", "replace").decode()
         return structs.replace(
-            self._bare(header, queue_id, born_host, unique_key),
+            self._bare(request, queue_id, unique_key),
             topic=topic_name,
             body=body,
             properties=(text + self._suffix).encode("utf-8", "replace"),
         )
 
-    def _bare(
-        self, header: SendMessage, queue_id: int, born_host: bytes, unique_key: str
-    ) -> NewRecord:
+    def _bare(self, request: SendRequest, queue_id: int, unique_key: str) -> NewRecord:
         """Return what a request says of its record, or of each of them: no body, no properties."""
+        message = request.message
         return NewRecord(
-            header.topic,
+            message.topic,
             queue_id,
             b"",
             b"",
-            born_host,
+            parse_host(request.address),
             self._store_host,
-            header.flag,
-            header.sys_flag & _CLEARED_FLAGS,
-            header.born_timestamp,
-            header.reconsume_times,
+            message.flag,
+            message.sys_flag & _CLEARED_FLAGS,
+            message.born_timestamp,
+            message.reconsume_times,
             0,
             unique_key,
         )
 
-    def batch(
-        self, header: SendMessage, body: bytes | memoryview, born_host: bytes
-    ) -> NewBatch | NewRecord:
+    def batch(self, request: SendRequest) -> NewBatch | NewRecord:
         """Return the messages of a batch, ready to be appended.
 
         They are one record if the topic has queues of batches and the batch has a key of its own.
@@ -289,17 +269,18 @@ class Sender:
         Raises:
             Refused: A check failed, or the batch cannot be taken apart.
         """
-        topic, queue_id = self._place(header)
+        message, body = request.message, request.body
+        topic, queue_id = self._place(message)
         if topic.name.startswith(RETRY_PREFIX):
             raise _illegal("a batch may not be sent to a retry topic")
-        if header.sys_flag & _SPECIAL_FLAGS:
+        if message.sys_flag & _SPECIAL_FLAGS:
             raise _illegal("a batch may be neither transactional nor an inner one")
-        shared = properties.decode(header.properties)
+        shared = properties.decode(message.properties)
         is_inner = topic.takes_batches and properties.UNIQ_KEY in shared
         if is_inner:
             shared.pop(properties.INNER_NUM, None)  # counted here, whatever the sender says
         self._refuse_unsupported_in_batch(shared)
-        size = len(header.properties.encode()) + len(self._suffix)
+        size = len(message.properties.encode()) + len(self._suffix)
         if size > properties.PROPERTIES_BYTES_MAX:
             raise Refused(Refusal.OTHER, "the batch's properties are too long")
         try:
@@ -309,7 +290,7 @@ class Sender:
         if not parts.bodies:
             raise Refused(Refusal.OTHER, "the batch is empty")
         unique_key = shared.get(properties.UNIQ_KEY, "")
-        record = self._bare(header, queue_id, born_host, unique_key)
+        record = self._bare(request, queue_id, unique_key)
         if is_inner:
             record = structs.replace(record, body=body)
             return self._inner_batch(record, len(parts.bodies), shared)
@@ -349,16 +330,16 @@ class Sender:
             text += f"{properties.UNIQ_KEY}\x01{unique_key}\x02"
         return (_overlaid(text, found, shared) + self._suffix).encode("utf-8", "replace")
 
-    def _place(self, header: SendMessage) -> tuple[TopicConfig, int]:
+    def _place(self, message: ProducedMessage) -> tuple[TopicConfig, int]:
         """Return topic and queue that the request names, checked, the topic made if it is new."""
-        topic = self._topics.get(header.topic)
+        topic = self._topics.get(message.topic)
         if topic is not None and topic.order:
             self._topics.check_writable()
         if topic is None:
-            topic = self._make_topic(header)
+            topic = self._make_topic(message)
         elif topic.name in FORBIDDEN_TO_SEND:
             raise _forbidden(topic.name)
-        queue_id = header.queue_id
+        queue_id = message.queue_id
         if queue_id >= topic.write_queues and queue_id >= topic.read_queues:
             raise Refused(
                 Refusal.INVALID_ARGUMENT,
@@ -369,18 +350,18 @@ class Sender:
             queue_id = self._below(topic.write_queues) if topic.write_queues > 0 else 0
         return topic, queue_id
 
-    def _make_topic(self, header: SendMessage) -> TopicConfig:
-        name = header.topic
+    def _make_topic(self, message: ProducedMessage) -> TopicConfig:
+        name = message.topic
         check_name(name)
         if name in FORBIDDEN_TO_SEND:
             raise _forbidden(name)
-        template, queues = header.default_topic, header.default_topic_queue_nums
+        template, queues = message.default_topic, message.default_topic_queue_nums
         if template is None or queues is None:
             what = "defaultTopic" if template is None else "defaultTopicQueueNums"
             raise Refused(
                 Refusal.OTHER, f"topic {name} is not there, and {what} does not say how to make it"
             )
-        is_unit = bool(header.unit_mode)
+        is_unit = bool(message.unit_mode)
         is_retry = name.startswith(RETRY_PREFIX)
         sys_flag = (UNIT_SUBSCRIPTION if is_retry else UNIT) if is_unit else 0
         try:
@@ -390,14 +371,14 @@ class Sender:
                 return self._topics.make_internal(name, 1, sys_flag=sys_flag)
             raise
 
-    def _dead_letter(self, header: SendMessage) -> TopicConfig | None:
+    def _dead_letter(self, message: ProducedMessage) -> TopicConfig | None:
         """Return the dead-letter topic if this retry is one too many, else None."""
-        group_name = header.topic.removeprefix(RETRY_PREFIX)
+        group_name = message.topic.removeprefix(RETRY_PREFIX)
         group = self._groups.find(group_name)
-        limit = header.max_reconsume_times
+        limit = message.max_reconsume_times
         if limit is None:
             limit = group.retry_times_max
-        if header.reconsume_times <= limit and not self._locks.is_held(group_name):
+        if message.reconsume_times <= limit and not self._locks.is_held(group_name):
             return None
         return self._topics.make_internal(DEAD_LETTER_PREFIX + group_name, 1)
 

@@ -98,6 +98,8 @@ class Topics:
         for _, counter, timestamp, topics in self.table.load(fastjson.Members, self._read):
             self.table.noted(counter, timestamp)
             tables.TOPICS.apply(self._topics, topics)
+        self.knows: Callable[[str], bool] = self._topics.__contains__  # each send asks
+        """Whether there is a topic of that name."""
         is_new = self._bring_back(in_store)
         if adds_system_topics:
             is_new = self._add_system_topics(broker) or is_new
@@ -126,10 +128,6 @@ class Topics:
     def get(self, name: str) -> TopicConfig | None:
         """Return the topic, None when there is none of that name."""
         return self._topics.get(name)
-
-    def knows(self, name: str) -> bool:
-        """Whether there is a topic of that name."""
-        return name in self._topics
 
     def all(self) -> Iterable[TopicConfig]:
         """Return every topic, in no particular order."""

@@ -13,10 +13,8 @@ from sprocket.rocketmq.broker.groups import Groups, QueueLocks
 from sprocket.rocketmq.broker.messages import DelayLevels, Sender, Stamp
 from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec.command import Command
-from sprocket.rocketmq.codec.headers import SendMessage
 from sprocket.rocketmq.codec.record import batch, ids, properties
-from sprocket.rocketmq.model.message import NewBatch, NewRecord
+from sprocket.rocketmq.model.message import NewBatch, NewRecord, ProducedMessage, SendRequest
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, TopicSettings
@@ -50,9 +48,9 @@ class Desk:
             below=self._below,
         )
 
-    def parts(self, header: SendMessage, body: bytes) -> list[NewRecord]:
+    def parts(self, message: ProducedMessage, body: bytes) -> list[NewRecord]:
         """Return the messages of a batch for single queues."""
-        found = self.sender.batch(header, body, THERE)
+        found = self.sender.batch(sent(message, body))
         assert isinstance(found, NewBatch)
         return found.records()
 
@@ -61,8 +59,13 @@ class Desk:
         return limit - 1
 
 
-def header(topic: str = "T", **changes: Any) -> SendMessage:
-    """Return the header of a send."""
+def sent(message: ProducedMessage, body: bytes = b"x") -> SendRequest:
+    """Return the request to store a message."""
+    return SendRequest(message, body, ids.host_text(THERE))
+
+
+def header(topic: str = "T", **changes: Any) -> ProducedMessage:
+    """Return what a producer says of a message."""
     fields: dict[str, Any] = {
         "topic": topic,
         "queue_id": 0,
@@ -72,12 +75,12 @@ def header(topic: str = "T", **changes: Any) -> SendMessage:
         "default_topic": "TBW102",
         "default_topic_queue_nums": 4,
     }
-    return SendMessage(**fields | changes)
+    return ProducedMessage(**fields | changes)
 
 
 def test_fields_are_taken_over() -> None:
     """What the sender says stays; both hosts are ours to say."""
-    record = Desk().sender.record(header(reconsume_times=2), b"x", THERE)
+    record = Desk().sender.record(sent(header(reconsume_times=2)))
     assert (record.topic, record.queue_id, record.body) == ("T", 0, b"x")
     assert (record.flag, record.born_at_ms, record.reconsume_times) == (3, 7, 2)
     assert (record.born_host, record.store_host) == (THERE, HERE)
@@ -89,7 +92,7 @@ def test_fields_are_taken_over() -> None:
 )
 def test_properties_are_added_to_whatever_their_form(text: str) -> None:
     """A missing last separator, or a name twice, does not matter."""
-    record = Desk().sender.record(header(properties=text), b"x", THERE)
+    record = Desk().sender.record(sent(header(properties=text)))
     assert properties.decode(record.properties) == {
         "UNIQ_KEY": "U",
         "A": "b",
@@ -105,7 +108,7 @@ def test_ours_replace_what_a_client_copied() -> None:
     text = (
         "CLUSTER\x01old\x02TRACE_ON\x01false\x02__CRC32#\x010123456789\x02POP_CK\x01x\x02A\x01b\x02"
     )
-    record = Desk().sender.record(header(properties=text), b"x", THERE)
+    record = Desk().sender.record(sent(header(properties=text)))
     assert properties.decode(record.properties) == {
         "A": "b",
         "UNIQ_KEY": "NEW1",
@@ -120,20 +123,14 @@ def test_a_message_without_unique_key_gets_one() -> None:
     """The answer names it."""
     sender = Desk().sender
     text = "UNIQ_KEY\x01U\x02KEYS\x01a  b\x02TAGS\x01t\x02"
-    record = sender.record(header(properties=text), b"x", THERE)
+    record = sender.record(sent(header(properties=text)))
     assert record.unique_key == "U"
-    assert sender.record(header(), b"x", THERE).unique_key == "NEW1"
+    assert sender.record(sent(header())).unique_key == "NEW1"
 
 
-class Peer:
-    """Where a request came from."""
-
-    address = ids.host_text(THERE)
-
-
-def sends(*headers: SendMessage, body: bytes = b"x") -> list[Any]:
+def sends(*headers: ProducedMessage, body: bytes = b"x") -> list[SendRequest]:
     """Return sends as their handler gives them."""
-    return [(Peer(), Command(310, body=body), header) for header in headers]
+    return [sent(header, body) for header in headers]
 
 
 PLAIN = "UNIQ_KEY\x01U%d\x02KEYS\x01k\x02"
@@ -194,7 +191,7 @@ def test_many_at_once_become_what_each_would_be(changes: dict[str, Any], beside:
     given = header(**changes)
     single, many = _desk(), _desk()
     try:
-        expected: object = single.sender.record(given, b"x", THERE)
+        expected: object = single.sender.record(sent(given))
     except Refused as refused:
         expected = refused
     plain = [header(properties=PLAIN % number) for number in range(beside)]
@@ -206,7 +203,7 @@ def test_many_at_once_become_what_each_would_be(changes: dict[str, Any], beside:
     for number, one in enumerate(found):
         assert isinstance(one, NewRecord)
         assert (one.unique_key, one.queue_id) == (f"U{number}", 0)
-        assert one == single.sender.record(plain[number], b"x", THERE)
+        assert one == single.sender.record(sent(plain[number]))
 
 
 def test_a_body_is_needed_by_each() -> None:
@@ -305,17 +302,17 @@ def test_what_a_batch_shares_each_part_gets(more: str, other: str, turned: int) 
 def test_what_is_no_pair_goes_the_careful_way(text: str) -> None:
     """What is stored then is to the byte what one message by itself becomes."""
     (found,) = _desk().sender.records(sends(header(properties=text)))
-    assert found == _desk().sender.record(header(properties=text), b"x", THERE)
+    assert found == _desk().sender.record(sent(header(properties=text)))
 
 
 def test_one_text_that_is_not_ascii_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """All are looked at together still, and only that one goes the careful way."""
-    looked: list[SendMessage] = []
+    looked: list[ProducedMessage] = []
     record = Sender.record
 
-    def watched(self: Sender, header: SendMessage, *rest: Any) -> NewRecord:
-        looked.append(header)
-        return record(self, header, *rest)
+    def watched(self: Sender, request: SendRequest) -> NewRecord:
+        looked.append(request.message)
+        return record(self, request)
 
     monkeypatch.setattr(Sender, "record", watched)
     texts = [PLAIN % 0, "TAGS\x01é\x02" + PLAIN % 1, PLAIN % 2]
@@ -336,26 +333,26 @@ def _has_all(record: NewRecord, text: str) -> None:
 
 def test_text_that_is_no_unicode_is_replaced() -> None:
     """It never stops a send half-way."""
-    record = Desk().sender.record(header(properties="A\x01\ud800\x02"), b"x", THERE)
+    record = Desk().sender.record(sent(header(properties="A\x01\ud800\x02")))
     assert properties.decode(record.properties)["A"] == "?"
 
 
 def test_host_bits_of_a_client_are_cleared() -> None:
     """The hosts themselves say what they are."""
-    assert Desk().sender.record(header(sys_flag=0x31), b"x", THERE).sys_flag == 1
+    assert Desk().sender.record(sent(header(sys_flag=0x31))).sys_flag == 1
 
 
 def test_a_negative_queue_is_one_of_those_written() -> None:
     """Of a topic without write queues it is 0, as in RocketMQ."""
     desk = Desk()
     desk.topics.put(TopicConfig(name="T", read_queues=9, write_queues=3))
-    assert desk.sender.record(header(queue_id=-1), b"x", THERE).queue_id == 2
+    assert desk.sender.record(sent(header(queue_id=-1))).queue_id == 2
     assert desk.asked == [3]
     desk.topics.put(TopicConfig(name="Z", read_queues=1, write_queues=0))
-    assert desk.sender.record(header("Z", queue_id=-1), b"x", THERE).queue_id == 0
-    assert desk.sender.record(header("T", queue_id=8), b"x", THERE).queue_id == 8
+    assert desk.sender.record(sent(header("Z", queue_id=-1))).queue_id == 0
+    assert desk.sender.record(sent(header("T", queue_id=8))).queue_id == 8
     with pytest.raises(Refused) as refused:
-        desk.sender.record(header("T", queue_id=9), b"x", THERE)
+        desk.sender.record(sent(header("T", queue_id=9)))
     assert refused.value.why is Refusal.INVALID_ARGUMENT
 
 
@@ -369,10 +366,10 @@ def test_a_broker_that_is_closed_to_writing_keeps_topics_in_order(permission: An
     ordered, other = header("O", properties=PLAIN), header(properties=PLAIN)
     refusal = r"broker\[broker-a\] sending message is forbidden"
     with pytest.raises(Refused, match=refusal) as refused:
-        desk.sender.record(ordered, b"x", THERE)
+        desk.sender.record(sent(ordered))
     assert refused.value.why is Refusal.NO_PERMISSION
     with pytest.raises(Refused, match=refusal):
-        desk.sender.batch(ordered, body, THERE)
+        desk.sender.batch(sent(ordered, body))
     closed, still_open = desk.sender.records(sends(ordered, other))
     assert isinstance(closed, Refused)
     assert isinstance(still_open, NewRecord)
@@ -386,9 +383,9 @@ def test_compacted_topics_need_keys() -> None:
     desk = Desk()
     desk.topics.put(TopicConfig(name="T", attributes={"cleanup.policy": "COMPACTION"}))
     with pytest.raises(Refused) as refused:
-        desk.sender.record(header(), b"x", THERE)
+        desk.sender.record(sent(header()))
     assert refused.value.why is Refusal.ILLEGAL_MESSAGE
-    assert desk.sender.record(header(properties="KEYS\x01k\x02"), b"x", THERE)
+    assert desk.sender.record(sent(header(properties="KEYS\x01k\x02")))
 
 
 def test_retries_become_dead_letters_beyond_their_limit() -> None:
@@ -403,7 +400,7 @@ def test_retries_become_dead_letters_beyond_their_limit() -> None:
     ):
         made = header(retry, reconsume_times=times, max_reconsume_times=own)
         with structlog.testing.capture_logs() as logs:
-            record = sender.record(made, b"x", THERE)
+            record = sender.record(sent(made))
         assert record.topic == ("%DLQ%g" if dead else retry), (times, own)
         told = [one["failures"] for one in logs if one["event"] == "a message became a dead letter"]
         assert told == ([times] if dead else [])
@@ -414,15 +411,15 @@ def test_groups_with_locks_do_not_retry() -> None:
     """They consume in order; what fails for good is a dead letter."""
     desk = Desk()
     desk.locks.lock("g", "c", [MessageQueue("T", "b", 0)])
-    assert desk.sender.record(header("%RETRY%g"), b"x", THERE).topic == "%DLQ%g"
+    assert desk.sender.record(sent(header("%RETRY%g"))).topic == "%DLQ%g"
     desk.clock.advance(60_000)
-    assert desk.sender.record(header("%RETRY%g"), b"x", THERE).topic == "%RETRY%g"
+    assert desk.sender.record(sent(header("%RETRY%g"))).topic == "%RETRY%g"
 
 
 def test_retry_topics_need_no_template() -> None:
     """They are made with one queue when the template cannot serve."""
     desk = Desk()
-    desk.sender.record(header("%RETRY%g", default_topic="none"), b"x", THERE)
+    desk.sender.record(sent(header("%RETRY%g", default_topic="none")))
     made = desk.topics.get("%RETRY%g")
     assert made is not None
     assert made.write_queues == 1
@@ -457,5 +454,5 @@ def test_what_a_batch_and_its_part_agree_on_is_stored_once() -> None:
 def test_a_body_that_is_no_batch_is_refused(body: bytes) -> None:
     """With 1 and a reason."""
     with pytest.raises(Refused) as refused:
-        Desk().sender.batch(header(), body, THERE)
+        Desk().sender.batch(sent(header(), body))
     assert refused.value.why is Refusal.OTHER

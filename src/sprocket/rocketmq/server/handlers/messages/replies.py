@@ -33,7 +33,7 @@ from sprocket.rocketmq.codec.headers import (
     SendReplyV2,
 )
 from sprocket.rocketmq.codec.record import ids, properties
-from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.model.message import NewRecord, SendRequest
 from sprocket.rocketmq.remoting import Channels
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, busy, encoded, row
 from sprocket.rocketmq.server.handlers.messages.send import meant, real_queue_id
@@ -73,10 +73,8 @@ class ReplyHandlers:
     def reply(self, request: Request, header: SendMessage) -> None:
         """Push a reply, and have it stored after that."""
         peer = request.peer
-        born_host = ids.parse_host(peer.address)
-        record = self._sender.record(
-            meant(header, request.command.version), request.body, born_host
-        )
+        sent = meant(header, request.command.version)
+        record = self._sender.record(SendRequest(sent, request.body, peer.address))
         # A reply is stored without the cluster, which would make it look like a request.
         record = structs.replace(
             record, properties=properties.remove(record.properties, properties.CLUSTER)

@@ -29,18 +29,16 @@ from sprocket.rocketmq.codec.headers import (
     SendMessageBack,
     SendMessageV2,
 )
-from sprocket.rocketmq.codec.record import parse_host, properties
+from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
-from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.model.message import NewRecord, ProducedMessage, SendRequest
 from sprocket.rocketmq.server.dispatch import (
     Answer,
     Request,
     Row,
-    answer,
     busy,
     encoded,
-    failed,
     row,
 )
 from sprocket.rocketmq.store.log import AppendedBatch
@@ -52,8 +50,12 @@ M = TypeVar("M", SendMessage, SendMessageBack)
 MAX_RECONSUME_VERSION = 121
 """3.4.9: from here on a retry's own `maxReconsumeTimes` overrides the group's."""
 
-_Sent: TypeAlias = tuple[Peer, Command, SendMessage]
-"""A message that is to be taken up with others: who sent it, the request, and its header."""
+
+class _Sent(SendRequest, frozen=True, gc=False):
+    """A message that is to be taken up with others, and who waits for its answer."""
+
+    asked: Request
+
 
 _Asked: TypeAlias = tuple[Peer, Command, int, str]
 """Who sent what, and what the answer names: the queue and the unique key."""
@@ -71,6 +73,7 @@ class SendHandlers:
 
     def __init__(self, sender: Sender, durable: DurableAppender, store_host: bytes) -> None:
         self._sender = sender
+        self._knows = sender.knows
         self._durable = durable
         self._pressure = durable.pressure
         self._id_prefix = store_host.hex().upper()
@@ -89,27 +92,28 @@ class SendHandlers:
         """Store what a request carries."""
         if self._pressure.is_full:
             raise busy()
-        peer, request = asked.peer, asked.command
-        if header.batch:
-            self._send_batch(peer, request, header)
-            return
+        command = asked.command
         if header.max_reconsume_times is not None:
-            header = meant(header, request.version)
+            header = meant(header, command.version)
+        request = _Sent(header, command.body, asked.peer.address, asked)
+        if header.batch:
+            self._send_batch(asked, request)
+            return
         sends = self._sends
         if not sends:
             self._durable.gather(self)
-        sends.append((peer, request, header))
-        if not self._sender.knows(header.topic):
+        sends.append(request)
+        if not self._knows(header.topic):
             self._durable.take_up_now()  # NameServers learn of a new topic as soon as possible
 
-    def _send_batch(self, peer: Peer, request: Command, header: SendMessage) -> None:
+    def _send_batch(self, asked: Request, request: SendRequest) -> None:
         self._durable.take_up_now()
-        batch = self._sender.batch(header, request.body, parse_host(peer.address))
+        peer, command, batch = asked.peer, asked.command, self._sender.batch(request)
         if isinstance(batch, NewRecord):
-            one = (peer, request, batch.queue_id, batch.unique_key, True)
+            one = (peer, command, batch.queue_id, batch.unique_key, True)
             self._durable.append([batch], self._stored_batch, [one])
         else:
-            one = (peer, request, batch.shared.queue_id, batch.shared.unique_key, False)
+            one = (peer, command, batch.shared.queue_id, batch.shared.unique_key, False)
             self._durable.append_batch(batch, self._stored_batch, [one])
 
     @property
@@ -122,15 +126,16 @@ class SendHandlers:
         sends, self._sends = self._sends, []
         records: list[NewRecord] = []
         asked: list[_Asked] = []
-        for (peer, request, header), record in zip(sends, self._sender.records(sends), strict=True):
+        for send, record in zip(sends, self._sender.records(sends), strict=True):
+            request = send.asked
             if not isinstance(record, NewRecord):
-                answer(peer, request, failed(peer, request, record))
+                request.fail(record)
                 continue
             queue_id = record.queue_id
-            if record.topic is not header.topic:
-                queue_id = real_queue_id(record, header)
+            if record.topic is not send.message.topic:
+                queue_id = real_queue_id(record, send.message)
             records.append(record)
-            asked.append((peer, request, queue_id, record.unique_key))
+            asked.append((request.peer, request.command, queue_id, record.unique_key))
         self._durable.append(records, self._stored, asked)
 
     def _stored(
@@ -269,11 +274,11 @@ def meant(header: M, version: int) -> M:
     return structs.replace(header, max_reconsume_times=None)
 
 
-def real_queue_id(record: NewRecord, header: SendMessage) -> int:
+def real_queue_id(record: NewRecord, message: ProducedMessage) -> int:
     """Return the queue in which a record that waits will be, or that its sender named."""
     found = properties.find(record.properties, properties.REAL_QID)
     if found is None or record.topic != SCHEDULE_TOPIC:
-        return max(0, header.queue_id)
+        return max(0, message.queue_id)
     return int(found)
 
 

@@ -159,7 +159,8 @@ OUTCOMES = [
 def _answers(
     make: str, asked: list[Any], stored: AppendedBatch | None, error: StoreError | None
 ) -> bytes:
-    handlers = SendHandlers(cast("Any", None), cast("Any", SimpleNamespace(pressure=None)), HOST)
+    parts = SimpleNamespace(knows=None, pressure=None)
+    handlers = SendHandlers(cast("Any", parts), cast("Any", parts), HOST)
     ready: Any = defaultdict(list)
     getattr(handlers, make)(asked, stored, error, ready)
     return b"".join(ready["peer"])
