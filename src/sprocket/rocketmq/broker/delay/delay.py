@@ -49,8 +49,8 @@ from sprocket.base.errors import (
     WireError,
 )
 from sprocket.rocketmq.broker.delay.delay_progress import DelayProgress
-from sprocket.rocketmq.broker.messages import DelayLevels, DurableAppender, MessageOriginal, Ready
-from sprocket.rocketmq.codec.record import properties
+from sprocket.rocketmq.broker.messages import DelayLevels, DurableAppender, Ready, copy_of
+from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.message import NewRecord
@@ -230,11 +230,11 @@ class Delays:
         level.failed_looks = 0
         records: list[NewRecord] = []
         asked: list[_Asked] = []
-        for offset, record in found:
-            if isinstance(record, Exception):
-                _lost(level, offset, record)
+        for offset, copy in found:
+            if isinstance(copy, Exception):
+                _lost(level, offset, copy)
             else:
-                records.append(record)
+                records.append(copy)
                 asked.append((level, offset))
         level.pending += len(records)
         if records:
@@ -263,8 +263,7 @@ class Delays:
 
     def _copy(self, level: _Level, offset: int, place: int) -> NewRecord:
         """Return the copy of a message that is due. Raises one of `_UNREADABLE`."""
-        original = MessageOriginal.read(self._store.record_at(PhysicalOffset(place)))
-        found = original.message
+        found = record.decode(self._store.record_at(PhysicalOffset(place)))
         here = (SCHEDULE_TOPIC, level.number - 1, offset)
         if (found.topic, found.queue_id, found.queue_offset) != here:
             raise WireError("another record lies where the queue says")
@@ -272,7 +271,7 @@ class Delays:
         queue_id = int(found.properties.get(properties.REAL_QID, ""))
         if topic in ("", HALF_TOPIC, SCHEDULE_TOPIC) or queue_id < 0:
             raise WireError(f"it wants to go to queue {queue_id} of {topic!r}")
-        return original.copy(topic, queue_id, self._store_host)
+        return copy_of(found, topic, queue_id, self._store_host)
 
     def _stored(
         self,

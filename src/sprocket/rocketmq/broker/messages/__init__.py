@@ -9,7 +9,7 @@ message, too (`retry`).
 from sprocket.rocketmq.broker.messages import pending_acks
 from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
 from sprocket.rocketmq.broker.messages.durable_log import DurableLog
-from sprocket.rocketmq.broker.messages.message_copy import MessageOriginal
+from sprocket.rocketmq.broker.messages.message_copy import copy_of
 from sprocket.rocketmq.broker.messages.pending_acks import (
     Commits,
     DurableAppender,
@@ -26,12 +26,12 @@ __all__ = [
     "DelayLevels",
     "DurableAppender",
     "DurableLog",
-    "MessageOriginal",
     "Ready",
     "ReputRounds",
     "RetryService",
     "Sender",
     "Stamp",
+    "copy_of",
     "longest_ms",
     "pending_acks",
 ]

@@ -25,12 +25,12 @@ from sprocket.base.errors import (
 )
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
-from sprocket.rocketmq.broker.messages.message_copy import MessageOriginal
+from sprocket.rocketmq.broker.messages.message_copy import copy_of
 from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec.record import properties
+from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX, RETRY_PREFIX
-from sprocket.rocketmq.model.message import NewRecord, SendBackRequest
+from sprocket.rocketmq.model.message import NewRecord, SendBackRequest, StoredMessage
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.model.topic import UNIT_SUBSCRIPTION, WRITE
 from sprocket.rocketmq.store.store import Store
@@ -76,8 +76,7 @@ class RetryService:
         if not topic.perm & WRITE:
             raise Refused(Refusal.NO_PERMISSION, f"the topic [{topic.name}] may not be written to")
         queue_id = self.below(group.retry_queues)
-        original = self._read(asked.offset)
-        message = original.message
+        message = self._read(asked.offset)
         found = message.properties
         found.setdefault(properties.RETRY_TOPIC, message.topic)
         found.setdefault(properties.ORIGIN_MESSAGE_ID, message.offset_message_id)
@@ -95,15 +94,15 @@ class RetryService:
         else:
             level = asked.delay_level or LEVEL_OF_FIRST_RETRY + failures
             name, queue_id = self._levels.divert(level, name, queue_id, found)
-        return original.copy(name, queue_id, self._store_host, more_reconsume_times=1)
+        return copy_of(message, name, queue_id, self._store_host, more_reconsume_times=1)
 
-    def _read(self, offset: int) -> MessageOriginal:
+    def _read(self, offset: int) -> StoredMessage:
         """Return the consumed message.
 
         Raises:
             Refused: OTHER; no whole message begins at `offset`.
         """
         try:
-            return MessageOriginal.read(self._store.record_at(PhysicalOffset(offset)))
+            return record.decode(self._store.record_at(PhysicalOffset(offset)))
         except (OffsetTooSmall, OffsetTooLarge, CorruptRecord, WireError) as error:
             raise Refused(Refusal.OTHER, f"look message by offset failed, {offset}") from error

@@ -15,8 +15,8 @@ from typing import NamedTuple, TypeAlias
 
 from msgspec import structs
 
+from sprocket.base.disk import Buffer
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.codec.frame import Buffer
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.codec.record.properties import PROPERTIES_BYTES_MAX
 from sprocket.rocketmq.errors import PropertiesTooLarge
