@@ -195,12 +195,7 @@ class PullService:
             raise PullForbidden(
                 Forbidden.GROUP, f"group [{group.name}] may not consume at the moment"
             )
-        topic = self._topics.get(query.topic)
-        if topic is None:
-            raise Refused(
-                Refusal.NO_TOPIC,
-                f"topic[{query.topic}] not exist, apply first please!",
-            )
+        topic = self._topics.existing(query.topic, "topic[{}] not exist, apply first please!")
         if not topic.perm & READ:
             raise PullForbidden(Forbidden.TOPIC, f"topic [{topic.name}] may not be read")
         if not 0 <= query.queue_id < topic.read_queues:

@@ -129,6 +129,13 @@ class Topics:
         """Return the topic, None when there is none of that name."""
         return self._topics.get(name)
 
+    def existing(self, name: str, remark: str = "topic[{}] not exist") -> TopicConfig:
+        """Return the topic. Raises Refused: NO_TOPIC, with a remark that names it."""
+        topic = self._topics.get(name)
+        if topic is None:
+            raise Refused(Refusal.NO_TOPIC, remark.format(name))
+        return topic
+
     def all(self) -> Iterable[TopicConfig]:
         """Return every topic, in no particular order."""
         return self._topics.values()

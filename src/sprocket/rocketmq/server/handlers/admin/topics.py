@@ -99,15 +99,12 @@ class TopicHandlers:
 
     def stats(self, _: Request, header: TopicOnly) -> Answer:
         """Answer the range of each queue of a topic."""
-        name = header.topic
-        topic = self._topics.get(name)
-        if topic is None:
-            raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
+        topic = self._topics.existing(header.topic)
         queues = gather(
             partial(self._queue_stats, topic.name, queue_id)
             for queue_id in range(max(topic.read_queues, topic.write_queues))
         )
-        found = TopicStats(queues=dict(queues), put_tps=self._stats.topic_put_tps(name))
+        found = TopicStats(queues=dict(queues), put_tps=self._stats.topic_put_tps(topic.name))
         return Answer(body=(bodies.encode(found),))
 
     def _queue_stats(self, topic: str, queue_id: int) -> tuple[MessageQueue, QueueStats]:
@@ -121,12 +118,7 @@ class TopicHandlers:
 
     def config(self, _: Request, header: TopicOnly) -> Answer:
         """Answer how a topic is set up."""
-        name = header.topic
-        topic = self._topics.get(name)
-        if topic is None:
-            raise RequestRefused(
-                ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}"
-            )
+        topic = self._topics.existing(header.topic, "No topic in this broker. topic: {}")
         return Answer(body=(bodies.encode(topic),))
 
     def _put(self, topics: list[TopicConfig]) -> None:

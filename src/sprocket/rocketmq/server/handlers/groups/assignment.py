@@ -58,8 +58,7 @@ class AssignmentHandlers:
             raise RequestRefused(
                 ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode"
             )
-        if self._topics.get(mode.topic) is None:
-            raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{mode.topic}] not exist")
+        self._topics.existing(mode.topic)
         if mode.mode != PULL:
             raise RequestRefused(
                 ResponseCode.SYSTEM_ERROR, f"request mode {mode.mode} is not supported, only {PULL}"

@@ -93,8 +93,7 @@ class OffsetHandlers:
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                 f"Group {header.consumer_group} not exist!",
             )
-        if self._topics.get(header.topic) is None:
-            raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic} not exist!")
+        self._topics.existing(header.topic, "Topic {} not exist!")
         if header.queue_id is None:
             raise RequestRefused(
                 ResponseCode.INVALID_PARAMETER, "QueueId is null, topic is " + header.topic
@@ -143,11 +142,7 @@ class OffsetHandlers:
 
     def reset(self, _: Request, header: ResetOffset) -> Answer:
         """Send a group to a time, to the end, or in one queue to an offset."""
-        topic = self._topics.get(header.topic)
-        if topic is None:
-            raise RequestRefused(
-                ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic} does not exist"
-            )
+        topic = self._topics.existing(header.topic, "Topic {} does not exist")
         if not header.group.strip() or self._groups.get(header.group) is None:
             raise RequestRefused(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {header.group} does not exist"

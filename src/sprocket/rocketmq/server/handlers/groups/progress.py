@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from sprocket.base.clock import Clock
-from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.delay import DelayProgress
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Progress
 from sprocket.rocketmq.broker.topics import Topics
@@ -16,7 +15,7 @@ from sprocket.rocketmq.codec.bodies import (
     OffsetTable,
     TopicNames,
 )
-from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.headers import (
     GetBrokerConsumeStats,
     GetConsumeStats,
@@ -92,9 +91,7 @@ class ProgressHandlers:
 
     def time_spans(self, _: Request, header: TimeSpans) -> Answer:
         """Answer from when to when each queue of a topic has messages."""
-        topic = self._topics.get(header.topic)
-        if topic is None:
-            raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
+        topic = self._topics.existing(header.topic)
         spans = self._progress.time_spans(header.group, topic, self._clock)
         return Answer(body=(bodies.encode(ConsumeTimeSpans(spans)),))
 
