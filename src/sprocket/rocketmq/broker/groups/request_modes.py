@@ -9,13 +9,7 @@ from collections.abc import Mapping
 from sprocket.base import log
 from sprocket.base.disk import Disk
 from sprocket.base.errors import StoreError
-from sprocket.rocketmq.codec.config import (
-    JsonObject,
-    RequestMode,
-    RequestModeTable,
-    declared,
-    fastjson,
-)
+from sprocket.rocketmq.codec.config import JsonObject, declared, fastjson, tables
 from sprocket.rocketmq.model.group import PULL
 from sprocket.rocketmq.store.config_file import ConfigFile
 from sprocket.rocketmq.store.layout import StoreLayout
@@ -31,7 +25,7 @@ class RequestModes:
 
     def __init__(self, disk: Disk, folder: str) -> None:
         self._file = ConfigFile(disk, StoreLayout(folder).request_modes)
-        self._table: dict[str, dict[str, RequestMode]] = {}
+        self._table: dict[str, dict[str, tables.RequestMode]] = {}
         self._file.load(fastjson.Members, self._interpret)
         for topic, groups in self._table.items():
             for group, mode in groups.items():
@@ -43,11 +37,11 @@ class RequestModes:
                         mode=mode.mode,
                     )
 
-    def all(self) -> Mapping[str, Mapping[str, RequestMode]]:
+    def all(self) -> Mapping[str, Mapping[str, tables.RequestMode]]:
         """Return every mode by topic and group."""
         return self._table
 
-    def put(self, mode: RequestMode) -> None:
+    def put(self, mode: tables.RequestMode) -> None:
         """Add or replace a mode.
 
         Raises:
@@ -57,12 +51,12 @@ class RequestModes:
         old = {topic: dict(groups) for topic, groups in self._table.items()}
         self._table.setdefault(mode.topic, {})[mode.group] = mode
         try:
-            self._file.replace(declared.plain(RequestModeTable(self._table)))
+            self._file.replace(declared.plain(tables.RequestModeTable(self._table)))
         except StoreError:
             self._table = old
             raise
 
     def _interpret(self, content: JsonObject) -> None:
         """Take in what the file says."""
-        modes = declared.read(RequestModeTable, content, "request modes").modes
+        modes = declared.read(tables.RequestModeTable, content, "request modes").modes
         self._table = {topic: dict(groups) for topic, groups in modes.items()}

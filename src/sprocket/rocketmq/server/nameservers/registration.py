@@ -10,6 +10,7 @@ import asyncio
 import ssl
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, field
+from typing import TypeVar
 
 from msgspec import structs
 
@@ -36,6 +37,8 @@ from sprocket.runtime.driver import Peer
 from sprocket.runtime.tasks import Tasks, is_set_within
 
 _log = log.get_logger(__name__)
+
+N = TypeVar("N", RegisterBroker, UnregisterBroker, QueryDataVersion)
 
 ANSWER_MS = 3_000
 """How long a NameServer may take to answer; a change of a topic is answered after that, too."""
@@ -169,12 +172,7 @@ class Registration:
             done()
 
     async def _leave(self, nameserver: _NameServer) -> None:
-        header = UnregisterBroker(
-            broker_name=self.identity.name,
-            broker_addr=self.identity.address,
-            cluster_name=self.identity.cluster,
-            broker_id=self.identity.broker_id,
-        )
+        header = self._header(UnregisterBroker)
         try:
             link = await self._connected(nameserver.address, lambda: None)
             try:
@@ -232,12 +230,7 @@ class Registration:
         With 10,000 topics a registration costs either side some 70 ms. Source: RocketMQ
         `RouteInfoManager.isBrokerTopicConfigChanged`.
         """
-        header = QueryDataVersion(
-            broker_name=self.identity.name,
-            broker_addr=self.identity.address,
-            cluster_name=self.identity.cluster,
-            broker_id=self.identity.broker_id,
-        )
+        header = self._header(QueryDataVersion)
         version = bodies.encode(self._topics.table.version)
         try:
             answer = await _call(link, RequestCode.QUERY_DATA_VERSION, header, version)
@@ -274,19 +267,22 @@ class Registration:
 
     async def _register(self, link: Channel, topics: list[TopicConfig]) -> None:
         """Tell of topics, none of which is open to more than the whole broker."""
-        identity, permission = self.identity, self._topics.permission
+        permission = self._topics.permission
         if permission != READ | WRITE:
             topics = [structs.replace(topic, perm=topic.perm & permission) for topic in topics]
-        header = RegisterBroker(
+        body = RegisterBrokerBody(version=self._topics.table.version, topics=topics)
+        encoded = registration_body.encode(body)
+        await _call(link, RequestCode.REGISTER_BROKER, self._header(RegisterBroker), encoded)
+
+    def _header(self, kind: type[N]) -> N:
+        """Return the header of a request that says who sends it."""
+        identity = self.identity
+        return kind(
             broker_name=identity.name,
             broker_addr=identity.address,
             cluster_name=identity.cluster,
-            ha_server_addr="",
             broker_id=identity.broker_id,
         )
-        body = RegisterBrokerBody(version=self._topics.table.version, topics=topics)
-        encoded = registration_body.encode(body)
-        await _call(link, RequestCode.REGISTER_BROKER, header, encoded)
 
     def _told(self, nameserver: _NameServer) -> None:
         for waiter in list(self._waiters):
