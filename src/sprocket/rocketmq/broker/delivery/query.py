@@ -6,11 +6,7 @@ from msgspec import Struct
 
 from sprocket.base import log
 from sprocket.base.disk import Missing, WouldBlock
-from sprocket.base.errors import (
-    CorruptRecord,
-    OffsetTooLarge,
-    OffsetTooSmall,
-)
+from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall
 from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.model.query import KeyQuery, QueueSpan, QueueUnit

@@ -17,12 +17,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 
 from sprocket.base import log
-from sprocket.base.errors import (
-    CorruptRecord,
-    OffsetTooLarge,
-    OffsetTooSmall,
-    WireError,
-)
+from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall, WireError
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
 from sprocket.rocketmq.broker.messages.message_copy import copy_of

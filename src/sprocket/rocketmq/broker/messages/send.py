@@ -22,11 +22,7 @@ from sprocket.rocketmq.broker.groups import Groups, QueueLocks
 from sprocket.rocketmq.broker.messages.delay_levels import TIMER_NAMES, DelayLevels
 from sprocket.rocketmq.broker.messages.retry import tell_dead_letter
 from sprocket.rocketmq.broker.refusals import Refusal, Refused
-from sprocket.rocketmq.broker.topics import (
-    FORBIDDEN_TO_SEND,
-    Topics,
-    check_name,
-)
+from sprocket.rocketmq.broker.topics import FORBIDDEN_TO_SEND, Topics, check_name
 from sprocket.rocketmq.codec.record import COUNT_MAX, batch, batch_rows, parse_host, properties
 from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from sprocket.rocketmq.model.message import (

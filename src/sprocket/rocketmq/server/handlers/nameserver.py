@@ -40,12 +40,7 @@ from sprocket.rocketmq.codec.headers import (
 )
 from sprocket.rocketmq.live_settings import LiveSettings
 from sprocket.rocketmq.model.route import TopicRoute
-from sprocket.rocketmq.nameserver import (
-    ORDER_NAMESPACE,
-    KeyValues,
-    Lookup,
-    RouteTables,
-)
+from sprocket.rocketmq.nameserver import ORDER_NAMESPACE, KeyValues, Lookup, RouteTables
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
 
 

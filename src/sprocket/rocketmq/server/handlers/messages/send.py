@@ -33,14 +33,7 @@ from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.message import NewRecord, ProducedMessage, SendRequest
-from sprocket.rocketmq.server.dispatch import (
-    Answer,
-    Request,
-    Row,
-    busy,
-    encoded,
-    row,
-)
+from sprocket.rocketmq.server.dispatch import Answer, Request, Row, busy, encoded, row
 from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
