@@ -48,7 +48,7 @@ _POP_CK = "POP_CK"
 _REWRITTEN = frozenset(
     {properties.MSG_REGION, properties.TRACE_ON, properties.CLUSTER, _POP_CK, properties.CRC32}
 )
-"""With one of these the property string is made anew instead of being added to."""
+"""What no record takes over from its sender."""
 
 _LOOKED_AT = frozenset({properties.DELAY, properties.TRAN_MSG, properties.INNER_NUM, *TIMER_NAMES})
 """What may be refused, or go elsewhere first."""
@@ -200,8 +200,7 @@ class Sender:
         topic, queue_id = self._place(message)
         if not body:
             raise Refused(Refusal.OTHER, "the message has no body")
-        text = message.properties
-        found = properties.decode(text)
+        found = properties.decode(message.properties)
         topic_name = message.topic
         is_special = not SPECIAL.isdisjoint(found)
         if topic_name[0] == "%" and topic_name.startswith(RETRY_PREFIX):
@@ -224,19 +223,15 @@ class Sender:
         sys_flag = message.sys_flag
         if sys_flag & _SPECIAL_FLAGS:
             _check_flags(sys_flag)
-        unique_key = found.get(properties.UNIQ_KEY)
-        if is_special or _is_loose(text, found):
-            text = _text(found)
-        if unique_key is None:
-            unique_key = self._new_unique_key()
-            text += f"{properties.UNIQ_KEY}\x01{unique_key}\x02"
-        elif not unique_key.isascii():
+        stored = self._properties(found, {})
+        unique_key = found[properties.UNIQ_KEY]
+        if not unique_key.isascii():
             unique_key = unique_key.encode("utf-8", "replace").decode()
         return structs.replace(
             self._bare(request, queue_id, unique_key),
             topic=topic_name,
             body=body,
-            properties=(text + self._suffix).encode("utf-8", "replace"),
+            properties=stored,
         )
 
     def _bare(self, request: SendRequest, queue_id: int, unique_key: str) -> NewRecord:
@@ -296,7 +291,7 @@ class Sender:
         added = added_to_each(texts, shared, self._suffix)
         if added is None or topic.attributes:
             added = b""
-            texts = [self._text_of_part(topic, text, shared) for text in texts]
+            texts = [self._properties_of_part(topic, text, shared) for text in texts]
         return NewBatch(structs.replace(record, flag=0), flags, bodies, texts, added)
 
     def _inner_batch(self, record: NewRecord, count: int, shared: dict[str, str]) -> NewRecord:
@@ -306,25 +301,34 @@ class Sender:
         said = shared | {properties.INNER_NUM: str(count)}
         return structs.replace(
             record,
-            properties=(_text(said) + self._suffix).encode("utf-8", "replace"),
+            properties=self._properties(said, {}),
             sys_flag=record.sys_flag | INNER_BATCH | NEED_UNWRAP,
         )
 
-    def _text_of_part(self, topic: TopicConfig, given: bytes, shared: dict[str, str]) -> bytes:
+    def _properties_of_part(
+        self, topic: TopicConfig, given: bytes, shared: Mapping[str, str]
+    ) -> bytes:
         """Return the properties to store of any part of a batch."""
-        text = str(given, "utf-8", "replace")
-        found = properties.decode(text)
-        is_special = not SPECIAL.isdisjoint(found)
-        if is_special:
-            self._refuse_unsupported_in_batch(found)
+        found = properties.decode(given)
+        self._refuse_unsupported_in_batch(found)
         if topic.attributes:
             _check_compaction(topic, found)
-        if is_special or _is_loose(text, found):
-            text = _text(found)
+        return self._properties(found, shared)
+
+    def _properties(self, found: dict[str, str], shared: Mapping[str, str]) -> bytes:
+        """Return the properties of a record, whatever they are.
+
+        Pairs that came under names of their own, each closed, read as they came.
+
+        Args:
+            found: Those of the message; gets a unique key if there is none, and `shared`.
+            shared: Those of its batch.
+        """
         if properties.UNIQ_KEY not in found:
-            unique_key = found[properties.UNIQ_KEY] = self._new_unique_key()
-            text += f"{properties.UNIQ_KEY}\x01{unique_key}\x02"
-        return (_overlaid(text, found, shared) + self._suffix).encode("utf-8", "replace")
+            found[properties.UNIQ_KEY] = self._new_unique_key()
+        found.update(shared)
+        kept = [f"{name}\x01{value}\x02" for name, value in found.items() if name not in _REWRITTEN]
+        return ("".join(kept) + self._suffix).encode("utf-8", "replace")
 
     def _place(self, message: ProducedMessage) -> tuple[TopicConfig, int]:
         """Return topic and queue that the request names, checked, the topic made if it is new."""
@@ -451,32 +455,6 @@ def _each_has(texts: Sequence[bytes], closed: str, name: str, value: str) -> boo
     if not closed.count(f"\x02{start}") == closed.count(start) == len(texts):
         return False
     return not [text for text in texts if pair not in text]
-
-
-def _text(pairs: dict[str, str]) -> str:
-    """Write pairs, but for those that are always ours."""
-    kept = {name: value for name, value in pairs.items() if name not in _REWRITTEN}
-    return "".join([f"{name}\x01{value}\x02" for name, value in kept.items()])
-
-
-def _is_loose(text: str, found: dict[str, str]) -> bool:
-    """Say whether the pairs would be written otherwise than they came."""
-    return text.count("\x02") != len(found) or (text != "" and text[-1] != "\x02")
-
-
-def _overlaid(text: str, found: dict[str, str], shared: dict[str, str]) -> str:
-    """Add to the pairs of one part of a batch, `found`, written as `text`, those of the batch.
-
-    A pair of the batch takes the place of one of the part. `found` changes with it.
-    """
-    new = [name for name, value in shared.items() if found.get(name) != value]
-    if not new:
-        return text
-    is_rewritten = not found.keys().isdisjoint(new)
-    found.update(shared)
-    if is_rewritten:
-        return _text(found)
-    return text + _text({name: shared[name] for name in new})
 
 
 def _check_compaction(topic: TopicConfig, found: dict[str, str]) -> None:
