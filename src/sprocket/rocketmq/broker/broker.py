@@ -28,6 +28,7 @@ from sprocket.rocketmq.broker.messages import (
     DurableAppender,
     DurableLog,
     ReputRounds,
+    RetryLimit,
     RetryService,
     Sender,
     Stamp,
@@ -148,9 +149,8 @@ class Broker:
         topics, groups = self.topics, self.groups
         self.sender = Sender(
             topics,
-            groups,
-            self.locks,
             levels,
+            [RetryLimit(topics, groups, self.locks).divert_sent, levels.divert_sent],
             Stamp(store_host, settings.broker.cluster, ids.UniqueIds(clock, store_host[:-4]).next),
         )
         self.send_back = RetryService(store, topics, groups, levels, store_host)

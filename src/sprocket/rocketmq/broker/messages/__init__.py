@@ -1,9 +1,9 @@
 """From a send request to its answer.
 
-`Sender` checks a request in RocketMQ's order and makes the record; `DurableAppender` has the
-records of all who send written and synced together (`runtime.group_commit`); `pending_acks` tells
-them; `ReputRounds` puts them into queues and index. A message that comes back from a consumer is a
-message, too (`retry`).
+`Sender` checks a request in RocketMQ's order, asks its `diverters` where it goes and makes the
+record; `DurableAppender` has the records of all who send written and synced together
+(`runtime.group_commit`); `pending_acks` tells them; `ReputRounds` puts them into queues and index.
+A message that comes back from a consumer is a message, too (`retry`).
 """
 
 from sprocket.rocketmq.broker.messages import pending_acks
@@ -17,7 +17,7 @@ from sprocket.rocketmq.broker.messages.pending_acks import (
     longest_ms,
 )
 from sprocket.rocketmq.broker.messages.reput_rounds import ReputRounds
-from sprocket.rocketmq.broker.messages.retry import RetryService
+from sprocket.rocketmq.broker.messages.retry import RetryLimit, RetryService
 from sprocket.rocketmq.broker.messages.send import REGION, Sender, Stamp
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "DurableLog",
     "Ready",
     "ReputRounds",
+    "RetryLimit",
     "RetryService",
     "Sender",
     "Stamp",

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from sprocket.base.clock import Clock
 from sprocket.base.errors import StoreError
+from sprocket.rocketmq.broker.messages.diverters import InboundMessage
 from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
@@ -23,6 +24,9 @@ TIMER_NAMES = (
     properties.TIMER_DELAY_MS,
 )
 """What asks for a time instead of a level; a level wins over all of them."""
+
+LOOKED_AT = frozenset({properties.DELAY, properties.TRAN_MSG, properties.INNER_NUM, *TIMER_NAMES})
+"""What may be refused, or wait first."""
 
 
 class DelayLevels:
@@ -56,6 +60,8 @@ class DelayLevels:
             Refused: It is transactional, timed or an inner batch, of the kind of which RocketMQ's
                 refusal is where the feature is switched off; or a number is none.
         """
+        if LOOKED_AT.isdisjoint(found):
+            return 0
         if found.get(properties.TRAN_MSG, "").lower() == "true":
             raise Refused(Refusal.NO_PERMISSION, "transactional messages are not supported")
         if properties.INNER_NUM in found:
@@ -78,6 +84,14 @@ class DelayLevels:
             if due > 0:
                 raise Refused(Refusal.OTHER, "timed messages are not supported")
         return 0
+
+    def divert_sent(self, message: InboundMessage) -> None:
+        """Have a message wait that asks for it; a `Diverter`."""
+        level = self.asked_for(message.properties)
+        if level > 0:
+            message.topic, message.queue_id = self.divert(
+                level, message.topic, message.queue_id, message.properties
+            )
 
     def divert(
         self, level: int, topic: str, queue_id: int, found: dict[str, str]

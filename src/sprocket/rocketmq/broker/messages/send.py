@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.broker.groups import Groups, QueueLocks
-from sprocket.rocketmq.broker.messages.delay_levels import TIMER_NAMES, DelayLevels
-from sprocket.rocketmq.broker.messages.retry import tell_dead_letter
+from sprocket.rocketmq.broker.messages.delay_levels import LOOKED_AT, DelayLevels
+from sprocket.rocketmq.broker.messages.diverters import Diverter, InboundMessage
 from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import FORBIDDEN_TO_SEND, Topics, check_name
 from sprocket.rocketmq.codec.record import COUNT_MAX, batch, batch_rows, parse_host, properties
@@ -50,10 +49,7 @@ _REWRITTEN = frozenset(
 )
 """What no record takes over from its sender."""
 
-_LOOKED_AT = frozenset({properties.DELAY, properties.TRAN_MSG, properties.INNER_NUM, *TIMER_NAMES})
-"""What may be refused, or go elsewhere first."""
-
-SPECIAL = _REWRITTEN | _LOOKED_AT
+SPECIAL = _REWRITTEN | LOOKED_AT
 """What asks for a further look; most messages have none of it."""
 
 _UNIQUE_NAME = f"{properties.UNIQ_KEY}\x01"
@@ -95,9 +91,8 @@ class Sender:
 
     Args:
         topics: Where topics are looked up and made.
-        groups: For retries, whose group decides how many there are.
-        locks: A group that consumes in order does not retry.
-        levels: Where messages with a delay wait.
+        levels: Say what a message with a delay asks for; a batch may not have one.
+        diverters: Who may send messages elsewhere, in RocketMQ's order.
         stamp: What each message gets.
         below: `below(n)` picks a queue from 0 to n − 1 for who leaves it to us.
     """
@@ -105,9 +100,8 @@ class Sender:
     def __init__(
         self,
         topics: Topics,
-        groups: Groups,
-        locks: QueueLocks,
         levels: DelayLevels,
+        diverters: Sequence[Diverter],
         stamp: Stamp,
         *,
         below: Callable[[int], int] = random.randrange,
@@ -115,9 +109,8 @@ class Sender:
         self.knows = topics.knows
         """Whether a topic is there already."""
         self._topics = topics
-        self._groups = groups
-        self._locks = locks
         self._levels = levels
+        self._diverters = diverters
         self._store_host = stamp.store_host
         self._new_unique_key = stamp.new_unique_key
         self._below = below
@@ -201,35 +194,20 @@ class Sender:
         if not body:
             raise Refused(Refusal.OTHER, "the message has no body")
         found = properties.decode(message.properties)
-        topic_name = message.topic
-        is_special = not SPECIAL.isdisjoint(found)
-        if topic_name[0] == "%" and topic_name.startswith(RETRY_PREFIX):
-            dead = self._dead_letter(message)
-            if dead is not None:
-                tell_dead_letter(
-                    topic_name.removeprefix(RETRY_PREFIX),
-                    found.get(properties.RETRY_TOPIC, ""),
-                    message.reconsume_times,
-                )
-                topic_name, queue_id = dead.name, self._below(max(1, dead.write_queues))
-                found[properties.DELAY] = "-1"
-                is_special = True
-        if is_special:
-            level = self._levels.asked_for(found)
-            if level > 0:
-                topic_name, queue_id = self._levels.divert(level, topic_name, queue_id, found)
+        way = InboundMessage(message, message.topic, queue_id, found)
+        for divert in self._diverters:
+            divert(way)
         if topic.attributes:
             _check_compaction(topic, found)
-        sys_flag = message.sys_flag
-        if sys_flag & _SPECIAL_FLAGS:
-            _check_flags(sys_flag)
+        if message.sys_flag & _SPECIAL_FLAGS:
+            _check_flags(message.sys_flag)
         stored = self._properties(found, {})
         unique_key = found[properties.UNIQ_KEY]
         if not unique_key.isascii():
             unique_key = unique_key.encode("utf-8", "replace").decode()
         return structs.replace(
-            self._bare(request, queue_id, unique_key),
-            topic=topic_name,
+            self._bare(request, way.queue_id, unique_key),
+            topic=way.topic,
             body=body,
             properties=stored,
         )
@@ -371,20 +349,7 @@ class Sender:
                 return self._topics.make_internal(name, 1, sys_flag=sys_flag)
             raise
 
-    def _dead_letter(self, message: ProducedMessage) -> TopicConfig | None:
-        """Return the dead-letter topic if this retry is one too many, else None."""
-        group_name = message.topic.removeprefix(RETRY_PREFIX)
-        group = self._groups.find(group_name)
-        limit = message.max_reconsume_times
-        if limit is None:
-            limit = group.retry_times_max
-        if message.reconsume_times <= limit and not self._locks.is_held(group_name):
-            return None
-        return self._topics.make_internal(DEAD_LETTER_PREFIX + group_name, 1)
-
     def _refuse_unsupported_in_batch(self, found: dict[str, str]) -> None:
-        if _LOOKED_AT.isdisjoint(found):
-            return
         if found.get(properties.TRAN_MSG, "").lower() == "true":
             raise _illegal("a batch may not be transactional")
         if self._levels.asked_for(found) > 0:

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import Groups, QueueLocks
-from sprocket.rocketmq.broker.messages import DelayLevels, Sender, Stamp
+from sprocket.rocketmq.broker.messages import DelayLevels, RetryLimit, Sender, Stamp
 from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.record import batch, ids, properties
@@ -37,11 +37,12 @@ class Desk:
         self.locks = QueueLocks(clock)
         numbers: Iterator[int] = count(1)
         self.asked: list[int] = []
+        levels = DelayLevels("1s 5s 10s", clock)
+        limit = RetryLimit(self.topics, self.groups, self.locks, below=self._below)
         self.sender = Sender(
             self.topics,
-            self.groups,
-            self.locks,
-            DelayLevels("1s 5s 10s", clock),
+            levels,
+            [limit.divert_sent, levels.divert_sent],
             Stamp(
                 HERE, BrokerSettings().cluster, new_unique_key or (lambda: f"NEW{next(numbers)}")
             ),

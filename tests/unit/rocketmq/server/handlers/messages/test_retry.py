@@ -69,13 +69,16 @@ def test_a_message_given_up_is_a_dead_letter_at_once(on_node: Callable[..., None
 def test_a_limit_that_old_clients_name_does_not_count(
     on_node: Callable[..., None], version: int, dead_letters: int
 ) -> None:
-    """3.4.9 is the first that means it, of a message given back and of one sent for a retry."""
+    """3.4.9 is the first that means it, of a message given back and of one sent for a retry.
+
+    A dead letter does not wait, whatever its delay level is.
+    """
 
     async def scenario(lab: Any) -> None:
         offset = int((await lab.message()).ext_map()["msgId"][16:], 16)
         given_back = back(offset, maxReconsumeTimes=0)
         retry = {"topic": "%RETRY%g", "queueId": 0, "sysFlag": 0, "bornTimestamp": 0, "flag": 0}
-        retry |= {"reconsumeTimes": 1, "maxReconsumeTimes": 0}
+        retry |= {"reconsumeTimes": 1, "maxReconsumeTimes": 0, "properties": "DELAY\x013\x02"}
         assert (await lab.broker.call(36, given_back, version=version)).code == 0
         assert (await lab.broker.call(10, retry, b"x", version=version)).code == 0
         is_dead = (await lab.broker.call(351, {"topic": "%DLQ%g"})).code == 0
