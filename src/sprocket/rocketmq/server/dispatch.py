@@ -139,6 +139,11 @@ def encoded(command: Command, what: Answer) -> Sequence[Buffer]:
     return response(command, what.code, what.header, what.remark, what.body, what.extra)
 
 
+def sending(peer: Peer, buffers: Sequence[Buffer]) -> Callable[[], None] | None:
+    """Return what sends an answer that is made before its time, None if nobody waits for it."""
+    return partial(peer.send_now, buffers) if buffers else None
+
+
 def answer(peer: Peer, command: Command, what: Answer) -> None:
     """Send an answer, unless nobody waits for it."""
     buffers = encoded(command, what)

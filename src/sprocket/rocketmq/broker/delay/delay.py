@@ -35,10 +35,10 @@ Source: RocketMQ `ScheduleMessageService`.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from sprocket.base import log
-from sprocket.base.disk import Buffer, gather
+from sprocket.base.disk import gather
 from sprocket.base.errors import (
     CorruptRecord,
     DiskFailed,
@@ -49,7 +49,7 @@ from sprocket.base.errors import (
     WireError,
 )
 from sprocket.rocketmq.broker.delay.delay_progress import DelayProgress
-from sprocket.rocketmq.broker.messages import DelayLevels, DurableAppender, Ready, copy_of
+from sprocket.rocketmq.broker.messages import DelayLevels, DurableAppender, Release, copy_of
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
@@ -88,9 +88,6 @@ _UNREADABLE = (CorruptRecord, OffsetTooSmall, OffsetTooLarge, WireError, ValueEr
 _REFUSED_FOR_GOOD = (MessageTooLarge, MessageIllegal, CorruptRecord)
 """The copy itself cannot be appended, now or later."""
 
-_DECIDED = b""
-"""The answer to a copy; all that counts is when it is sent, see `pending_acks.Answers`."""
-
 
 @dataclass(slots=True, eq=False)
 class _Level:
@@ -100,8 +97,6 @@ class _Level:
     """From 1; its waiting queue is one less."""
     offset: int
     """The first message that was not delivered."""
-    answered: Callable[["_Level", int], None]
-    """Told how many copies have been answered."""
     end: int = 0
     """Where the batch under way ends."""
     failed_at: int | None = None
@@ -113,14 +108,6 @@ class _Level:
     wait_ms: int | None = None
     """How long the first message behind it has to wait, None if it is not known."""
     timer: Timer | None = None
-
-    def send_now(self, buffers: Sequence[Buffer]) -> None:
-        """Take the answers to copies, as a client would: their outcome is certain by now."""
-        self.answered(self, len(buffers))
-
-
-_Asked: TypeAlias = tuple[_Level, int]
-"""Whose copy it is, and the offset at which it waited."""
 
 
 class Reads(Protocol):
@@ -157,7 +144,7 @@ class Delays:
             queue_id + 1 for topic, queue_id, _ in self._store.queues() if topic == SCHEDULE_TOPIC
         ]
         for number in range(1, max([self._delays.count, *waiting]) + 1):
-            level = _Level(number, self._progress.get(number), self._answered)
+            level = _Level(number, self._progress.get(number))
             self._levels.append(level)
             self._into_range(level)
             self._timers.call_soon(partial(self._look, level))
@@ -229,16 +216,16 @@ class Delays:
         level.end, level.failed_at, level.wait_ms = end, None, wait_ms
         level.failed_looks = 0
         records: list[NewRecord] = []
-        asked: list[_Asked] = []
+        offsets: list[int] = []
         for offset, copy in found:
             if isinstance(copy, Exception):
                 _lost(level, offset, copy)
             else:
                 records.append(copy)
-                asked.append((level, offset))
+                offsets.append(offset)
         level.pending += len(records)
         if records:
-            self._durable.append(records, self._stored, asked)
+            self._durable.append(records, partial(self._stored, level), offsets)
         self._answered(level, 1)
 
     def _wait_ms(self, level: _Level, due_at_ms: int) -> int:
@@ -275,16 +262,13 @@ class Delays:
 
     def _stored(
         self,
-        asked: Sequence[_Asked],
+        level: _Level,
+        offsets: Sequence[int],
         stored: AppendedBatch | None,
         error: StoreError | None,
-        ready: Ready,
-    ) -> None:
+    ) -> Release:
         """Take note of copies that were not stored; asked once more if their sync fails."""
-        for level, offset in asked:
-            ready[level].append(_DECIDED)
-            if stored is not None:
-                continue
+        for offset in offsets if stored is None else ():
             if isinstance(error, _REFUSED_FOR_GOOD):
                 _lost(level, offset, error)
             elif level.failed_at is None or offset < level.failed_at:
@@ -294,6 +278,7 @@ class Delays:
                     level=level.number,
                     why=str(error),
                 )
+        return partial(self._answered, level, len(offsets))
 
     def _answered(self, level: _Level, count: int) -> None:
         """End the batch when nothing of it is under way any more."""

@@ -13,7 +13,7 @@ from sprocket.rocketmq.broker.messages.message_copy import copy_of
 from sprocket.rocketmq.broker.messages.pending_acks import (
     Commits,
     DurableAppender,
-    Ready,
+    Release,
     longest_ms,
 )
 from sprocket.rocketmq.broker.messages.reput_rounds import ReputRounds
@@ -26,7 +26,7 @@ __all__ = [
     "DelayLevels",
     "DurableAppender",
     "DurableLog",
-    "Ready",
+    "Release",
     "ReputRounds",
     "RetryLimit",
     "RetryService",

@@ -1,17 +1,15 @@
-"""From records to their answers: who appends some waits for them to be stored, and is told.
+"""From records to who waits for them to be stored, and is told.
 
-What is appended goes to group commit together with whoever waits for it, and comes back to be
-answered; this module is group commit's `Desk`.
+What is appended goes to group commit together with whoever waits for it, and comes back with what
+became of it; this module is group commit's `Desk`.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from sprocket.base import log
-from sprocket.base.disk import Buffer
 from sprocket.base.errors import DiskFailed, DiskFull, StoreError, StoreFailed
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.store.log import AppendedBatch
@@ -24,21 +22,13 @@ _log = log.get_limited_logger(__name__)
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
 
+Release: TypeAlias = Callable[[], None]
+"""Tells those who waited what they were to be told; called once, when it is certain."""
 
-class Recipient(Protocol):
-    """Who gets an answer; `runtime.driver.Peer` is one."""
-
-    def send_now(self, buffers: Sequence[Buffer]) -> None:
-        """Take one or more answers, and send them without waiting."""
-
-
-Ready: TypeAlias = defaultdict[Recipient, list[Buffer]]
-"""Answers that wait for their time, in order."""
-
-Answers: TypeAlias = Callable[[Sequence[A], AppendedBatch | None, StoreError | None, Ready], None]
-"""Adds the answers, given what was asked for, what was stored of each, or why nothing was; with
-both when only their sync is late. They are sent when the time has come. It has no effect of its
-own, since it is called before the sync is over and once more if that fails."""
+Told: TypeAlias = Callable[[Sequence[A], AppendedBatch | None, StoreError | None], Release | None]
+"""Prepares what is to be told, given what was asked for, what was stored of each, or why nothing
+was; with both when only their sync is late. None if nobody listens. It has no effect of its own,
+since it is called before the sync is over and once more if that fails."""
 
 
 class Waiting(Protocol):
@@ -56,21 +46,21 @@ class Waiting(Protocol):
     def stored_at_ms(self) -> int | None:
         """Their store time; None if nothing was stored."""
 
-    def add_answers(self, error: StoreError | None, found: Ready, *, is_stored: bool) -> None:
-        """Make the answers."""
+    def prepared(self, error: StoreError | None, *, is_stored: bool) -> Release | None:
+        """Return what tells them."""
 
 
 class PendingAcks(Struct, Generic[A_co], frozen=True, eq=False):
     """Those who wait for records that were appended together.
 
     Attributes:
-        answers: Makes their answers.
+        told: Prepares what they are told.
         asked: What it gets of each.
         stored: What was appended; None if nothing was.
         records: How many that were.
     """
 
-    answers: Answers[A_co]
+    told: Told[A_co]
     asked: Sequence[A_co]
     stored: AppendedBatch | None
     records: int
@@ -85,15 +75,14 @@ class PendingAcks(Struct, Generic[A_co], frozen=True, eq=False):
         """Their store time; None if nothing was stored."""
         return None if self.stored is None else self.stored.stored_at_ms
 
-    def add_answers(self, error: StoreError | None, found: Ready, *, is_stored: bool) -> None:
-        """Make the answers.
+    def prepared(self, error: StoreError | None, *, is_stored: bool) -> Release | None:
+        """Return what tells them.
 
         Args:
             error: Why they may not be acknowledged; None if they may.
-            found: Where to add them.
             is_stored: Whether the records are still what was appended.
         """
-        self.answers(self.asked, self.stored if is_stored else None, error, found)
+        return self.told(self.asked, self.stored if is_stored else None, error)
 
 
 def longest_ms(groups: Sequence[Waiting], now_ms: int) -> int:
@@ -109,22 +98,26 @@ def longest_ms(groups: Sequence[Waiting], now_ms: int) -> int:
     return 0
 
 
-def ready(group: Iterable[Waiting], error: StoreError | None, *, is_stored: bool = True) -> Ready:
-    """Make the answers of a group; one that fails does not keep the others waiting."""
-    found: Ready = defaultdict(list)
+def ready(
+    group: Iterable[Waiting], error: StoreError | None, *, is_stored: bool = True
+) -> list[Release]:
+    """Prepare what a group is told; one that fails does not keep the others waiting."""
+    found: list[Release] = []
     for each in group:
         try:
-            each.add_answers(error, found, is_stored=is_stored)
+            release = each.prepared(error, is_stored=is_stored)
         except Exception:
             _log.exception("an answer could not be given")
+        else:
+            if release is not None:
+                found.append(release)
     return found
 
 
-def send(answers: Ready) -> None:
-    """Give everybody their answers."""
-    for asker, buffers in answers.items():
-        if buffers:
-            asker.send_now(buffers)
+def send(releases: Iterable[Release]) -> None:
+    """Tell everybody."""
+    for release in releases:
+        release()
 
 
 def refuse(group: Iterable[Waiting], error: StoreError) -> None:
@@ -135,7 +128,7 @@ def refuse(group: Iterable[Waiting], error: StoreError) -> None:
 _OF_THE_DISK = DiskFull, DiskFailed, StoreFailed
 """Why a store takes nothing, whatever it is; counted like what a write could not store."""
 
-Commits: TypeAlias = GroupCommit[Waiting, Ready]
+Commits: TypeAlias = GroupCommit[Waiting, list[Release]]
 
 
 class DurableAppender:
@@ -164,13 +157,13 @@ class DurableAppender:
         self.take_up_now = commits.take_up_now
         self.pressure = pressure
 
-    def append(self, records: Sequence[NewRecord], answers: Answers[A], asked: Sequence[A]) -> None:
+    def append(self, records: Sequence[NewRecord], told: Told[A], asked: Sequence[A]) -> None:
         """Append records, each by itself; each is answered once, when it may be or is refused.
 
         Args:
             records: What to append, in order.
-            answers: Makes the answers.
-            asked: What `answers` gets of each; only passed on, as a closure would cost three times
+            told: Prepares what those who wait are told.
+            asked: What `told` gets of each; only passed on, as a closure would cost three times
                 as much.
 
         Durability: as the flush mode says, see `GroupCommit.wait`.
@@ -181,24 +174,24 @@ class DurableAppender:
             if len(records) == 1:
                 if isinstance(error, _OF_THE_DISK):
                     self._refused(1)
-                refuse([PendingAcks(answers, asked, None, 1)], error)
+                refuse([PendingAcks(told, asked, None, 1)], error)
                 return
             for number in range(len(records)):
                 part = slice(number, number + 1)
-                self.append(records[part], answers, asked[part])
+                self.append(records[part], told, asked[part])
             return
-        self._wait(PendingAcks(answers, asked, stored, len(records)))
+        self._wait(PendingAcks(told, asked, stored, len(records)))
 
-    def append_batch(self, batch: NewBatch, answers: Answers[A], asked: Sequence[A]) -> None:
+    def append_batch(self, batch: NewBatch, told: Told[A], asked: Sequence[A]) -> None:
         """Append messages as one: all of them are stored, at consecutive offsets, or none.
 
-        There is one answer, of which `answers` gets the only element of `asked`.
+        There is one that waits, of whom `told` gets the only element of `asked`.
         """
         try:
             stored = self._store.append_batch(batch)
         except StoreError as error:
             if isinstance(error, _OF_THE_DISK):
                 self._refused(len(batch.bodies))
-            refuse([PendingAcks(answers, asked, None, 1)], error)
+            refuse([PendingAcks(told, asked, None, 1)], error)
             return
-        self._wait(PendingAcks(answers, asked, stored, len(stored)))
+        self._wait(PendingAcks(told, asked, stored, len(stored)))

@@ -4,6 +4,7 @@ When, and what a slow disk does, is in `tests/unit/runtime/test_group_commit.py`
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -16,6 +17,7 @@ from sprocket.rocketmq.broker.messages import (
     Commits,
     DurableAppender,
     DurableLog,
+    Release,
     ReputRounds,
     pending_acks,
 )
@@ -264,29 +266,26 @@ class Bench:
         """Append as one and note the answer."""
         self.durable.append_batch(cast("NewBatch", records), self._batch_answer, [records])
 
-    def _one_answer(self, asked: Any, stored: Any, error: StoreError | None, ready: Any) -> None:
+    def _one_answer(self, asked: Any, stored: Any, error: StoreError | None) -> Release:
         (request,) = asked
-        ready[self] += self._answer(self, request, stored and stored[0], error)
+        return self._answer(request, stored and stored[0], error)
 
-    def _batch_answer(self, asked: Any, stored: Any, error: StoreError | None, ready: Any) -> None:
+    def _batch_answer(self, asked: Any, stored: Any, error: StoreError | None) -> Release:
         (request,) = asked
-        ready[self] += self._answer(self, request, stored, error)
+        return self._answer(request, stored, error)
 
-    def answer_all(self, asked: Any, stored: Any, error: StoreError | None, ready: Any) -> None:
+    def answer_all(self, asked: Any, stored: Any, error: StoreError | None) -> Release:
         """Answer many with what was asked for, what was stored, and why not."""
         self.made += len(asked)
         why = None if error is None else type(error).__name__
-        ready[self] += [(one, stored and stored[n], why) for n, one in enumerate(asked)]
+        found = [(one, stored and stored[n], why) for n, one in enumerate(asked)]
+        return partial(self.answers.extend, found)
 
-    def _answer(self, asker: object, request: Any, stored: Any, error: StoreError | None) -> Any:
-        assert asker is self
+    def _answer(self, request: Any, stored: Any, error: StoreError | None) -> Release:
         self.made += 1
         assert stored in (None, request) or stored == list(request)
-        return [(stored, None if error is None else type(error).__name__)]
-
-    def send_now(self, buffers: Sequence[Any]) -> None:
-        """Note answers; it asks for all of them."""
-        self.answers += buffers
+        found = stored, None if error is None else type(error).__name__
+        return partial(self.answers.append, found)
 
 
 @pytest.mark.parametrize("flush", ["sync", "async"])

@@ -1,12 +1,12 @@
 """Everybody who waits is told, each what is theirs."""
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
 from msgspec.structs import replace
 
 from sprocket.base.errors import DiskFull, StoreError
-from sprocket.rocketmq.broker.messages import Ready, pending_acks
+from sprocket.rocketmq.broker.messages import Release, pending_acks
 from sprocket.rocketmq.broker.messages.pending_acks import PendingAcks
 from sprocket.rocketmq.store.log import AppendedBatch
 
@@ -14,27 +14,24 @@ PLACES = AppendedBatch([1], [2], 3)
 
 
 class Asker:
-    """Notes its answers, with one entry for each call."""
+    """Notes what it is told, with one entry for each call."""
 
     def __init__(self) -> None:
-        self.calls: list[list[Any]] = []
-
-    def send_now(self, buffers: Sequence[Any]) -> None:
-        """Note a call."""
-        self.calls.append([*buffers])
+        self.calls: list[list[bytes]] = []
 
 
 def _said(
     asked: Sequence[tuple[Asker, bytes]],
     stored: AppendedBatch | None,
     error: StoreError | None,
-    found: Ready,
-) -> None:
+) -> Release | None:
     ((asker, request),) = asked
     if request == b"bad":
         raise ValueError(request)
+    if request == b"oneway":
+        return None
     what = b"refused" if stored is None else b"stored"
-    found[asker] += [request, what, str(error).encode()]
+    return partial(asker.calls.append, [request, what, str(error).encode()])
 
 
 def _one(asker: Asker, request: bytes) -> PendingAcks[tuple[Asker, bytes]]:
@@ -52,11 +49,13 @@ def test_the_first_has_waited_for_longest() -> None:
 
 
 def test_each_asker_is_told_once_in_order() -> None:
-    """With all that is theirs."""
+    """When it is certain, not before."""
     first, second = Asker(), Asker()
     group = [_one(first, b"a"), _one(second, b"b"), _one(first, b"c")]
-    pending_acks.send(pending_acks.ready(group, None))
-    assert first.calls == [[b"a", b"stored", b"None", b"c", b"stored", b"None"]]
+    releases = pending_acks.ready(group, None)
+    assert first.calls == second.calls == []
+    pending_acks.send(releases)
+    assert first.calls == [[b"a", b"stored", b"None"], [b"c", b"stored", b"None"]]
     assert second.calls == [[b"b", b"stored", b"None"]]
 
 
@@ -68,8 +67,9 @@ def test_who_is_refused_hears_of_no_place() -> None:
 
 
 def test_an_answer_that_fails_keeps_nobody_waiting() -> None:
-    """And nothing is sent to who has none."""
+    """And who does not listen is not told."""
     first, second = Asker(), Asker()
-    pending_acks.send(pending_acks.ready([_one(first, b"bad"), _one(second, b"b")], None))
+    group = [_one(first, b"bad"), _one(first, b"oneway"), _one(second, b"b")]
+    pending_acks.send(pending_acks.ready(group, None))
     assert first.calls == []
     assert len(second.calls) == 1

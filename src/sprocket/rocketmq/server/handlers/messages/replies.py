@@ -21,7 +21,7 @@ from msgspec import structs
 from sprocket.base import log
 from sprocket.base.errors import ClientError, StoreError
 from sprocket.rocketmq.broker.groups import ClientManager
-from sprocket.rocketmq.broker.messages import REGION, DurableAppender, Ready, Sender
+from sprocket.rocketmq.broker.messages import REGION, DurableAppender, Release, Sender
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.frame import Buffer
@@ -35,7 +35,7 @@ from sprocket.rocketmq.codec.headers import (
 from sprocket.rocketmq.codec.record import ids, properties
 from sprocket.rocketmq.model.message import NewRecord, SendRequest
 from sprocket.rocketmq.remoting import Channels
-from sprocket.rocketmq.server.dispatch import Answer, Request, Row, busy, encoded, row
+from sprocket.rocketmq.server.dispatch import Answer, Request, Row, busy, encoded, row, sending
 from sprocket.rocketmq.server.handlers.messages.send import meant, real_queue_id
 from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.runtime.driver import Peer
@@ -137,8 +137,7 @@ class ReplyHandlers:
         asked: Sequence[_Asked],
         stored: AppendedBatch | None,
         error: StoreError | None,
-        ready: Ready,
-    ) -> None:
+    ) -> Release | None:
         """Make the answer: its code says whether the reply has reached who waits for it."""
         ((request, queue_id, why),) = asked
         place = None
@@ -146,7 +145,7 @@ class ReplyHandlers:
             _log.warning("a reply was not stored", why=str(error))
         else:
             place = stored.queue_offsets[0], stored.physical_offsets[0]
-        ready[request.peer] += self._answer(request, queue_id, why, place)
+        return sending(request.peer, self._answer(request, queue_id, why, place))
 
     def _answer(
         self, request: Request, queue_id: int, why: str, place: tuple[int, int] | None

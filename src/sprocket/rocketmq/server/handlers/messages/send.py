@@ -1,8 +1,10 @@
 """Requests that store messages: 10, 310 and 320; and that give messages back: 36."""
 
 import struct
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 from msgspec import structs
@@ -15,7 +17,7 @@ from sprocket.base.errors import (
     StoreFailed,
     SyncLate,
 )
-from sprocket.rocketmq.broker.messages import DurableAppender, Ready, RetryService, Sender
+from sprocket.rocketmq.broker.messages import DurableAppender, Release, RetryService, Sender
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import quick_answers
@@ -33,7 +35,7 @@ from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.message import NewRecord, ProducedMessage, SendRequest
-from sprocket.rocketmq.server.dispatch import Answer, Request, Row, busy, encoded, row
+from sprocket.rocketmq.server.dispatch import Answer, Request, Row, busy, encoded, row, sending
 from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
@@ -136,18 +138,18 @@ class SendHandlers:
         asked: Sequence[_Asked],
         stored: AppendedBatch | None,
         error: StoreError | None,
-        ready: Ready,
-    ) -> None:
+    ) -> Release:
         """Make the answers to single sends.
 
         Of one that waits first, or went to the dead letters, it names the queue that was asked for
         and where the message lies now, as RocketMQ's does.
         """
+        ready: defaultdict[Peer, list[Buffer]] = defaultdict(list)
         if stored is None or error is not None:
             for number, (peer, request, queue_id, unique_key) in enumerate(asked):
                 found = None if stored is None else stored.part(number)
                 ready[peer] += self._answer(request, queue_id, unique_key, found, error)
-            return
+            return partial(_send, ready)
         encode, start = quick_answers.stored, self._id_start
         places, offsets = stored.physical_offsets, stored.queue_offsets
         for (peer, request, queue_id, unique_key), place, offset in zip(
@@ -159,26 +161,28 @@ class SendHandlers:
             elif not request.flag & ONEWAY_FLAG:
                 frame = encode(request.opaque, start, place, queue_id, offset, unique_key)
                 ready[peer].append(frame)
+        return partial(_send, ready)
 
     def _stored_batch(
         self,
         asked: Sequence[_AskedBatch],
         stored: AppendedBatch | None,
         error: StoreError | None,
-        ready: Ready,
-    ) -> None:
+    ) -> Release | None:
         """Make the answer to a batch."""
         ((peer, request, queue_id, key, is_inner),) = asked
         if stored is None or error is not None or request.serialize != JSON or is_inner:
-            ready[peer] += self._answer(
-                request, queue_id, key, stored, error, is_inner_batch=is_inner
+            return sending(
+                peer,
+                self._answer(request, queue_id, key, stored, error, is_inner_batch=is_inner),
             )
-        elif not request.flag & ONEWAY_FLAG:
-            *before, last = stored.physical_offsets
-            start = self._before_last_id(before).encode()
-            offset = stored.queue_offsets[0]
-            frame = quick_answers.stored(request.opaque, start, last, queue_id, offset, key)
-            ready[peer].append(frame)
+        if request.flag & ONEWAY_FLAG:
+            return None
+        *before, last = stored.physical_offsets
+        start = self._before_last_id(before).encode()
+        offset = stored.queue_offsets[0]
+        frame = quick_answers.stored(request.opaque, start, last, queue_id, offset, key)
+        return sending(peer, [frame])
 
     def _answer(
         self,
@@ -250,14 +254,13 @@ class RetryHandlers:
         asked: Sequence[Request],
         stored: AppendedBatch | None,
         error: StoreError | None,
-        ready: Ready,
-    ) -> None:
+    ) -> Release | None:
         """Make the answer: a success only when it is certain that the message comes again."""
         (request,) = asked
         answer = Answer()
         if stored is None or error is not None:
             answer = Answer(ResponseCode.SYSTEM_ERROR, None, str(error))
-        ready[request.peer] += encoded(request.command, answer)
+        return sending(request.peer, encoded(request.command, answer))
 
 
 def meant(header: M, version: int) -> M:
@@ -265,6 +268,13 @@ def meant(header: M, version: int) -> M:
     if header.max_reconsume_times is None or version >= MAX_RECONSUME_VERSION:
         return header
     return structs.replace(header, max_reconsume_times=None)
+
+
+def _send(answers: Mapping[Peer, Sequence[Buffer]]) -> None:
+    """Send to each what was made for it before its time."""
+    for peer, buffers in answers.items():
+        if buffers:
+            peer.send_now(buffers)
 
 
 def real_queue_id(record: NewRecord, message: ProducedMessage) -> int:

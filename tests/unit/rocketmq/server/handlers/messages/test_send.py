@@ -1,7 +1,6 @@
 """Sends are stored and answered with where they lie, or refused with RocketMQ's code."""
 
-from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -156,14 +155,28 @@ OUTCOMES = [
 ]
 
 
+class FakePeer:
+    """Keeps what it is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+
+    def send_now(self, buffers: Sequence[bytes]) -> None:
+        """Keep it."""
+        self.sent += buffers
+
+
 def _answers(
     make: str, asked: list[Any], stored: AppendedBatch | None, error: StoreError | None
 ) -> bytes:
     parts = SimpleNamespace(knows=None, pressure=None)
     handlers = SendHandlers(cast("Any", parts), cast("Any", parts), HOST)
-    ready: Any = defaultdict(list)
-    getattr(handlers, make)(asked, stored, error, ready)
-    return b"".join(ready["peer"])
+    peer = FakePeer()
+    release = getattr(handlers, make)([(peer, *one) for one in asked], stored, error)
+    assert peer.sent == []
+    if release is not None:
+        release()
+    return b"".join(peer.sent)
 
 
 def _declared(
@@ -193,16 +206,16 @@ def test_answers_are_what_their_header_declares(
     requests = [
         Command(310, opaque, flag, serialize=serialize) for opaque, flag in enumerate(flags, 5)
     ]
-    asked = [("peer", one, number, f"K{number}") for number, one in enumerate(requests)]
+    asked = [(one, number, f"K{number}") for number, one in enumerate(requests)]
     expected = b"".join(
         _declared(one, number, key, stored and stored.part(number), error, code)
-        for _, one, number, key in asked
+        for one, number, key in asked
     )
     assert _answers("_stored", asked, stored, error) == expected
     for alone in (stored, stored and stored.part(1)):
         for one in asked[:2]:
             found = _answers("_stored_batch", [(*one, False)], alone, error)
-            assert found == _declared(*one[1:], alone, error, code)
+            assert found == _declared(*one, alone, error, code)
 
 
 def test_a_negative_queue_is_chosen_by_the_broker(on_node: Callable[..., None]) -> None:
