@@ -36,7 +36,7 @@ _WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
 SINK_COLUMNS: dict[str, tuple[frozenset[str], str]] = {
     "body": (
         _TEXT,
-        "what the message says; must not be null, nor empty unless `emptyBodies` is true",
+        "the content of the message; must not be null, nor empty unless `emptyBodies` is true",
     ),
     "topic": (frozenset({"string"}), "where it goes, unless the option `topic` says it"),
     "tags": (frozenset({"string"}), "its tag; null or empty for none"),

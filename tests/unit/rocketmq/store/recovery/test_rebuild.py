@@ -190,7 +190,7 @@ def test_an_empty_queue_goes_on_where_it_says() -> None:
 
 @pytest.mark.parametrize("goes_on_at", [0, 3])
 def test_a_queue_without_a_message_says_no_record_to_be_misnumbered(goes_on_at: int) -> None:
-    """One wrong bit between its offset and the record's is no sign: nothing was seen of it."""
+    """One wrong bit between its offset and the record's is not a sign: nothing was seen of it."""
     queues, _, _ = _make(from_first=True)
     queues.begin("t", 0, goes_on_at)
     first = goes_on_at + 4
