@@ -42,18 +42,21 @@ SINK_COLUMNS: dict[str, tuple[frozenset[str], str]] = {
     "tags": (frozenset({"string"}), "its tag; null or empty for none"),
     "keys": (
         frozenset({"string", "array<string>"}),
-        "what it can be found by, blanks between, or an array",
+        "the keys that it can be found by: an array, or with blanks between them",
     ),
     "properties": (
         frozenset({"map<string,string>"}),
-        "further names and values; those that clients and brokers give themselves are left out",
+        "further names and values; those that clients and brokers set themselves are left out",
     ),
     "shardingKey": (
         frozenset({"string"}),
         "messages of one key in one partition go to one queue, in their order",
     ),
     "queueId": (_WHOLE, "the queue it goes to, in order; null for any"),
-    "brokerName": (frozenset({"string"}), "whose queue, if several brokers have one of this id"),
+    "brokerName": (
+        frozenset({"string"}),
+        "the broker of the queue, if several brokers have a queue of this id",
+    ),
     "delayLevel": (_WHOLE, "level of delay, from 1; null or 0 for none"),
     "deliverAt": (
         frozenset({"timestamp", "bigint"}),
