@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FRAGMENTS = {
     "pulls-are-quick.changed.md": "Pulls take a third less.\n",
-    "a-lost-one.fixed.md": "Nothing is lost;\nsee [the guide](../docs/guides/recovery.md).\n",
+    "a-lost-one.fixed.md": "Nothing is lost;\nsee [the guide](../docs/guides/store.md).\n",
 }
 
 
@@ -56,7 +56,7 @@ def test_fragments_become_the_newest_section(copy: Path) -> None:
     assert re.sub(r"\d{4}-\d\d-\d\d", "DATE", section.strip()) == (
         "## 98.7.6 (DATE)\n\n"
         "### Changed\n\n- Pulls take a third less.\n\n"
-        "### Fixed\n\n- Nothing is lost;\n  see [the guide](docs/guides/recovery.md)."
+        "### Fixed\n\n- Nothing is lost;\n  see [the guide](docs/guides/store.md)."
     )
     left = {path.name for path in (copy / "changes").iterdir()}
     assert left == {"README.md", "template.jinja"}
