@@ -149,7 +149,10 @@ class Rebuild:
             if expected is None:
                 if begin and not self._from_first:
                     return False
-            elif begin != expected and not (
+            elif begin == expected:
+                if self._passed(key, int(batch.physical_offset[run.rows[0]])):
+                    return False
+            elif not (
                 0 < begin <= end < expected
                 and key not in self._empty
                 and int(batch.physical_offset[run.rows[0]]) < self._queues.by_key[key].end
@@ -211,6 +214,9 @@ class Rebuild:
             if entry.queue_offset and not self._from_first:
                 self.missing.add(key)
                 return
+        elif entry.queue_offset >= expected and self._passed(key, entry.physical_offset):
+            self.missing.add(key)
+            return
         elif entry.queue_offset > expected:
             if not after_damage and not self._from_first:
                 self.missing.add(key)
@@ -225,6 +231,11 @@ class Rebuild:
         if expected is None or entry.queue_offset >= expected:
             self._next[key] = entry.next_offset
         self._units.append(entry)
+
+    def _passed(self, key: QueueKey, place: int) -> bool:
+        """Say whether a queue claims to have what lies at a place; if not, a unit is damaged."""
+        queue = self._queues.by_key.get(key)
+        return queue is not None and place < queue.end
 
     def _is_misnumbered(self, entry: Entry, expected: int) -> bool:
         """Say whether a record that is next in its queue has one wrong bit where it says so.

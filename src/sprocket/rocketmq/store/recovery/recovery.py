@@ -611,7 +611,7 @@ def _walk(
         The walk from the start on, what was rebuilt, all damage, and all that named a wrong place.
     """
     first = parts.files.first
-    begin = min(start.scan, max(parts.queues.end, first), _index_start(parts, life, start.scan))
+    begin = min(_queues_start(parts, start.scan), _index_start(parts, life, start.scan))
     known = reached(parts.queues)
     index_end = None if parts.index is None else parts.index.end
     is_as_noted = life.note is not None and life.note.index_end == index_end
@@ -651,6 +651,23 @@ def _tell(parts: StoreParts, walk: LogScanner) -> None:
     """Say how far a walk is."""
     done = walk.position - parts.files.first
     parts.step("bytes of log checked", done, parts.files.end_of_files - parts.files.first)
+
+
+def _queues_start(parts: StoreParts, scan: int) -> int:
+    """Return where the queues go on: behind the last record that they have, if there is one.
+
+    A unit may be damaged. What it then leads to is no record, and would be taken for damage of the
+    log; so the file of that place is walked from where it begins.
+    """
+    end = parts.queues.end
+    if end >= scan:
+        return scan
+    last = parts.queues.last
+    found = None if last is None else _start_behind(parts.files, last[0], end)
+    if found is not None and found.scan == end:
+        return end
+    newest = (segment.start for segment in parts.files.segments if segment.start <= end)
+    return max(newest, default=parts.files.first)
 
 
 def _index_start(parts: StoreParts, life: _LastLife, scan: int) -> int:

@@ -16,6 +16,7 @@ from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.store.agreement import range_check
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.opening import distrust
+from sprocket.rocketmq.store.queue import UNIT_BYTES
 from sprocket.rocketmq.store.read import GetStatus
 from sprocket.rocketmq.store.recovery import checkpoint, recovery
 from sprocket.rocketmq.store.repair import check
@@ -559,3 +560,34 @@ def test_what_a_recovery_mended_is_reported_although_it_was_cut_off(is_power_los
         told = report.damage, report.misplaced
         assert was_told or told == (whole.damage, whole.misplaced), f"cut off at change {number}"
         assert not found.exists(f"{ROOT}/config/mended.json")
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_wrong_bit_in_a_queue_changes_nothing_of_the_log(is_first: bool) -> None:
+    """The first or last unit of its newest file then leads to no record, or to another one."""
+    disk = SimulatedDisk()
+    store = open_store(disk)
+    for number in range(COUNT):
+        store.append(new("topic", 0, b"body %d" % number))
+    store.write()
+    store.sync()
+    store.dispatch()
+    before = _records(store)
+    store.close()
+    folder = f"{ROOT}/consumequeue/topic/0"
+    path = f"{folder}/{max(disk.list(folder))}"
+    data = read_file(disk, path)
+    at = 0 if is_first else (len(data.rstrip(b"\0")) - 1) // UNIT_BYTES * UNIT_BYTES
+    for bit in [*range(0, 40, 8), *range(40, 64), *range(80, 96)]:  # of place and size
+        left = disk.kill()
+        byte = at + bit // 8
+        left.open(path, write=True).write([bytes((data[byte] ^ 1 << bit % 8,))], byte)
+        store = open_store(left)
+        assert (store.report.damage, store.report.misplaced) == ([], []), bit
+        assert _records(store) == before, bit
+        units = [unit[1] for at in range(COUNT) for unit in store.units("topic", 0, at, 1)]
+        assert units == [place for place, _ in store.records()], bit
+
+
+def _records(store: Store) -> list[bytes]:
+    return [bytes(stored) for _, stored in store.records()]
