@@ -27,7 +27,7 @@ from sprocket.rabbitmq.store.vhost import VhostPlace, VhostStore
 from sprocket.rocketmq.broker.admin import fold
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import opening
-from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store.layout import StoreLayout, require_store
 from sprocket.rocketmq.store.recovery import RecoveryReport
 from sprocket.rocketmq.store.repair import back_up_store
 from sprocket.rocketmq.store.store import Store
@@ -75,8 +75,7 @@ def back_up(disk: Disk, source: str, target: str, step: Step = unwatched) -> Bac
     for path in (target, part):
         if disk.exists(path):
             raise ForeignStore(f"{path} is there already")
-    if f"{target}/".startswith(f"{source}/"):
-        raise ForeignStore(f"{target}: expected a folder outside of {source}")
+    copying.require_outside(target, source)
     disk.make_folder(part)
     try:
         with ExitStack() as locks:
@@ -128,6 +127,7 @@ def recover_store(
     Raises:
         StoreError: As `Store.open` and `fold`.
     """
+    require_store(disk, folder)
     if whole:
         opening.distrust(disk, folder)
     clock = SystemClock()

@@ -1,4 +1,4 @@
-"""Copies of files and folders that somebody else may be writing meanwhile.
+"""Copies of files and folders that somebody else may be writing meanwhile, and where they may go.
 
 Nothing of a copy is durable before `Disk.sync_tree` of the folder that it is in.
 """
@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from sprocket.base.disk.disk import Disk, Extent, File
 from sprocket.base.disk.files import read_file
-from sprocket.base.errors import DiskFailed, FileMissing
+from sprocket.base.errors import DiskFailed, FileMissing, ForeignStore
 from sprocket.base.units import MIB
 
 CHUNK_BYTES = MIB
@@ -19,6 +19,26 @@ millisecond, in which hardly anybody writes."""
 
 Wanted = Callable[[str], bool]
 """Says of a name whether it is copied."""
+
+
+def require_empty(disk: Disk, target: str) -> None:
+    """Check that a folder is to be made, or has nothing in it.
+
+    Raises:
+        ForeignStore: There is something.
+    """
+    if disk.exists(target) and (not disk.is_folder(target) or disk.list(target)):
+        raise ForeignStore(f"{target}: expected a new or an empty folder")
+
+
+def require_outside(target: str, source: str, what: str = "") -> None:
+    """Check that a copy does not lie in what is copied, `what` if that has a name.
+
+    Raises:
+        ForeignStore: It does, or is the same.
+    """
+    if f"{target}/".startswith(f"{source.rstrip('/')}/"):
+        raise ForeignStore(f"{target}: expected a folder outside of {what}{source}")
 
 
 def copy_file(disk: Disk, file: File, size: int, target: str) -> int:

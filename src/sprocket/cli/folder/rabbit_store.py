@@ -6,7 +6,6 @@ rest is shown.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -430,7 +429,7 @@ def vhost_findings(readers: "Sequence[VhostReader]", step: "Step") -> "Iterator[
 
     for reader in readers:
         root, disk = reader.layout.root, reader.disk
-        for finding in vhosts.check_vhost(disk, root, progress=partial(step, "checking")):
+        for finding in vhosts.check_vhost(disk, root, step=step):
             yield {
                 "rule": finding.rule.name,
                 "file": finding.path,
@@ -551,7 +550,7 @@ def salvage_folder(
                     reader.disk,
                     os.path.abspath(reader.layout.root),
                     f"{new}/{layout.vhost_folder(reader.name)}",
-                    progress=partial(step, "copying"),
+                    step=step,
                 )
             done.append(report)
             if as_json:

@@ -6,7 +6,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -121,7 +120,7 @@ def store_findings(disk: "Disk", folder: str, step: "Step") -> "Iterator[dict[st
     """Give each broken rule of a store's files, as JSON shows it."""
     from sprocket.rocketmq.store.repair import check
 
-    for finding in check.check(disk, folder, progress=partial(step, "checking")):
+    for finding in check.check(disk, folder, step=step):
         yield {
             "rule": finding.rule.name,
             "file": finding.path,
@@ -156,8 +155,6 @@ def recover_store(
     from sprocket.node import backup
 
     with looking_at(folder) as disk:
-        if not disk.is_folder(f"{folder}/commitlog"):
-            raise ForeignStore(f"{folder}: there is no store, {folder}/commitlog is missing")
         with output.progress() as step:
             done, folded = backup.recover_store(disk, folder, step, whole=whole)
         report = msgspec.to_builtins(done) | {"tables": folded}
@@ -180,7 +177,7 @@ def salvage_store(
     with looking_at(folder) as disk:
         paths = os.path.abspath(folder), os.path.abspath(target)
         with output.progress() as step:
-            done = salvage(disk, *paths, SystemClock(), progress=partial(step, "copying"))
+            done = salvage(disk, *paths, SystemClock(), step=step)
         report = msgspec.to_builtins(done)
         _reported(f"{folder}: copied to {target}", report).write(as_json=as_json)
 
@@ -202,7 +199,7 @@ def convert_store(
         except msgspec.ValidationError:
             raise SettingsError(f"no engine {engine!r}: expected files or rocksdb") from None
         with output.progress() as step:
-            done = convert(disk, folder, wanted, progress=partial(step, "converting"))
+            done = convert(disk, folder, wanted, step=step)
         report = msgspec.to_builtins(done)
         _reported(f"{folder}: converted", report).write(as_json=as_json)
 

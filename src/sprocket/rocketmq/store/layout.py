@@ -3,7 +3,8 @@
 Source: RocketMQ `StorePathConfigHelper`; see docs/formats/store-folder.md.
 """
 
-from sprocket.base.errors import CorruptRecord
+from sprocket.base.disk import Disk
+from sprocket.base.errors import CorruptRecord, ForeignStore
 
 OPENED_FROM = "0.2.0"
 """The lowest release that may open a store which this one has had open; see `base.release`.
@@ -85,6 +86,18 @@ class StoreLayout:
     def queue(self, topic: str, queue_id: int) -> str:
         """Return the folder of one queue; see `check_topic`."""
         return f"{self.consumequeue}/{check_topic(topic)}/{queue_id}"
+
+
+def require_store(disk: Disk, folder: str) -> StoreLayout:
+    """Return the paths of a store that is there.
+
+    Raises:
+        ForeignStore: The folder holds none.
+    """
+    layout = StoreLayout(folder)
+    if not disk.is_folder(layout.commitlog):
+        raise ForeignStore(f"{folder}: there is no store, {layout.commitlog} is missing")
+    return layout
 
 
 def trash(folder: str) -> str:

@@ -7,14 +7,14 @@ from sprocket.base import log, release
 from sprocket.base.clock import Clock, SystemClock
 from sprocket.base.collector import uncollected
 from sprocket.base.disk import Disk, Lock, SegmentFiles
-from sprocket.base.errors import DiskFailed, DiskFull, ForeignStore
+from sprocket.base.errors import DiskFailed, DiskFull
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store import topic_table
 from sprocket.rocketmq.store.index import Indexes
-from sprocket.rocketmq.store.layout import OPENED_FROM, StoreLayout
+from sprocket.rocketmq.store.layout import OPENED_FROM, StoreLayout, require_store
 from sprocket.rocketmq.store.log import CommitLog
 from sprocket.rocketmq.store.queue import (
     OtherKinds,
@@ -94,9 +94,7 @@ def to_write(
 
 def to_read(disk: Disk, folder: str, geometry: Geometry | None) -> Opened:
     """Find the end of a store's log and take up the rest as it is; see `Store.open_read_only`."""
-    layout = StoreLayout(folder)
-    if not disk.is_folder(layout.commitlog):
-        raise ForeignStore(f"{folder}: there is no store, {layout.commitlog} is missing")
+    layout = require_store(disk, folder)
     release.require(disk, folder)
     settled = geometries.settle(disk, layout, geometry)
     clock = SystemClock()

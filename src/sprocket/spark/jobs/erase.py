@@ -27,7 +27,7 @@ from typing import Annotated, Any
 import numpy as np
 import pyarrow as pa
 
-from sprocket.base.disk import Disk, File, RealDisk, read_file
+from sprocket.base.disk import Disk, File, RealDisk, copying, read_file
 from sprocket.base.errors import ForeignStore, SettingsError
 from sprocket.base.progress import Step, unwatched
 from sprocket.base.units import MIB
@@ -38,7 +38,7 @@ from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store.index import thinned
-from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store.layout import StoreLayout, require_store
 from sprocket.rocketmq.store.queue import QUEUE_UNIT, UNIT_BYTES, UnitAssigner
 from sprocket.spark.failures import in_one_line
 from sprocket.spark.files import local_path, open_disk, open_files
@@ -262,9 +262,8 @@ def _understood(source: _Source) -> Geometry:
     Raises:
         ForeignStore: It is none, it was not closed, or it has more than logs, queues and index.
     """
-    disk, layout, path = source.disk(), source.layout, source.path
-    if not disk.is_folder(layout.commitlog):
-        raise ForeignStore(f"{path}: there is no store, {layout.commitlog} is missing")
+    disk, path = source.disk(), source.path
+    layout = require_store(disk, path)
     if disk.exists(layout.abort):
         raise ForeignStore(f"{path} is open, or was not closed: stop the broker, or recover it")
     geometry = geometries.settle(disk, layout, None)
@@ -282,10 +281,8 @@ def _understood(source: _Source) -> Geometry:
 
 
 def _require_free(source: _Source, target: str) -> None:
-    disk = RealDisk()
     require_outside(target, source.path)
-    if disk.exists(target) and (not disk.is_folder(target) or disk.list(target)):
-        raise ForeignStore(f"{target}: expected a new or an empty folder")
+    copying.require_empty(RealDisk(), target)
 
 
 def _places(

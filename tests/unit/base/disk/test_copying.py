@@ -7,7 +7,7 @@ from tests.interleaved import InterleavedDisk
 
 from sprocket.base.disk import copying
 from sprocket.base.disk.copying import copy_path, copy_tables, copy_tree
-from sprocket.base.errors import DiskFailed, FileMissing
+from sprocket.base.errors import DiskFailed, FileMissing, ForeignStore
 from sprocket.testing.disk import SimulatedDisk
 
 SIZE = 64 * 512
@@ -134,3 +134,26 @@ def test_what_is_removed_meanwhile_is_left_out() -> None:
     found = {path: data for path, data in disk.contents().items() if path.startswith("/t")}
     assert found == {"/t/a/file": b"a" * 9 + bytes(SIZE - 9)}
     assert disk.open("/t/a/file").data_end() == 9
+
+
+def test_a_copy_goes_to_a_new_or_an_empty_folder() -> None:
+    """Never over something, be it a file."""
+    disk = SimulatedDisk()
+    disk.make_folder("/empty")
+    written(disk, "/full/x", b"x")
+    for target in ("/new", "/empty"):
+        copying.require_empty(disk, target)
+    for target in ("/full", "/full/x"):
+        with pytest.raises(ForeignStore, match=f"^{target}: expected a new or an empty folder$"):
+            copying.require_empty(disk, target)
+
+
+def test_a_copy_lies_outside_of_what_is_copied() -> None:
+    """A name that only begins alike does."""
+    for target in ("/store2", "/", "/other/store"):
+        copying.require_outside(target, "/store")
+    for target, source in (("/store", "/store"), ("/store/new", "/store/")):
+        with pytest.raises(
+            ForeignStore, match=f"^{target}: expected a folder outside of a {source}$"
+        ):
+            copying.require_outside(target, source, "a ")

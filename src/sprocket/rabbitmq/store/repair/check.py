@@ -5,7 +5,7 @@ queues and the store; after a crash it is not there, and nothing is to be compar
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from sprocket.base.disk import Disk
 from sprocket.base.errors import CorruptRecord
+from sprocket.base.progress import Step, unwatched
 from sprocket.rabbitmq.codec.index import MessagePlace
 from sprocket.rabbitmq.codec.store import (
     MessageLocation,
@@ -66,21 +67,15 @@ class VhostFinding(Struct, frozen=True):
     found: str
 
 
-Progress = Callable[[int, int], None]
-"""Is told how many queues of how many are done."""
-
-
-def check_vhost(
-    disk: Disk, folder: str, *, progress: Progress | None = None
-) -> Iterator[VhostFinding]:
-    """Give each broken rule of a virtual host's folder.
+def check_vhost(disk: Disk, folder: str, *, step: Step = unwatched) -> Iterator[VhostFinding]:
+    """Give each broken rule of a virtual host's folder; `step` is told of queues that are done.
 
     Raises:
         ForeignStore: It is no such folder.
     """
     reader = VhostReader(disk, folder)
     try:
-        yield from _Check(disk, reader).run(progress)
+        yield from _Check(disk, reader).run(step)
     finally:
         reader.close()
 
@@ -104,11 +99,10 @@ class _Check:
         """How many queues need each persistent message of the store."""
         self._told = 0
 
-    def run(self, progress: Progress | None) -> Iterator[VhostFinding]:
+    def run(self, step: Step) -> Iterator[VhostFinding]:
         queues = self._reader.queues()
         for done, queue in enumerate(queues):
-            if progress is not None:
-                progress(done, len(queues))
+            step("checking", done, len(queues))
             for part in queue.parts:
                 added = _Part()
                 for rows in self._reader.rows(part):

@@ -10,14 +10,14 @@ reads whole. The old folder is only read. What exchanges keep until it is due is
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
 from msgspec import Struct, structs
 
-from sprocket.base.disk import Disk
-from sprocket.base.errors import ForeignStore
+from sprocket.base.disk import Disk, copying
+from sprocket.base.progress import Step, unwatched
 from sprocket.rabbitmq.codec import index, message_term
 from sprocket.rabbitmq.codec.store import QueueTerms, clean_stop, entries, recovery_terms
 from sprocket.rabbitmq.model.names import name_bytes
@@ -81,12 +81,8 @@ class VhostSalvageReport(Struct, frozen=True, kw_only=True):
     damage: list[str]
 
 
-Progress = Callable[[int, int], None]
-"""Is told how many queues of how many are done."""
-
-
 def salvage_vhost(
-    disk: Disk, source: str, target: str, *, progress: Progress | None = None
+    disk: Disk, source: str, target: str, *, step: Step = unwatched
 ) -> VhostSalvageReport:
     """Copy what is whole of a virtual host into a new folder.
 
@@ -95,20 +91,18 @@ def salvage_vhost(
         source: The folder of the virtual host.
         target: The folder of the new one, missing or empty. RabbitMQ looks for it under the name
             that `layout.vhost_folder` gives.
-        progress: Is told how far it is.
+        step: Is told how many queues of how many are done.
 
     Raises:
         ForeignStore: `source` is no such folder, or `target` holds something.
         DiskFull, DiskFailed: The new folder is not whole; remove it and begin again.
     Durability: on return the new folder is on the disk.
     """
-    if disk.exists(target) and (not disk.is_folder(target) or disk.list(target)):
-        raise ForeignStore(f"{target}: expected a new or an empty folder")
-    if f"{target}/".startswith(f"{source.rstrip('/')}/"):
-        raise ForeignStore(f"{target}: expected a folder outside of {source}")
+    copying.require_empty(disk, target)
+    copying.require_outside(target, source)
     reader = VhostReader(disk, source)
     try:
-        return _Copy(disk, reader, VhostLayout(target)).run(progress)
+        return _Copy(disk, reader, VhostLayout(target)).run(step)
     finally:
         reader.close()
 
@@ -125,7 +119,7 @@ class _Copy:
         self._nameless: list[str] = []
         self._terms: dict[str, QueueTerms] = {}
 
-    def run(self, progress: Progress | None) -> VhostSalvageReport:
+    def run(self, step: Step) -> VhostSalvageReport:
         reader, new = self._reader, self._new
         self._put(new.name, name_bytes(reader.name))
         self._put(new.config, clean_stop.encode_config(reader.segment_entry_count))
@@ -133,8 +127,7 @@ class _Copy:
         queues = reader.queues()
         parts = 0
         for done, queue in enumerate(queues):
-            if progress is not None:
-                progress(done, len(queues))
+            step("copying", done, len(queues))
             for part in queue.parts:
                 if layout.queue_folder(part.queue) != part.folder:
                     self._nameless.append(part.folder)

@@ -5,11 +5,13 @@ memory is limited by a round and by the number of findings. `Rule` lists what is
 is open or was not closed, its latest moments are not checked: a broker may not have finished them.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
+from functools import partial
 
 from sprocket.base.disk import Disk, OpenFiles, SegmentFiles, read_file
-from sprocket.base.errors import DiskFailed, FileMissing, ForeignStore, WireError
+from sprocket.base.errors import DiskFailed, FileMissing, WireError
+from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.geometry import Geometry, QueueGeometry
@@ -31,7 +33,7 @@ from sprocket.rocketmq.store.agreement import (
     queues_in,
 )
 from sprocket.rocketmq.store.clean_note import CleanNote
-from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store.layout import StoreLayout, require_store
 from sprocket.rocketmq.store.queue import (
     Extension,
     QueueFiles,
@@ -51,11 +53,7 @@ def is_open(disk: Disk, folder: str) -> bool:
 
 
 def check(
-    disk: Disk,
-    folder: str,
-    geometry: Geometry | None = None,
-    *,
-    progress: Callable[[int, int], None] | None = None,
+    disk: Disk, folder: str, geometry: Geometry | None = None, *, step: Step = unwatched
 ) -> Iterator[Finding]:
     """Give what is wrong with a store, as it is found.
 
@@ -63,19 +61,18 @@ def check(
         disk: Where it lies.
         folder: Its folder.
         geometry: Sizes of its files; None takes those it was made with.
-        progress: Is told how many bytes of the log of how many are done.
+        step: Is told how many bytes of the log of how many are done.
 
     Raises:
         ForeignStore: The folder holds no store, or one whose geometry cannot be told.
         DiskFailed: A folder or a file cannot be looked into; what is in files is told instead.
     Cost: the log is read once, with all checksums; queues and index are read once.
     """
-    layout = StoreLayout(folder)
-    if not disk.is_folder(layout.commitlog):
-        raise ForeignStore(f"{folder}: there is no store, {layout.commitlog} is missing")
+    layout = require_store(disk, folder)
     settled = geometries.settle(disk, layout, geometry)
     segments, findings = log_segments(disk, layout.commitlog, settled.log.segment_bytes)
     yield from findings
+    progress = partial(step, "checking")
     log = LogCheck(segments, is_open=is_open(disk, folder), progress=progress)
     offsets = committed_offsets.read_sound(
         disk, layout

@@ -16,18 +16,18 @@ do not have, is read from the record. So is the tags code where a unit in files 
 an extended one instead, which RocksDB has no place for.
 """
 
-from collections.abc import Callable
 from itertools import groupby
 
 from msgspec import Struct
 
 from sprocket.base.disk import Disk, SegmentFiles, SegmentReader
 from sprocket.base.errors import DiskFailed, ForeignStore, StoreFailed
+from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.geometry import Engine
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store import geometry as geometries
-from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store.layout import StoreLayout, require_store
 from sprocket.rocketmq.store.log import LOOK_BYTES, glance
 from sprocket.rocketmq.store.queue import (
     CURRENT,
@@ -44,9 +44,6 @@ from sprocket.rocketmq.store.queue import (
 UNITS_AT_ONCE = 4096
 
 _Unit = tuple[int, int, int]
-
-Progress = Callable[[int, int], None]
-"""Told how many units are done, and of how many."""
 
 
 class ConvertReport(Struct, frozen=True, kw_only=True):
@@ -65,16 +62,14 @@ class ConvertReport(Struct, frozen=True, kw_only=True):
     units: int = 0
 
 
-def convert(
-    disk: Disk, folder: str, engine: Engine, *, progress: Progress | None = None
-) -> ConvertReport:
+def convert(disk: Disk, folder: str, engine: Engine, *, step: Step = unwatched) -> ConvertReport:
     """Give a closed store's queues to an engine.
 
     Args:
         disk: Where the store lies.
         folder: Its folder.
         engine: The engine that it is to have.
-        progress: Called now and then.
+        step: Is told how many units of how many are done.
 
     Raises:
         ForeignStore: The folder holds no store.
@@ -84,23 +79,19 @@ def convert(
         DiskFull, DiskFailed: The store has its old engine or the new one; both are whole.
     Durability: on return all is on the disk. It needs the room of both for a while.
     """
-    layout = StoreLayout(folder)
-    if not disk.is_folder(layout.commitlog):
-        raise ForeignStore(f"{folder}: there is no store, {layout.commitlog} is missing")
+    layout = require_store(disk, folder)
     lock = disk.lock(layout.lock)
     try:
         if disk.exists(layout.abort):
             raise StoreFailed(
                 f"{folder} was not closed: recover it first (`sprocket store recover`)"
             )
-        return _convert(disk, layout, engine, progress)
+        return _convert(disk, layout, engine, step)
     finally:
         lock.release()
 
 
-def _convert(
-    disk: Disk, layout: StoreLayout, engine: Engine, progress: Progress | None
-) -> ConvertReport:
+def _convert(disk: Disk, layout: StoreLayout, engine: Engine, step: Step) -> ConvertReport:
     geometry = geometries.settle(disk, layout, None)
     old = geometry.queue.engine
     disk.make_folder(layout.config)
@@ -120,7 +111,7 @@ def _convert(
         source.correct_min(PhysicalOffset(files.first))
         if any(isinstance(queue, BatchQueue) for queue in source.by_key.values()):
             raise ForeignStore(f"{layout.batch_queues}: batch queues are kept in files only")
-        units = _copy(source, target, files, progress)
+        units = _copy(source, target, files, step)
         target.seal()
         queues = len(target.by_key)
     finally:
@@ -133,7 +124,7 @@ def _convert(
     return ConvertReport(source=old, target=engine, queues=queues, units=units)
 
 
-def _copy(source: Queues, target: Queues, files: SegmentFiles, progress: Progress | None) -> int:
+def _copy(source: Queues, target: Queues, files: SegmentFiles, step: Step) -> int:
     """Put every unit of one engine into the other; return how many."""
     total = sum(queue.max_offset - queue.min_offset for queue in source.by_key.values())
     done = 0
@@ -146,8 +137,7 @@ def _copy(source: Queues, target: Queues, files: SegmentFiles, progress: Progres
             _put(queue, offset, units, target, files)
             offset += len(units)
             done += len(units)
-            if progress is not None:
-                progress(done, total)
+            step("converting", done, total)
     return done
 
 

@@ -33,7 +33,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sprocket.base.disk import Disk, Segment
-from sprocket.base.errors import DiskFailed, FileMissing, ForeignStore
+from sprocket.base.errors import DiskFailed, FileMissing
 from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import ScanStop
 from sprocket.rocketmq.geometry import Geometry, IndexGeometry
@@ -59,7 +59,7 @@ from sprocket.rocketmq.store.agreement import (
     index_files,
     log_segments,
 )
-from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store.layout import StoreLayout, require_store
 from sprocket.rocketmq.store.log import Damage
 from sprocket.rocketmq.store.queue import QueueKey, UnitAssigner
 from sprocket.rocketmq.store.recovery import Deletions
@@ -301,10 +301,7 @@ class PartsCheck:
         self._disk = disk
         self._folder = folder
         self._with_index = with_index
-        self._layout = StoreLayout(folder)
-        if not disk.is_folder(self._layout.commitlog):
-            missing = f"{self._layout.commitlog} is missing"
-            raise ForeignStore(f"{folder}: there is no store, {missing}")
+        self._layout = require_store(disk, folder)
         self._geometry = geometries.settle(disk, self._layout, geometry)
         size = self._geometry.log.segment_bytes
         self._offsets = committed_offsets.read_sound(disk, self._layout)

@@ -11,13 +11,15 @@ ends of the queues are used. The old store is only read, and may be open.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
 from sprocket.base.clock import Clock
-from sprocket.base.disk import Disk, Segment, SegmentFiles, read_file, replace_file
-from sprocket.base.errors import DiskFailed, FileMissing, ForeignStore, WireError
+from sprocket.base.disk import Disk, Segment, SegmentFiles, copying, read_file, replace_file
+from sprocket.base.errors import DiskFailed, FileMissing, WireError
+from sprocket.base.progress import Step, unwatched
 from sprocket.base.tables import journal
 from sprocket.base.units import MIB
 from sprocket.rocketmq.codec.config import fastjson
@@ -28,7 +30,7 @@ from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store.agreement import LogCheck, log_segments
-from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store.layout import StoreLayout, require_store
 from sprocket.rocketmq.store.log import Damage, mend
 from sprocket.rocketmq.store.queue import QueueKey, engines
 from sprocket.rocketmq.store.read import OffsetRange
@@ -78,7 +80,7 @@ def salvage(
     clock: Clock,
     geometry: Geometry | None = None,
     *,
-    progress: Callable[[int, int], None] | None = None,
+    step: Step = unwatched,
 ) -> SalvageReport:
     """Copy what is intact of a store into a new one.
 
@@ -88,23 +90,19 @@ def salvage(
         target: The folder of the new one, missing or empty.
         clock: Names index files.
         geometry: Sizes of the files of both; None takes those of the old one.
-        progress: Is told how many bytes of the old log of how many are done.
+        step: Is told how many bytes of the old log of how many are done.
 
     Raises:
         ForeignStore: `source` holds no store, or `target` holds something.
         DiskFull, DiskFailed: The new store is not whole; remove it and begin again.
     Durability: on return the new store is closed, and on the disk.
     """
-    old, new = StoreLayout(source), StoreLayout(target)
-    if not disk.is_folder(old.commitlog):
-        raise ForeignStore(f"{source}: there is no store, {old.commitlog} is missing")
-    if disk.exists(target) and (not disk.is_folder(target) or disk.list(target)):
-        raise ForeignStore(f"{target}: expected a new or an empty folder")
-    if f"{target}/".startswith(f"{source}/"):
-        raise ForeignStore(f"{target}: expected a folder outside of the store {source}")
+    old, new = require_store(disk, source), StoreLayout(target)
+    copying.require_empty(disk, target)
+    copying.require_outside(target, source, "the store ")
     settled = geometries.settle(disk, old, geometry)
     segments, _wrong = log_segments(disk, old.commitlog, settled.log.segment_bytes)
-    log = LogCheck(segments, progress=progress)
+    log = LogCheck(segments, progress=partial(step, "copying"))
     for path in (new.config, *_kinds(disk, old, new)):
         disk.make_folder(path)
     geometries.keep(disk, new, settled)

@@ -161,9 +161,14 @@ def test_it_changes_nothing() -> None:
 def test_progress_is_told() -> None:
     """Up to the end of the log."""
     disk = closed()
-    told: list[tuple[int, int]] = []
-    assert list(check(disk, ROOT, progress=lambda done, total: told.append((done, total)))) == []
-    done, total = told[-1]
+    told: list[tuple[str, int, int]] = []
+
+    def step(what: str, done: int, total: int = 0) -> None:
+        told.append((what, done, total))
+
+    assert list(check(disk, ROOT, step=step)) == []
+    what, done, total = told[-1]
+    assert what == "checking"
     assert 0 < done <= total
 
 

@@ -88,7 +88,7 @@ def test_queues_keep_all_they_had(source: Engine, target: Engine, tmp_path: Path
     root = str(tmp_path / "s")
     expected = made(root, source)
     told: list[tuple[int, int]] = []
-    report = convert(DISK, root, target, progress=lambda *at: told.append(at))
+    report = convert(DISK, root, target, step=lambda _what, *at: told.append(at))
     units = sum(len(queue[2]) for queue in expected.values())
     assert report == ConvertReport(source=source, target=target, queues=4, units=units)
     assert told[-1] == (units, units)
