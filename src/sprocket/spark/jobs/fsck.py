@@ -16,10 +16,10 @@ from typing import Annotated, Any
 import msgspec
 import pyarrow as pa
 
-from sprocket.base.disk import Disk
+from sprocket.base.disk import Disk, Segment
 from sprocket.base.errors import SettingsError
 from sprocket.base.progress import Step, unwatched
-from sprocket.rocketmq.store.repair import Finding, check, parts_check
+from sprocket.rocketmq.store.repair import Finding, parts_check
 from sprocket.spark.files import local_path, open_disk
 from sprocket.spark.jobs.job import JobOption, JobReport, PartitionBytes
 from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
@@ -108,70 +108,46 @@ def fsck(
     folder = _Folder.of(store, files)
     disk = folder.disk()
     parts = parts_check.PartsCheck(disk, folder.path, with_index=index)
-    if not parts.queues_are_files and local_path(folder.path) is None:
+    if parts.store.geometry.queue.engine != "files" and local_path(folder.path) is None:
         raise SettingsError(
             f"{store} has its queues in a RocksDB, which can be read on the local disk only"
         )
-    parts.cut(_cuts(disk, parts, partition_bytes))
-    asked = 0
-    while wanted := parts.wanted():
-        what = "checking again" if asked else "checking"
-        _check(spark, folder, parts, wanted, partial(progress, what))
-        asked += 1
-    findings = list(parts.findings())
-    rest = None
-    if index:
-        checked = parts.index_files(findings)
-        findings += _in_themselves(spark, folder, checked, partial(progress, "checking the index"))
-        rest = parts.index_rest()
-    if rest is not None or parts.has_batch_queues:
-        work = partial(_walk, folder, rest)
-        tell = partial(progress, "checking in one walk")
-        findings += _found(spark, [parts.has_batch_queues], work, tell)
-    return _report(disk, folder, parts, findings)
+    parts.cut(_cuts(disk, parts.store.segments, partition_bytes))
+    for asked in parts.rounds():
+        asked.reports = _reports(spark, folder, asked.parts, partial(progress, asked.what))
+    return _report(folder, parts, list(parts.findings()))
 
 
-def _cuts(disk: Disk, parts: parts_check.PartsCheck, partition_bytes: int) -> list[int]:
+def _cuts(disk: Disk, segments: Sequence[Segment], partition_bytes: int) -> list[int]:
     """Return places inside of files to cut the log at, where records seem to begin.
 
     A cut where none does costs that a part is checked again.
     """
-    ends = [segment.start + segment.file.data_end() for segment in parts.segments]
-    starts = [segment.start for segment in parts.segments]
+    ends = [segment.start + segment.file.data_end() for segment in segments]
+    starts = [segment.start for segment in segments]
     target = partition_bytes or task_bytes(sum(ends) - sum(starts))
     cuts: list[int] = []
-    for segment, end in zip(parts.segments, ends, strict=True):
-        is_full = segment is not parts.segments[-1]
+    for segment, end in zip(segments, ends, strict=True):
+        is_full = segment is not segments[-1]
         cuts += likely_starts(disk, segment.path, segment.start, end, target, is_full=is_full)
         segment.release()
     return cuts
 
 
-def _check(
-    spark: Any,
-    folder: _Folder,
-    parts: parts_check.PartsCheck,
-    wanted: Mapping[int, parts_check.CheckedPart],
-    tell: Any,
-) -> None:
-    """Have some parts checked, each in a task, and take up what they report."""
-    numbers = list(wanted)
-    work = partial(_check_part, folder)
-    frame = spread(spark, list(wanted.items()), work, "number int, report binary")
-    rows = {
-        row["number"]: row["report"] for row in collected(spark, frame, _step(tell), "checking")
-    }
-    for number in numbers:
-        report = msgspec.msgpack.decode(rows[number], type=parts_check.PartReport)
-        parts.take(number, wanted[number], report)
+def _reports(
+    spark: Any, folder: _Folder, parts: Sequence[parts_check.AnyPart], tell: Any
+) -> list[parts_check.Report]:
+    """Have some parts checked, each in a task; return what they report, in the order of parts."""
+    frame = spread(
+        spark, list(enumerate(parts)), partial(_checked, folder), "number int, report binary"
+    )
+    # What tasks do has a name already.
+    rows = collected(spark, frame, lambda _what, done, total=0: tell(done, total), "checking")
+    rows.sort(key=lambda row: int(row["number"]))
+    return [msgspec.msgpack.decode(row["report"], type=parts_check.Report) for row in rows]
 
 
-def _step(tell: Any) -> Step:
-    """Return a progress of tasks, which has a name for them already."""
-    return lambda _what, done, total=0: tell(done, total)
-
-
-def _check_part(folder: _Folder, item: tuple[int, parts_check.CheckedPart]) -> Iterator[Any]:
+def _checked(folder: _Folder, item: tuple[int, parts_check.AnyPart]) -> Iterator[Any]:
     """Check one part; runs in a worker."""
     number, part = item
     report = parts_check.check_part(folder.disk(), folder.path, part)
@@ -179,48 +155,8 @@ def _check_part(folder: _Folder, item: tuple[int, parts_check.CheckedPart]) -> I
     yield pa.RecordBatch.from_arrays(columns, names=["number", "report"])
 
 
-def _in_themselves(
-    spark: Any, folder: _Folder, files: Sequence[parts_check.CheckedIndexFile], tell: Any
-) -> list[Finding]:
-    """Check the files of the index, each in a task."""
-    return _found(spark, files, partial(_check_file, folder), tell)
-
-
-def _found(spark: Any, items: Sequence[Any], work: Any, tell: Any) -> list[Finding]:
-    """Return what tasks find, in the order of their items."""
-    frame = spread(spark, list(enumerate(items)), work, "number int, findings binary")
-    rows = collected(spark, frame, _step(tell), "checking")
-    rows.sort(key=lambda row: int(row["number"]))
-    findings: list[Finding] = []
-    for row in rows:
-        findings += msgspec.msgpack.decode(row["findings"], type=list[Finding])
-    return findings
-
-
-def _check_file(folder: _Folder, item: tuple[int, parts_check.CheckedIndexFile]) -> Iterator[Any]:
-    """Check one file of the index; runs in a worker."""
-    number, file = item
-    yield _told(number, file.check(folder.disk()))
-
-
-def _walk(
-    folder: _Folder, rest: parts_check.IndexRest | None, item: tuple[int, bool]
-) -> Iterator[Any]:
-    """Check what is checked in the order of the log; runs in a worker."""
-    number, has_batches = item
-    found = parts_check.check_in_one_walk(
-        folder.disk(), folder.path, has_batches=has_batches, index=rest
-    )
-    yield _told(number, found)
-
-
-def _told(number: int, found: list[Finding]) -> Any:
-    columns = [pa.array([number], pa.int32()), pa.array([msgspec.msgpack.encode(found)])]
-    return pa.RecordBatch.from_arrays(columns, names=["number", "findings"])
-
-
 def _report(
-    disk: Disk, folder: _Folder, parts: parts_check.PartsCheck, findings: Sequence[Finding]
+    folder: _Folder, parts: parts_check.PartsCheck, findings: Sequence[Finding]
 ) -> FsckReport:
     reports = parts.reports()
     rules = Counter(finding.rule.name for finding in findings)
@@ -232,7 +168,7 @@ def _report(
         bytes=sum(report.bytes for report in reports),
         wrong_checksums=sum(report.wrong_checksums for report in reports),
         breaks=sum(len(report.damage) for report in reports),
-        is_open=check.is_open(disk, folder.path),
+        is_open=parts.store.is_open,
         not_told=left_out + max(len(findings) - FINDINGS_MAX, 0),
         broken=[{"rule": rule, "findings": count} for rule, count in sorted(rules.items())],
         findings=[_row(finding, folder.path) for finding in findings[:FINDINGS_MAX]],

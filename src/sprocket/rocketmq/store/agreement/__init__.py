@@ -2,13 +2,14 @@
 
 `LogCheck` walks over a range of the log and gives its records in rounds; `UnitCheck`, `QueueCheck`,
 `BatchCheck` and `IndexCheck` hold what is derived against them and report each broken `Rule` as a
-`Finding`.
+`Finding`. `compare` has those go along with a walk that are `Comparison`s.
 A check of a store runs all of them from its first record to its last; recovery runs the first two
 over the last part of what it would trust (`range_check`). Nothing is changed here.
 """
 
 from sprocket.rocketmq.store.agreement import range_check
 from sprocket.rocketmq.store.agreement.batch_check import BatchCheck
+from sprocket.rocketmq.store.agreement.comparison import Comparison, compare, unread
 from sprocket.rocketmq.store.agreement.finding import Finding, Rule
 from sprocket.rocketmq.store.agreement.index_check import (
     EntryPlace,
@@ -19,7 +20,6 @@ from sprocket.rocketmq.store.agreement.index_check import (
     index_files,
 )
 from sprocket.rocketmq.store.agreement.log_check import (
-    Breaks,
     CheckedLog,
     LogCheck,
     Moment,
@@ -36,8 +36,8 @@ from sprocket.rocketmq.store.agreement.unit_files import (
 
 __all__ = [
     "BatchCheck",
-    "Breaks",
     "CheckedLog",
+    "Comparison",
     "EntryPlace",
     "Finding",
     "IndexCheck",
@@ -54,8 +54,10 @@ __all__ = [
     "Units",
     "WalkedBefore",
     "check_index_file",
+    "compare",
     "index_files",
     "log_segments",
     "queues_in",
     "range_check",
+    "unread",
 ]

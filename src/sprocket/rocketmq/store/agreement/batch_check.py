@@ -69,7 +69,7 @@ class BatchCheck:
             self._queues[key] = _Queue(*key, UnitFiles(folder, segments, BATCH_UNIT_BYTES))
         yield from findings
 
-    def take(self, found: RecordBatch) -> Iterator[Finding]:
+    def take(self, found: RecordBatch, /) -> Iterator[Finding]:
         """Check the units of records that follow each other in the log."""
         if not self.topics:
             return

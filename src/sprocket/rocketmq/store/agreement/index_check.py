@@ -10,7 +10,7 @@ A store is checked from its first record to its last (`IndexCheck`), or a part o
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple, TypeAlias
 
@@ -292,21 +292,37 @@ class IndexRunCheck:
     def __init__(
         self, disk: Disk, folder: str, geometry: IndexGeometry, log_start: int, start: int
     ) -> None:
-        files = _files(disk, folder, geometry, [])
-        at = None if start <= log_start else _entry_at(files, start)
-        self._cursor = _Cursor(files, log_start, at)
-        self._first = self._cursor.place()
+        self._disk = disk
+        self._folder = folder
+        self._geometry = geometry
+        self._range = log_start, start
+        self._cursor = _Cursor((), 0)
+        self._first = EntryPlace(0, 1)
         self._last: tuple[int, list[int]] = (-1, [])
         self._agrees = True
 
-    def take(self, found: RecordBatch) -> None:
+    def start(self) -> Iterable[Finding]:
+        """Find where the entries of the part begin."""
+        files = _files(self._disk, self._folder, self._geometry, [])
+        log_start, start = self._range
+        at = None if start <= log_start else _entry_at(files, start)
+        self._cursor = _Cursor(files, log_start, at)
+        self._first = self._cursor.place()
+        return ()
+
+    def take(self, found: RecordBatch, /) -> Iterable[Finding]:
         """Compare records that follow each other in the log."""
         row, hashes = batch_hashes(found, 0)
         if not self._agrees or not len(row):
-            return
+            return ()
         keys = hashes, found.physical_offset[row], found.stored_at_ms[row]
         self._agrees = self._cursor.passes(*(numbers.tolist() for numbers in keys))
         self._last = int(found.physical_offset[row[-1]]), hashes[row == row[-1]].tolist()
+        return ()
+
+    def finish(self) -> Iterable[Finding]:
+        """Nothing: `run` says what there is to say."""
+        return ()
 
     def run(self) -> IndexRun | None:
         """Return the entries, None if something is not as it should be."""
@@ -317,19 +333,8 @@ def _files(
     disk: Disk, folder: str, geometry: IndexGeometry, findings: list[Finding]
 ) -> list[_IndexFile]:
     """Return the files of an index; add those that have a wrong length to `findings`."""
-    files = []
-    for name in disk.list(folder):
-        path = f"{folder}/{name}"
-        if not (name.isascii() and name.isdigit()) or disk.is_folder(path):
-            continue
-        size, expected = disk.size(path), geometry.file_bytes
-        if size != expected:
-            findings.append(
-                Finding(Rule.FILE_SIZE, path, size, f"{expected} bytes", f"{size} bytes")
-            )
-        else:
-            files.append(_IndexFile(disk, path, geometry))
-    return files
+    paths = index_files(disk, folder, geometry, findings)
+    return [_IndexFile(disk, path, geometry) for path in paths]
 
 
 def _entry_at(files: Sequence[_IndexFile], start: int) -> EntryPlace:
@@ -351,7 +356,18 @@ def index_files(
         geometry: How many slots and units a file has.
         findings: Gets what is wrong with lengths of files.
     """
-    return [file.path for file in _files(disk, folder, geometry, findings)]
+    paths = []
+    for name in disk.list(folder):
+        path = f"{folder}/{name}"
+        if not (name.isascii() and name.isdigit()) or disk.is_folder(path):
+            continue
+        size, expected = disk.size(path), geometry.file_bytes
+        if size == expected:
+            paths.append(path)
+        else:
+            told = f"{expected} bytes", f"{size} bytes"
+            findings.append(Finding(Rule.FILE_SIZE, path, size, *told))
+    return paths
 
 
 def check_index_file(
@@ -412,7 +428,7 @@ class IndexCheck:
             yield from file.check(with_slots=file.is_full or not self._log.is_open)
         self._cursor = _Cursor(self._files, self._log.first)
 
-    def take(self, found: RecordBatch) -> Iterator[Finding]:
+    def take(self, found: RecordBatch, /) -> Iterator[Finding]:
         """Check the keys of records that follow each other in the log."""
         row, hashes = batch_hashes(found, 0)
         keys = hashes, found.physical_offset[row], found.stored_at_ms[row]

@@ -6,8 +6,8 @@ there: if a record was lost there, queues and index show it.
 """
 
 from bisect import bisect_right, insort
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -49,23 +49,37 @@ class WalkedBefore(Struct, frozen=True):
     next_offsets: dict[tuple[str, int], int] = {}
 
 
-class CheckedLog(Protocol):
-    """What the checks of queues and index ask about the log that they are held against."""
+class CheckedLog:
+    """What the checks of queues and index ask about the log that they are held against.
 
-    @property
-    def first(self) -> int:
-        """Where the oldest file begins."""
+    Args:
+        segments: Its files, in order.
+        is_open: A broker may be writing.
+        end: Where it ends, as far as it was walked over; None is the first file's start.
 
-    @property
-    def end(self) -> int:
-        """Where the log ends, as far as it was walked over."""
+    Attributes:
+        is_open: As given.
+        first: Where the oldest file begins.
+        end: As given, or where the walk came to.
+        damage: What holds no intact record, in order; the torn end of the log as well.
+        breaks: Where damage begins, or a record lies that stands for damage; ascending.
+    """
 
-    @property
-    def is_open(self) -> bool:
-        """Whether a broker may be writing."""
+    def __init__(
+        self, segments: Sequence[Segment], *, is_open: bool, end: int | None = None
+    ) -> None:
+        self._segments = segments
+        self._starts = [segment.start for segment in segments]
+        self.is_open = is_open
+        self.first = self._starts[0] if segments else 0
+        self.end = self.first if end is None else end
+        self.damage: list[Damage] = []
+        self.breaks: list[int] = []
 
     def is_damaged(self, place: int) -> bool:
         """Say whether a place lies in damage that was reported."""
+        at = bisect_right(self.damage, place, key=lambda damage: damage.start) - 1
+        return at >= 0 and place < self.damage[at].end
 
     def is_broken(self, start: int, end: int) -> bool:
         """Say whether a message may be missing between two places.
@@ -73,40 +87,29 @@ class CheckedLog(Protocol):
         There may be damage, a record that stands for damage, or the end of a file, whose blank
         may stand for it.
         """
-
-
-class Breaks:
-    """Where a log has something else than intact messages.
-
-    Args:
-        starts: Where its files begin.
-
-    Attributes:
-        damage: What holds no intact record, in order.
-        places: Where damage begins, or a record lies that stands for damage; ascending.
-    """
-
-    def __init__(self, starts: Sequence[int]) -> None:
-        self.damage: list[Damage] = []
-        self.places: list[int] = []
-        self._starts = starts
-
-    def add_damage(self, damage: Damage) -> None:
-        """Take up damage behind all that was taken up before."""
-        self.damage.append(damage)
-        insort(self.places, damage.start)
-
-    def is_damaged(self, place: int) -> bool:
-        """See `CheckedLog.is_damaged`."""
-        at = bisect_right(self.damage, place, key=lambda damage: damage.start) - 1
-        return at >= 0 and place < self.damage[at].end
-
-    def is_broken(self, start: int, end: int) -> bool:
-        """See `CheckedLog.is_broken`."""
-        at = bisect_right(self.places, start - 1)
-        if at < len(self.places) and self.places[at] < end:
+        at = bisect_right(self.breaks, start - 1)
+        if at < len(self.breaks) and self.breaks[at] < end:
             return True
         return bisect_right(self._starts, start) != bisect_right(self._starts, end)
+
+    def segment(self, place: int) -> Segment:
+        """Return the file that covers a place of a log that has files."""
+        return self._segments[max(bisect_right(self._starts, place) - 1, 0)]
+
+    def where(self, place: int) -> tuple[str, int]:
+        """Return the path of the file that covers a place, and the position in it."""
+        if not self._segments:
+            return "", place
+        segment = self.segment(place)
+        return segment.path, place - segment.start
+
+    def entry_at(self, place: int) -> Entry | None:
+        """Return what the intact record at a place says, None if there is none."""
+        if not self._segments:
+            return None
+        segment = self.segment(place)
+        inside = segment.start <= place < segment.end
+        return intact_entry(segment, place - segment.start) if inside else None
 
 
 def log_segments(
@@ -152,7 +155,7 @@ def log_segments(
 
 
 class LogCheck:
-    """Walks over a range of the log once and gives its records in rounds.
+    """Walks over a range of the log once and gives its records in rounds; one more `Comparison`.
 
     Args:
         segments: The log's files, in order.
@@ -164,14 +167,12 @@ class LogCheck:
         progress: Is told how many bytes of how many are done.
 
     Attributes:
-        is_open: As given.
-        first: Where the oldest file begins.
+        log: What is known of the log, as far as the walk came.
         position: The first byte behind the last records given.
-        end: Where the log ends, as far as the walk came.
         next_offsets: By topic and queue id, the queue offset behind the last record given.
         recent: The last two records given, or those before.
         has_gone_back: Some record was stored before the one that it follows.
-        findings: What is wrong with the records that were given, and with what lies between them.
+        misplaced: Records that are intact except for the place that they name.
     """
 
     def __init__(
@@ -186,68 +187,42 @@ class LogCheck:
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         before = before or WalkedBefore()
+        self.log = CheckedLog(segments, is_open=is_open, end=start)
         self._segments = segments
-        self._starts = [segment.start for segment in segments]
         self._until = until
         self._check_crc = check_crc
-        self.is_open = is_open
         self._progress = progress
         self._total = sum(segment.size for segment in segments)
-        self.breaks = Breaks(self._starts)
         self.next_offsets = dict(before.next_offsets)
-        self.first = self._starts[0] if self._starts else 0
-        self.position = self.first if start is None else start
-        self.end = self.position
+        self.position = self.log.end
         self.recent: tuple[Moment, ...] = before.recent
         self.has_gone_back = False
         self.misplaced: list[Misplaced] = []
-        self.findings: list[Finding] = []
+        self._findings: list[Finding] = []
 
-    # What queues and index ask.
+    def start(self) -> Iterable[Finding]:
+        """See `Comparison.start`."""
+        return ()
 
-    @property
-    def damage(self) -> list[Damage]:
-        """What holds no intact record, in order; the torn end of the log as well."""
-        return self.breaks.damage
+    def take(self, _found: RecordBatch, /) -> Iterable[Finding]:
+        """Give what is wrong with the records given last, and with what lies before them."""
+        return self.finish()
 
-    def is_damaged(self, place: int) -> bool:
-        """See `CheckedLog.is_damaged`."""
-        return self.breaks.is_damaged(place)
-
-    def is_broken(self, start: int, end: int) -> bool:
-        """See `CheckedLog.is_broken`."""
-        return self.breaks.is_broken(start, end)
-
-    def entry_at(self, place: int) -> Entry | None:
-        """Return what the intact record at a place says, None if there is none."""
-        at = bisect_right(self._starts, place) - 1
-        if at < 0 or place >= self._segments[at].end:
-            return None
-        segment = self._segments[at]
-        return intact_entry(segment, place - segment.start)
-
-    def _segment(self, place: int) -> Segment:
-        return self._segments[bisect_right(self._starts, place) - 1]
-
-    def where(self, place: int) -> tuple[str, int]:
-        """Return the file that covers a place of the log, and the position in it."""
-        at = max(bisect_right(self._starts, place) - 1, 0)
-        if not self._segments:
-            return "", place
-        return self._segments[at].path, place - self._segments[at].start
-
-    # The walk.
+    def finish(self) -> Iterable[Finding]:
+        """Give what is wrong behind them."""
+        findings, self._findings = self._findings, []
+        return findings
 
     def rounds(self) -> Iterator[RecordBatch]:
         """Give the records, many at a time, in the order of the log."""
         walk = self._walk(self.position)
         yield from self._records(walk)
-        if walk.is_torn and self.is_open:
+        if walk.is_torn and self.log.is_open:
             walk = self._walk(walk.end)
             yield from self._records(walk)
         if walk.is_torn:
             self._damaged(Damage(walk.end, self._segments[-1].end, walk.why, 0))
-        self.end = walk.end
+        self.log.end = walk.end
 
     def _walk(self, start: int) -> LogScanner:
         walk = LogScanner(
@@ -281,16 +256,17 @@ class LogCheck:
             self._misplaced(misplaced)
         walk.misplaced.clear()
         if self._progress is not None:
-            self._progress(walk.position - self.first, self._total)
+            self._progress(walk.position - self.log.first, self._total)
         return len(walk.damage)
 
     def _report(self, rule: Rule, place: int, expected: str, found: str, at: int = 0) -> None:
         """Keep a finding of the record at a place, about its byte `at`."""
-        path, position = self.where(place)
-        self.findings.append(Finding(rule, path, position + at, expected, found, place))
+        path, position = self.log.where(place)
+        self._findings.append(Finding(rule, path, position + at, expected, found, place))
 
     def _damaged(self, damage: Damage) -> None:
-        self.breaks.add_damage(damage)
+        self.log.damage.append(damage)
+        insort(self.log.breaks, damage.start)
         self._report(Rule.LOG_RECORD, damage.start, "an intact record", damage.why)
 
     def _misplaced(self, found: Misplaced) -> None:
@@ -309,20 +285,20 @@ class LogCheck:
         self.has_gone_back |= goes_back
         return (
             goes_back
-            or batch.end + BLANK_BYTES > self._segment(batch.end - 1).end
+            or batch.end + BLANK_BYTES > self.log.segment(batch.end - 1).end
             or not batch.indexable.all()
         )
 
     def _check_entries(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             place, end = entry.physical_offset, entry.physical_offset + entry.size
-            room = self._segment(place).end - BLANK_BYTES
+            room = self.log.segment(place).end - BLANK_BYTES
             if end > room:
                 self._report(Rule.LOG_ROOM, place, f"an end at {room} or before", str(end))
             if entry.sys_flag & TRANSACTION_ROLLBACK == TRANSACTION_ROLLBACK and (
                 PADDING_TOPIC.startswith(entry.topic)
             ):
-                insort(self.breaks.places, place)
+                insort(self.log.breaks, place)
         times = [Moment(entry.physical_offset, entry.stored_at_ms) for entry in entries]
         known = (*self.recent, *times)
         for before, record, after in zip(known, known[1:], known[2:], strict=False):
@@ -335,11 +311,6 @@ class LogCheck:
         if low <= high and not low - CLOCK_STEP_MS <= found <= high + CLOCK_STEP_MS:
             expected = f"a store time from {low} to {high}"
             self._report(Rule.LOG_TIME, record.place, expected, str(found))
-
-    def close(self) -> None:
-        """Close the files."""
-        for segment in self._segments:
-            segment.release()
 
 
 def _moments(batch: RecordBatch) -> Iterator[Moment]:

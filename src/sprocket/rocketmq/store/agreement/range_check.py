@@ -79,8 +79,8 @@ def wrong_queues(
 
     log = LogCheck(files.segments, start=part.start, until=part.until, check_crc=False)
     topics = None if absent_too else frozenset[str]()
-    check = QueueCheck(log, units_of, topics=topics, records_only=True)
-    units = UnitCheck(log.entry_at, check.units, assigner, reads_max=READS_MAX)
+    check = QueueCheck(log.log, units_of, topics=topics, records_only=True)
+    units = UnitCheck(log.log.entry_at, check.units, assigner, reads_max=READS_MAX)
     absent: set[QueueKey] = set()
     for found in log.rounds():
         step("queues compared with the log", units.reads, READS_MAX)

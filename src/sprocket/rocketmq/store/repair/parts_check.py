@@ -15,7 +15,7 @@ log is read once.
 The key index is compared on the way, if it is asked for: each part looks for where its entries
 begin, and compares them with its records. Where these agree, and the entries of the parts follow
 each other, nothing is wrong. From the first part on where they do not, or where the log is damaged,
-one walk goes on to the end (`check_in_one_walk`).
+one walk goes on to the end (`CheckedRest`).
 
 Invariants
 
@@ -27,55 +27,72 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import islice, pairwise
+from typing import Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sprocket.base.disk import Disk, Segment
+from sprocket.base.disk import Disk
 from sprocket.base.errors import DiskFailed, FileMissing
 from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import ScanStop
-from sprocket.rocketmq.geometry import Geometry, IndexGeometry
+from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.offsets import ANYWHERE
-from sprocket.rocketmq.store import committed_offsets
-from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store.agreement import (
-    BatchCheck,
-    Breaks,
+    CheckedLog,
+    Comparison,
     EntryPlace,
     Finding,
-    IndexCheck,
     IndexRun,
     IndexRunCheck,
     LogCheck,
     Moment,
-    QueueCheck,
     UnitCheck,
     UnitRun,
     Units,
     WalkedBefore,
     check_index_file,
+    compare,
     index_files,
-    log_segments,
+    unread,
 )
-from sprocket.rocketmq.store.layout import StoreLayout, require_store
 from sprocket.rocketmq.store.log import Damage
-from sprocket.rocketmq.store.queue import QueueKey, UnitAssigner
-from sprocket.rocketmq.store.recovery import Deletions
+from sprocket.rocketmq.store.queue import QueueKey
 from sprocket.rocketmq.store.repair import check
+from sprocket.rocketmq.store.repair.store_files import StoreFiles
 
 FINDINGS_MAX = 100_000
 """Told of one part at most: some MB. How many more there are is counted."""
 
+R_co = TypeVar("R_co", covariant=True)
 
-class CheckedPart(Struct, frozen=True):
-    """A part of the log to check: physical offsets, and what came before if that matters."""
 
-    start: int
-    until: int
-    before: WalkedBefore | None = None
-    with_index: bool = False
+class Checkable(Protocol[R_co]):
+    """What is checked by itself."""
+
+    def check(self, store: StoreFiles) -> R_co:
+        """Return what a check of it saw."""
+
+
+def check_part(
+    disk: Disk, folder: str, part: Checkable[R_co], geometry: Geometry | None = None
+) -> R_co:
+    """Check a part of a store.
+
+    Args:
+        disk: Where the store lies.
+        folder: Its folder.
+        part: Which part.
+        geometry: Sizes of its files; None takes those it was made with.
+
+    Raises:
+        ForeignStore: The folder holds no store, or one whose geometry cannot be told.
+        DiskFailed: A folder or a file of the log cannot be looked into.
+    """
+    with closing(StoreFiles(disk, folder, geometry)) as store:
+        return part.check(store)
 
 
 class QueueRuns(Struct, array_like=True):
@@ -134,128 +151,115 @@ class PartReport(Struct, kw_only=True):
         return sum(one.why.startswith(ScanStop.BAD_CRC.value) for one in self.damage)
 
 
-def check_part(
-    disk: Disk, folder: str, part: CheckedPart, geometry: Geometry | None = None
-) -> PartReport:
-    """Check the records of a part of the log, and their units.
+class CheckedPart(Struct, frozen=True):
+    """A part of the log to check: physical offsets, and what came before if that matters."""
 
-    Args:
-        disk: Where the store lies.
-        folder: Its folder.
-        part: Which part.
-        geometry: Sizes of its files; None takes those it was made with.
+    start: int
+    until: int
+    before: WalkedBefore | None = None
+    with_index: bool = False
 
-    Raises:
-        ForeignStore: The folder holds no store, or one whose geometry cannot be told.
-        DiskFailed: A folder or a file of the log cannot be looked into.
-    """
-    layout = StoreLayout(folder)
-    settled = geometries.settle(disk, layout, geometry)
-    segments, _wrong = log_segments(disk, layout.commitlog, settled.log.segment_bytes)
-    log = LogCheck(
-        segments,
-        start=part.start,
-        until=part.until,
-        is_open=check.is_open(disk, folder),
-        before=part.before,
-    )
-    with closing(log), closing(check.StoredQueues(disk, layout, settled.queue)) as stored:
-        index = None
-        if part.with_index:
-            log_start = segments[0].start if segments else 0
-            index = IndexRunCheck(disk, layout.index, settled.index, log_start, part.start)
-        walk = _PartWalk(log, part, disk, layout, stored, index)
-        return walk.report()
-
-
-class _PartWalk:
-    """The check of one part."""
-
-    def __init__(
-        self,
-        log: LogCheck,
-        part: CheckedPart,
-        disk: Disk,
-        layout: StoreLayout,
-        stored: check.StoredQueues,
-        index: IndexRunCheck | None,
-    ) -> None:
-        self._log = log
-        self._index = index
-        self._part = part
-        self._stored = stored
-        self._batch_topics = frozenset(disk.list(layout.batch_queues))
-        self._units: dict[QueueKey, Units | None] = {}
-        self._runs: dict[QueueKey, list[UnitRun]] = {}
-        self._check = UnitCheck(
-            log.entry_at,
-            self._units_of,
-            UnitAssigner(deleted=Deletions(disk, layout, write=False).ends),
+    def check(self, store: StoreFiles) -> PartReport:
+        """Check its records, and their units; see `Checkable.check`."""
+        walk = LogCheck(
+            store.segments,
+            start=self.start,
+            until=self.until,
+            is_open=store.is_open,
+            before=self.before,
         )
-        self._findings: list[Finding] = []
-        self._unread: Finding | None = None
-
-    def report(self) -> PartReport:
-        """Walk over the part; return what was seen."""
-        log = self._log
-        first = last = -1
-        first_at_ms = records = size = 0
-        for found in log.rounds():
-            if first < 0:
-                first, first_at_ms = int(found.physical_offset[0]), int(found.stored_at_ms[0])
-            last = int(found.physical_offset[-1])
-            records += len(found)
-            size += int(found.size.sum())
-            self._check_units(found)
-            if self._index is not None:
-                self._index.take(found)
-        findings = log.findings + self._findings
-        known = {} if self._part.before is None else self._part.before.next_offsets
+        units = _PartUnits(store, walk.log)
+        folder, sizes, first = store.layout.index, store.geometry.index, walk.log.first
+        index = IndexRunCheck(store.disk, folder, sizes, first, self.start)
+        seen = _Seen()
+        failed: dict[int, Finding] = {}
+        comparisons: list[Comparison[RecordBatch]] = [walk, units]
+        if self.with_index:
+            comparisons.append(index)
+        found = compare(seen.counted(walk.rounds()), comparisons, failed)
+        findings = [one for one in found if one not in failed.values()]
+        known = {} if self.before is None else self.before.next_offsets
         changed = {
-            key: offset for key, offset in log.next_offsets.items() if offset != known.get(key)
+            key: offset for key, offset in walk.next_offsets.items() if offset != known.get(key)
         }
         return PartReport(
-            start=self._part.start,
-            end=log.end,
-            first=first,
-            last=last,
-            records=records,
-            bytes=size,
-            damage=log.damage,
-            breaks=log.breaks.places,
-            misplaced=[one.place for one in log.misplaced],
-            first_at_ms=first_at_ms,
-            recent=log.recent,
-            has_gone_back=log.has_gone_back,
+            start=self.start,
+            end=walk.log.end,
+            first=seen.first,
+            last=seen.last,
+            records=seen.records,
+            bytes=seen.bytes,
+            damage=walk.log.damage,
+            breaks=walk.log.breaks,
+            misplaced=[one.place for one in walk.misplaced],
+            first_at_ms=seen.first_at_ms,
+            recent=walk.recent,
+            has_gone_back=walk.has_gone_back,
             queues=[
-                QueueRuns(*key, self._runs.get(key, []), changed.get(key, -1))
-                for key in self._runs.keys() | changed.keys()
+                QueueRuns(*key, units.by_queue.get(key, []), changed.get(key, -1))
+                for key in units.by_queue.keys() | changed.keys()
             ],
             findings=findings[:FINDINGS_MAX],
             left_out=max(len(findings) - FINDINGS_MAX, 0),
-            unread=self._unread,
-            index=None if self._index is None else self._index.run(),
+            unread=failed.get(1),
+            index=index.run() if self.with_index and 2 not in failed else None,
         )
 
-    def _check_units(self, found: RecordBatch) -> None:
-        """Check the units of some records, as long as queues can be read."""
-        if self._unread is not None:
-            return
-        try:
-            for key, run, findings in self._check.runs(found):
-                self._findings += findings
-                _add(self._runs.setdefault(key, []), run)
-        except FileMissing:
-            raise
-        except DiskFailed as error:
-            self._unread = check.unread(
-                error.path, error, "; no other file of its kind is looked at"
-            )
+
+@dataclass(slots=True)
+class _Seen:
+    """Counts the records of a walk."""
+
+    first: int = -1
+    last: int = -1
+    first_at_ms: int = 0
+    records: int = 0
+    bytes: int = 0
+
+    def counted(self, rounds: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+        """Give the same rounds."""
+        for found in rounds:
+            if self.first < 0:
+                self.first = int(found.physical_offset[0])
+                self.first_at_ms = int(found.stored_at_ms[0])
+            self.last = int(found.physical_offset[-1])
+            self.records += len(found)
+            self.bytes += int(found.size.sum())
+            yield found
+
+
+class _PartUnits:
+    """Compares the records of a part with their units, and keeps the runs of these.
+
+    Attributes:
+        by_queue: The runs.
+    """
+
+    def __init__(self, store: StoreFiles, log: CheckedLog) -> None:
+        self.by_queue: dict[QueueKey, list[UnitRun]] = {}
+        self._store = store
+        self._units: dict[QueueKey, Units | None] = {}
+        self._check = UnitCheck(log.entry_at, self._units_of, store.assigner())
 
     def _units_of(self, key: QueueKey) -> Units | None:
         if key not in self._units:
-            self._units[key] = None if key[0] in self._batch_topics else self._stored.units(key)
+            is_batch = key[0] in self._store.batch_topics
+            self._units[key] = None if is_batch else self._store.queues.units(key)
         return self._units[key]
+
+    def start(self) -> Iterable[Finding]:
+        """Queues are looked at when they come."""
+        return ()
+
+    def take(self, found: RecordBatch, /) -> Iterator[Finding]:
+        """Compare the units of some records."""
+        for key, run, findings in self._check.runs(found):
+            yield from findings
+            _add(self.by_queue.setdefault(key, []), run)
+
+    def finish(self) -> Iterable[Finding]:
+        """What lies behind the last records, all parts together tell."""
+        return ()
 
 
 def _add(runs: list[UnitRun], run: UnitRun) -> None:
@@ -268,11 +272,84 @@ def _add(runs: list[UnitRun], run: UnitRun) -> None:
     before.missing += run.missing
 
 
-class PartsCheck:
-    """Joins what checks of all parts of a log reported, until it is what a check of the whole is.
+class CheckedIndexFile(Struct, frozen=True):
+    """A file of the index that is to be checked in itself; see `check_index_file`."""
 
-    Ask for the `wanted` parts, have them checked, give the reports to `take`; again, until none is
-    wanted. Then read `findings`.
+    path: str
+
+    def check(self, store: StoreFiles) -> list[Finding]:
+        """Return what does not agree in it, or that it cannot be read; see `Checkable.check`."""
+        try:
+            sizes, is_open = store.geometry.index, store.is_open
+            found = check_index_file(store.disk, self.path, sizes, is_open=is_open)
+            return list(islice(found, FINDINGS_MAX))
+        except FileMissing:
+            raise
+        except DiskFailed as error:
+            return [unread(error.path, error)]
+
+
+class IndexRest(Struct, frozen=True):
+    """What one walk is to compare of the index: from where, and what is known before that."""
+
+    start: int
+    before: WalkedBefore
+    agreed: IndexRun | None
+
+
+class CheckedRest(Struct, frozen=True):
+    """What can only be held against the log in its order: batch queues, and the index.
+
+    Attributes:
+        has_batches: Whether there are batch queues.
+        index: What to check of the index; files in themselves are not.
+    """
+
+    has_batches: bool
+    index: IndexRest | None = None
+
+    def check(self, store: StoreFiles) -> list[Finding]:
+        """Check it in one walk; see `Checkable.check`.
+
+        Cost: what is asked for of the log is read once, with all checksums, and so is the index.
+        """
+        index = self.index
+        agreed = IndexRun(EntryPlace(0, 1), EntryPlace(0, 1), -1, [])
+        walk = LogCheck(store.segments, is_open=store.is_open)
+        if index is not None and index.agreed is not None and not self.has_batches:
+            agreed, start, before = index.agreed, index.start, index.before
+            walk = LogCheck(store.segments, is_open=store.is_open, start=start, before=before)
+        parts: list[Comparison[RecordBatch]] = []
+        if self.has_batches:
+            parts.append(store.batch_check(walk.log))
+        if index is not None:
+            parts.append(store.index_check(walk.log, agreed))
+        return list(compare(walk.rounds(), parts))
+
+
+Report: TypeAlias = PartReport | list[Finding]
+AnyPart: TypeAlias = Checkable[Report]
+
+
+@dataclass(slots=True)
+class Round:
+    """Parts that may be checked at the same time.
+
+    Attributes:
+        what: What that is, as people read it.
+        parts: The parts.
+        reports: What `check_part` returned for each, to be set by whoever has them checked.
+    """
+
+    what: str
+    parts: Sequence[AnyPart]
+    reports: Sequence[Report] = ()
+
+
+class PartsCheck:
+    """Joins what checks of all parts of a store reported, until it is what `check` says.
+
+    `cut` the log, have the parts of each of the `rounds` checked, then read `findings`.
 
     Args:
         disk: Where the store lies.
@@ -281,7 +358,7 @@ class PartsCheck:
         with_index: Compare the key index, too.
 
     Attributes:
-        segments: The files of the log.
+        store: What there is of the store.
     """
 
     def __init__(
@@ -292,42 +369,24 @@ class PartsCheck:
         *,
         with_index: bool = False,
     ) -> None:
-        """Look at the files of the log.
-
-        Raises:
-            ForeignStore: The folder holds no store, or one whose geometry cannot be told.
-            DiskFailed: A folder cannot be looked into.
-        """
-        self._disk = disk
-        self._folder = folder
+        """Look at the files of the log; raises as `StoreFiles`."""
+        self.store = StoreFiles(disk, folder, geometry)
         self._with_index = with_index
-        self._layout = require_store(disk, folder)
-        self._geometry = geometries.settle(disk, self._layout, geometry)
-        size = self._geometry.log.segment_bytes
-        self._offsets = committed_offsets.read_sound(disk, self._layout)
-        self.segments, self._wrong_files = log_segments(disk, self._layout.commitlog, size)
+        self._offsets = self.store.offsets()
         self._parts: list[CheckedPart] = []
         self._asked: dict[int, CheckedPart] = {}
         self._told: dict[int, PartReport] = {}
+        self._others: list[Finding] = []
+        """What is wrong with the index and batch queues."""
 
     @property
     def start(self) -> int:
         """Where the log begins."""
-        return self.segments[0].start if self.segments else 0
-
-    @property
-    def queues_are_files(self) -> bool:
-        """Whether each queue has files of its own, which any file system can give."""
-        return self._geometry.queue.engine == "files"
-
-    @property
-    def has_batch_queues(self) -> bool:
-        """Whether some queues are batch queues, which `check_in_one_walk` looks at."""
-        return bool(self._disk.list(self._layout.batch_queues))
+        return self.store.segments[0].start if self.store.segments else 0
 
     def cut(self, places: Iterable[int]) -> None:
         """Take up where parts begin: where files do, and at places where records seem to."""
-        files = [segment.start for segment in self.segments]
+        files = [segment.start for segment in self.store.segments]
         inside = {place for place in places if self._is_inside(place)}
         starts = sorted({*files, *inside})
         bounds = pairwise([*starts, ANYWHERE])
@@ -337,10 +396,44 @@ class PartsCheck:
 
     def _is_inside(self, place: int) -> bool:
         """Say whether a place lies in a file that is there."""
-        at = bisect_right(self.segments, place, key=lambda segment: segment.start) - 1
-        return at >= 0 and place < self.segments[at].end
+        segments = self.store.segments
+        at = bisect_right(segments, place, key=lambda segment: segment.start) - 1
+        return at >= 0 and place < segments[at].end
 
-    def wanted(self) -> dict[int, CheckedPart]:
+    def rounds(self) -> Iterator[Round]:
+        """Give what is to be checked, again and again; the next round needs the reports of one."""
+        what = "checking"
+        while wanted := self._wanted():
+            asked = Round(what, [*wanted.values()])
+            yield asked
+            self._asked |= wanted
+            for number, report in zip(wanted, asked.reports, strict=True):
+                assert isinstance(report, PartReport)
+                self._told[number] = report
+            what = "checking again"
+        rest = None
+        if self._with_index:
+            files = self._index_files(self._others)
+            yield from self._ask("checking the index", [CheckedIndexFile(path) for path in files])
+            rest = self.index_rest()
+        has_batches = bool(self.store.batch_topics)
+        if rest is not None or has_batches:
+            yield from self._ask("checking in one walk", [CheckedRest(has_batches, rest)])
+
+    def _ask(self, what: str, parts: Sequence[AnyPart]) -> Iterator[Round]:
+        """Have the findings of some parts told, if there are any parts."""
+        if parts:
+            asked = Round(what, parts)
+            yield asked
+            for report in asked.reports:
+                assert isinstance(report, list)
+                self._others += report
+
+    def _index_files(self, findings: list[Finding]) -> list[str]:
+        folder, sizes = self.store.layout.index, self.store.geometry.index
+        return index_files(self.store.disk, folder, sizes, findings)
+
+    def _wanted(self) -> dict[int, CheckedPart]:
         """Return the parts that are to be checked, or checked again, by their numbers."""
         wanted: dict[int, CheckedPart] = {}
         before = WalkedBefore()
@@ -361,10 +454,6 @@ class PartsCheck:
             at, before = told.end, _after(before, told)
         return wanted
 
-    def take(self, number: int, part: CheckedPart, report: PartReport) -> None:
-        """Take up what the check of a part reported."""
-        self._asked[number], self._told[number] = part, report
-
     def reports(self) -> list[PartReport]:
         """Return what is known of the log, in its order; final when no part is wanted."""
         reports = []
@@ -378,20 +467,13 @@ class PartsCheck:
                 break
         return reports
 
-    def index_files(self, findings: list[Finding]) -> list["CheckedIndexFile"]:
-        """Return the files of the index; `findings` gets what is wrong with their lengths."""
-        geometry, is_open = self._geometry.index, check.is_open(self._disk, self._folder)
-        paths = index_files(self._disk, self._layout.index, geometry, findings)
-        return [CheckedIndexFile(path, geometry, is_open) for path in paths]
-
-    def index_rest(self) -> "IndexRest | None":
+    def index_rest(self) -> IndexRest | None:
         """Return from where on one walk is to compare the index, None if there is no need.
 
-        Ask for it when no part is wanted.
+        It is known when no part of the log is wanted any more.
         """
-        files = self.index_files([])
-        note = check.closing_note(self._disk, self._layout)
-        if not files and note is not None and note.index_end < 0:
+        files = self._index_files([])
+        if not files and self.store.keeps_no_index():
             return None
         before, agreed = WalkedBefore(), None
         for report in self.reports():
@@ -408,58 +490,27 @@ class PartsCheck:
         return None
 
     def findings(self) -> Iterator[Finding]:
-        """Give all that is wrong with log, queues, checkpoint and tables.
-
-        Not what only a walk over the whole log shows, see `check_in_one_walk`.
-        """
+        """Give all that is wrong, when there is no further round."""
         reports = self.reports()
-        yield from self._wrong_files
+        yield from self.store.wrong
         for report in reports:
             yield from report.findings
-        log = _JoinedLog(self.segments, reports, is_open=check.is_open(self._disk, self._folder))
-        yield from self._queues(log, reports)
-        note = check.closing_note(self._disk, self._layout)
-        yield from check.short_log(note, log, log.where(log.end))
-        next_offsets = {
-            (queue.topic, queue.queue_id): queue.next_offset
-            for report in reports
-            for queue in report.queues
-            if queue.next_offset >= 0
-        }
-        stored = check.StoredQueues(self._disk, self._layout, self._geometry.queue)
-        with closing(stored):
-            yield from check.offset_findings(self._layout, self._offsets, next_offsets, stored)
-        yield from check.checkpoint_findings(self._disk, self._layout.checkpoint)
-        yield from check.table_findings(self._disk, self._layout)
-
-    def _queues(self, log: "_JoinedLog", reports: Sequence[PartReport]) -> Iterator[Finding]:
-        """Hold the runs of each queue against what lies between them."""
+        end = reports[-1].end if reports else None
+        log = CheckedLog(self.store.segments, is_open=self.store.is_open, end=end)
+        log.breaks = [place for report in reports for place in report.breaks]
         unread = {one.unread.path: one.unread for one in reports if one.unread is not None}
         yield from unread.values()
-        if unread:
-            return
-        batch_topics = frozenset(self._disk.list(self._layout.batch_queues))
-        with closing(check.StoredQueues(self._disk, self._layout, self._geometry.queue)) as stored:
-            queues = QueueCheck(
-                log,
-                lambda key: None if key[0] in batch_topics else stored.absent(key),
-                topics=check.known_topics(self._disk, self._layout),
-            )
-            try:
-                findings: list[Finding] = []
-                for key, units in stored.take_up(findings):
-                    queues.add(key, units)
-                yield from findings
-                for place, key, run in _runs(reports):
-                    log.pass_to(place)
-                    yield from queues.take(key, run)
-                log.pass_to(ANYWHERE)
-                yield from queues.finish()
-            except FileMissing:
-                raise
-            except DiskFailed as error:
-                more = "; no other file of its kind is looked at"
-                yield check.unread(error.path, error, more)
+        with closing(self.store):
+            if not unread:
+                yield from compare(_runs(reports, log), [check.RunCheck(self.store, log)])
+            next_offsets = {
+                (queue.topic, queue.queue_id): queue.next_offset
+                for report in reports
+                for queue in report.queues
+                if queue.next_offset >= 0
+            }
+            yield from check.rest(self.store, log, self._offsets, next_offsets)
+        yield from self._others
 
 
 def _is_settled(asked: CheckedPart, told: PartReport, exact: CheckedPart) -> bool:
@@ -488,142 +539,20 @@ def _after(before: WalkedBefore, report: PartReport) -> WalkedBefore:
     return WalkedBefore(recent, before.next_offsets | offsets)
 
 
-def _runs(reports: Iterable[PartReport]) -> Iterator[tuple[int, QueueKey, UnitRun]]:
-    """Give the runs of all queues in the order of the log."""
+def _runs(reports: Sequence[PartReport], log: CheckedLog) -> Iterator[tuple[QueueKey, UnitRun]]:
+    """Give the runs of all queues in the order of the log, as a walk over it would.
+
+    It comes to know the damage before each.
+    """
+    damage = deque(damage for report in reports for damage in report.damage)
     for report in reports:
         runs = [
             (run.place, (queue.topic, queue.queue_id), run)
             for queue in report.queues
             for run in queue.runs
         ]
-        yield from sorted(runs, key=lambda one: one[:2])
-
-
-class _JoinedLog:
-    """What the reports of all parts say of the log; see `CheckedLog`."""
-
-    def __init__(
-        self, segments: Sequence[Segment], reports: Sequence[PartReport], *, is_open: bool
-    ) -> None:
-        self.first = segments[0].start if segments else 0
-        self.is_open = is_open
-        self.end = reports[-1].end if reports else self.first
-        self._segments = segments
-        self._starts = [segment.start for segment in segments]
-        self._breaks = Breaks(self._starts)
-        self._breaks.places = [place for report in reports for place in report.breaks]
-        self._damage = deque(damage for report in reports for damage in report.damage)
-
-    def pass_to(self, place: int) -> None:
-        """Come to know the damage before a place, as one who walks there does."""
-        while self._damage and self._damage[0].start < place:
-            self._breaks.damage.append(self._damage.popleft())
-
-    def where(self, place: int) -> tuple[str, int]:
-        """Return the file that covers a place of the log, and the position in it."""
-        if not self._segments:
-            return "", place
-        segment = self._segments[max(bisect_right(self._starts, place) - 1, 0)]
-        return segment.path, place - segment.start
-
-    def is_damaged(self, place: int) -> bool:
-        """See `CheckedLog.is_damaged`."""
-        return self._breaks.is_damaged(place)
-
-    def is_broken(self, start: int, end: int) -> bool:
-        """See `CheckedLog.is_broken`."""
-        return self._breaks.is_broken(start, end)
-
-
-class CheckedIndexFile(Struct, frozen=True):
-    """A file of the index that is to be checked in itself; see `check_index_file`."""
-
-    path: str
-    geometry: IndexGeometry
-    is_open: bool
-
-    def check(self, disk: Disk) -> list[Finding]:
-        """Return what does not agree in it, or that it cannot be read."""
-        try:
-            found = check_index_file(disk, self.path, self.geometry, is_open=self.is_open)
-            return list(islice(found, FINDINGS_MAX))
-        except FileMissing:
-            raise
-        except DiskFailed as error:
-            return [check.unread(error.path, error)]
-
-
-class IndexRest(Struct, frozen=True):
-    """What one walk is to compare of the index: from where, and what is known before that."""
-
-    start: int
-    before: WalkedBefore
-    agreed: IndexRun | None
-
-
-def check_in_one_walk(
-    disk: Disk,
-    folder: str,
-    geometry: Geometry | None = None,
-    *,
-    has_batches: bool = True,
-    index: IndexRest | None = None,
-) -> list[Finding]:
-    """Check what can only be held against the log in its order: batch queues, and the index.
-
-    Args:
-        disk: Where the store lies.
-        folder: Its folder.
-        geometry: Sizes of its files; None takes those it was made with.
-        has_batches: Whether to check batch queues.
-        index: What to check of the index; files in themselves are not.
-
-    Raises:
-        ForeignStore: The folder holds no store, or one whose geometry cannot be told.
-        DiskFailed: A folder or a file of the log cannot be looked into.
-    Cost: what is asked for of the log is read once, with all checksums, and so is the index.
-    """
-    layout = StoreLayout(folder)
-    settled = geometries.settle(disk, layout, geometry)
-    segments, _wrong = log_segments(disk, layout.commitlog, settled.log.segment_bytes)
-    is_open = check.is_open(disk, folder)
-    if has_batches or index is None or index.agreed is None:
-        log = LogCheck(segments, is_open=is_open)
-    else:
-        log = LogCheck(segments, is_open=is_open, start=index.start, before=index.before)
-    note = check.closing_note(disk, layout)
-    is_off = note is not None and note.index_end < 0
-    parts: list[BatchCheck | IndexCheck] = []
-    if has_batches:
-        parts.append(BatchCheck(disk, layout.batch_queues, settled.queue, log))
-    if index is not None:
-        agreed = IndexRun(EntryPlace(0, 1), EntryPlace(0, 1), -1, [])
-        if index.agreed is not None and not has_batches:
-            agreed = index.agreed
-        parts.append(
-            IndexCheck(disk, layout.index, settled.index, log, is_off=is_off, before=agreed)
-        )
-    findings: list[Finding] = []
-    failed: set[object] = set()
-
-    def collect(part: BatchCheck | IndexCheck, found: Iterator[Finding]) -> None:
-        if part in failed:
-            return
-        try:
-            findings.extend(found)
-        except FileMissing:
-            raise
-        except DiskFailed as error:
-            failed.add(part)
-            more = "; no other file of its kind is looked at"
-            findings.append(check.unread(error.path, error, more))
-
-    with closing(log):
-        for part in parts:
-            collect(part, part.start())
-        for batch in log.rounds():
-            for part in parts:
-                collect(part, part.take(batch))
-        for part in parts:
-            collect(part, part.finish())
-    return findings
+        for place, key, run in sorted(runs, key=lambda one: one[:2]):
+            while damage and damage[0].start < place:
+                log.damage.append(damage.popleft())
+            yield key, run
+    log.damage += damage

@@ -12,6 +12,7 @@ ends of the queues are used. The old store is only read, and may be open.
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 
 import msgspec
@@ -29,11 +30,12 @@ from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import geometry as geometries
-from sprocket.rocketmq.store.agreement import LogCheck, log_segments
-from sprocket.rocketmq.store.layout import StoreLayout, require_store
+from sprocket.rocketmq.store.agreement import LogCheck
+from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.log import Damage, mend
 from sprocket.rocketmq.store.queue import QueueKey, engines
 from sprocket.rocketmq.store.read import OffsetRange
+from sprocket.rocketmq.store.repair.store_files import StoreFiles
 from sprocket.rocketmq.store.store import Store
 
 PADDING_BYTES_MAX = MIB
@@ -97,26 +99,28 @@ def salvage(
         DiskFull, DiskFailed: The new store is not whole; remove it and begin again.
     Durability: on return the new store is closed, and on the disk.
     """
-    old, new = require_store(disk, source), StoreLayout(target)
-    copying.require_empty(disk, target)
-    copying.require_outside(target, source, "the store ")
-    settled = geometries.settle(disk, old, geometry)
-    segments, _wrong = log_segments(disk, old.commitlog, settled.log.segment_bytes)
-    log = LogCheck(segments, progress=partial(step, "copying"))
+    with closing(StoreFiles(disk, source, geometry)) as store:
+        copying.require_empty(disk, target)
+        copying.require_outside(target, source, "the store ")
+        return _salvage(store, StoreLayout(target), clock, step)
+
+
+def _salvage(store: StoreFiles, new: StoreLayout, clock: Clock, step: Step) -> SalvageReport:
+    disk, old, settled = store.disk, store.layout, store.geometry
+    log = LogCheck(store.segments, progress=partial(step, "copying"))
     for path in (new.config, *_kinds(disk, old, new)):
         disk.make_folder(path)
     geometries.keep(disk, new, settled)
     unread: list[str] = []
-    kept = _queue_ranges(disk, old, settled, PhysicalOffset(log.first), unread)
+    kept = _queue_ranges(disk, old, settled, PhysicalOffset(log.log.first), unread)
     files = SegmentFiles(disk, new.commitlog, settled.log.segment_bytes)
     try:
-        copy = _Copy(log, segments, files)
+        copy = _Copy(log, store.segments, files)
         copy.run(kept)
     finally:
-        log.close()
         files.close()
     tables, tables_left = _copy_tables(disk, old, new, unread)
-    Store.open(disk, target, StoreSettings(fill_ahead_bytes=0), clock).close()
+    Store.open(disk, new.root, StoreSettings(fill_ahead_bytes=0), clock).close()
     _keep_places(disk, new, settled, copy, kept)
     return SalvageReport(
         records=copy.records,
@@ -157,7 +161,7 @@ class _Copy:
         self._log = log
         self._segments = {segment.start: segment for segment in segments}
         self._files = files
-        self._end = log.first
+        self._end = log.log.first
         self._at_ms = 0
 
     def run(self, kept: Mapping[QueueKey, OffsetRange]) -> None:
@@ -178,7 +182,7 @@ class _Copy:
                 self._count(entry)
             self._copy(start, self._end)
         lost_from = -1
-        for damage in self._log.damage:
+        for damage in self._log.log.damage:
             end = damage.end
             if damage.start >= self._end:  # behind the last record
                 lost_from = damage.start

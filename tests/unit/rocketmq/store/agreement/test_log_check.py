@@ -4,7 +4,14 @@ import pytest
 from tests.stores import ROOT, SMALL, filled, new
 
 from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.store.agreement import Finding, LogCheck, Rule, log_segments
+from sprocket.rocketmq.store.agreement import (
+    CheckedLog,
+    Finding,
+    LogCheck,
+    Rule,
+    compare,
+    log_segments,
+)
 from sprocket.testing.disk import SimulatedDisk
 
 FOLDER = f"{ROOT}/commitlog"
@@ -21,13 +28,12 @@ def closed(count: int = 60) -> SimulatedDisk:
     return disk
 
 
-def walked(disk: SimulatedDisk, *, is_open: bool = False) -> tuple[LogCheck, list[Finding]]:
+def walked(disk: SimulatedDisk, *, is_open: bool = False) -> tuple[CheckedLog, list[Finding]]:
     """Walk over the log; return what was found."""
     segments, findings = log_segments(disk, FOLDER, SIZE)
-    log = LogCheck(segments, is_open=is_open)
-    for _entries in log.rounds():
-        pass
-    return log, findings + log.findings
+    walk = LogCheck(segments, is_open=is_open)
+    findings += compare(walk.rounds(), [walk])
+    return walk.log, findings
 
 
 def write(disk: SimulatedDisk, place: int, data: bytes) -> None:

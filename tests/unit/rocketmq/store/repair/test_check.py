@@ -17,7 +17,8 @@ from sprocket.rocketmq.store.log import log_scanner
 from sprocket.rocketmq.store.queue.rocks_database import Database
 from sprocket.rocketmq.store.queue.rocks_keys import UNITS, VALUE
 from sprocket.rocketmq.store.repair import Finding, Rule
-from sprocket.rocketmq.store.repair.check import StoredQueues, check, is_open
+from sprocket.rocketmq.store.repair.check import check, is_open
+from sprocket.rocketmq.store.repair.store_files import StoredQueues
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import CHANGES, SimulatedDisk

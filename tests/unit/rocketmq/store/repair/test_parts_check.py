@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from sprocket.rocketmq.store.index.index_file import IndexFile
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.repair import Finding, Rule, parts_check
 from sprocket.rocketmq.store.repair.check import check
-from sprocket.rocketmq.store.repair.parts_check import CheckedPart, PartReport, PartsCheck
+from sprocket.rocketmq.store.repair.parts_check import CheckedPart, PartReport, PartsCheck, Round
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
@@ -26,22 +27,9 @@ def in_parts(
     """Check a store whose log is cut at some places."""
     parts = PartsCheck(disk, root, geometry, with_index=True)
     parts.cut(places)
-    for _ in range(100):
-        wanted = parts.wanted()
-        if not wanted:
-            break
-        for number, part in wanted.items():
-            parts.take(number, part, parts_check.check_part(disk, root, part, geometry))
-    found = list(parts.findings())
-    for file in parts.index_files(found):
-        found += file.check(disk)
-    rest = parts.index_rest()
-    if rest is not None or parts.has_batch_queues:
-        has_batches = parts.has_batch_queues
-        found += parts_check.check_in_one_walk(
-            disk, root, geometry, has_batches=has_batches, index=rest
-        )
-    return found, parts
+    for asked in islice(parts.rounds(), 100):
+        asked.reports = [parts_check.check_part(disk, root, part, geometry) for part in asked.parts]
+    return list(parts.findings()), parts
 
 
 def told(findings: Iterable[Finding]) -> list[str]:
@@ -62,7 +50,8 @@ def starts(disk: Disk, root: str = ROOT, geometry: Geometry | None = None) -> li
     parts = PartsCheck(disk, root, geometry)
     parts.cut(())
     places = []
-    for _, part in sorted(parts.wanted().items()):
+    for part in next(parts.rounds(), Round("", ())).parts:
+        assert isinstance(part, CheckedPart)
         at = part.start
         while at < part.until:
             report = parts_check.check_part(disk, root, CheckedPart(at, at + 1), geometry)
@@ -161,13 +150,12 @@ def test_a_part_that_began_inside_of_a_record_is_checked_again() -> None:
     place = starts(disk)[7] + 30
     parts = PartsCheck(disk, ROOT)
     parts.cut([place, place + 5])  # nothing begins in the second part
-    asked: list[CheckedPart] = []
-    while wanted := parts.wanted():
-        for number, part in wanted.items():
-            asked.append(part)
-            parts.take(number, part, parts_check.check_part(disk, ROOT, part))
-    assert starts(disk)[8] in [part.start for part in asked]
-    assert all(part.start < part.until for part in asked)
+    checked: list[CheckedPart] = []
+    for asked in parts.rounds():
+        checked += [part for part in asked.parts if isinstance(part, CheckedPart)]
+        asked.reports = [parts_check.check_part(disk, ROOT, part) for part in asked.parts]
+    assert starts(disk)[8] in [part.start for part in checked]
+    assert all(part.start < part.until for part in checked)
     assert list(parts.findings()) == []
 
 
