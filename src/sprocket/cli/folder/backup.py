@@ -1,6 +1,7 @@
 """`sprocket backup` and `check`: everything that `sprocket up` keeps in its folder, as a whole."""
 
 import os
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -52,23 +53,12 @@ def check(folder: Folder, as_json: AsJson = False) -> None:
     output.end_quietly_with_the_reader()
     with repair.looking_at(folder) as disk:
         root = folder.rstrip("/") or "/"
-        findings = repair.Findings(root, as_json)
         has_store = disk.is_folder(f"{root}/commitlog")
-        nodes = reading.vhost_folders(disk, f"{root}/{NODE_FOLDER}")
-        if not has_store and not nodes:
+        vhosts = reading.vhost_folders(disk, f"{root}/{NODE_FOLDER}")
+        if not has_store and not vhosts:
             raise ForeignStore(f"{folder}: there is neither a store nor a virtual host")
-        with output.progress() as step:
-            if has_store:
-                findings.take(repair.store_findings(disk, root, step))
-        findings.show()
-        readers = [reading.VhostReader(disk, path) for path in nodes]
-        try:
-            with output.progress() as step:
-                findings.take(rabbit_store.vhost_findings(readers, step))
-        finally:
-            for one in readers:
-                one.close()
-        findings.show()
+        checks = [partial(rabbit_store.vhost_findings, disk, vhosts)]
         if has_store:
-            repair.tell_if_open(disk, root)
-        findings.conclude()
+            checks.insert(0, partial(repair.store_findings, disk, root))
+        comment = partial(repair.tell_if_open, disk, root)
+        repair.tell_findings(root, checks, as_json=as_json, comment=comment)

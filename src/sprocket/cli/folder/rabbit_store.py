@@ -6,6 +6,7 @@ rest is shown.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ from sprocket.cli.folder.repair import AsJson
 from sprocket.cli.terminal import NewPassword, asked_password, output, tables
 
 if TYPE_CHECKING:
+    from sprocket.base.disk import Disk
     from sprocket.base.progress import Step
     from sprocket.rabbitmq.model.message import BasicMessage
     from sprocket.rabbitmq.store.reading import (
@@ -416,27 +418,19 @@ def _unreadable(found: "Sequence[FoundMessage]") -> list[str]:
 def check_folder(folder: Folder, vhost: Vhost = None, as_json: AsJson = False) -> None:
     """Read everything, and report what is damaged or disagrees; exit with 1 if there is any."""
     with opened(folder, vhost) as readers:
-        findings = repair.Findings(folder, as_json)
-        with output.progress() as step:
-            findings.take(vhost_findings(readers, step))
-        findings.show()
-        findings.conclude()
+        check = partial(vhost_findings, readers[0].disk, [one.layout.root for one in readers])
+        repair.tell_findings(folder, [check], as_json=as_json)
 
 
-def vhost_findings(readers: "Sequence[VhostReader]", step: "Step") -> "Iterator[dict[str, Any]]":
+def vhost_findings(
+    disk: "Disk", folders: Sequence[str], step: "Step"
+) -> "Iterator[dict[str, Any]]":
     """Give each broken rule of virtual hosts' files, as JSON shows it."""
     from sprocket.rabbitmq.store import repair as vhosts
 
-    for reader in readers:
-        root, disk = reader.layout.root, reader.disk
-        for finding in vhosts.check_vhost(disk, root, step=step):
-            yield {
-                "rule": finding.rule.name,
-                "file": finding.path,
-                "position": finding.position,
-                "expected": finding.expected,
-                "found": finding.found,
-            }
+    for folder in folders:
+        for finding in vhosts.check_vhost(disk, folder, step=step):
+            yield finding.row()
 
 
 @app.command("recover")
@@ -476,19 +470,13 @@ def recover_folder(
                 for queue in again.queues()
             ]
             again.close()
-            if as_json:
-                output.write_json({"folder": paths.root, **told, "messages_by_queue": rows})
-                continue
-            verb = "would be recovered" if dry_run else "recovered"
-            tables.write_fields(
-                f"{paths.root}: {verb}",
-                {name: value for name, value in told.items() if not isinstance(value, list)},
+            repair.tell_report(
+                f"{paths.root}: {'would be recovered' if dry_run else 'recovered'}",
+                {"folder": paths.root, **told, "messages_by_queue": rows},
+                {"damage": "damaged", "void_log": "set aside", "messages_by_queue": "messages"},
+                as_json=as_json,
+                hidden={"folder"},
             )
-            for name, what in (("damage", "damaged"), ("void_log", "set aside")):
-                if told[name]:
-                    tables.write_table(what, [{"what": one} for one in told[name]])
-            if rows:
-                tables.write_table("messages", rows)
 
 
 def _name_row(queue: "FoundQueue") -> dict[str, Any]:
@@ -553,18 +541,14 @@ def salvage_folder(
                     step=step,
                 )
             done.append(report)
-            if as_json:
-                output.write_json(msgspec.to_builtins(report))
-                continue
-            told = msgspec.to_builtins(report)
-            tables.write_fields(
+            repair.tell_report(
                 f"{reader.layout.root}: copied to {new}",
-                {name: value for name, value in told.items() if not isinstance(value, list)},
+                msgspec.to_builtins(report),
+                {"lost": "cannot be read", "damage": "damaged"},
+                as_json=as_json,
+                hidden={"nameless"},
+                column="fault",
             )
-            for name, what in (("lost", "cannot be read"), ("damage", "damaged")):
-                rows = [one if isinstance(one, dict) else {"fault": one} for one in told[name]]
-                if rows:
-                    tables.write_table(what, rows)
         lost = sum(len(report.lost) + len(report.nameless) for report in done)
         if lost:
             raise NotAllRead(f"{lost} messages or folders were left behind")

@@ -4,14 +4,15 @@
 `convert` moves its queues.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sprocket.base.errors import ForeignStore, SettingsError, StoreError
-from sprocket.cli.terminal import CommandAnswer, output, tables
+from sprocket.cli.terminal import output, tables
 
 if TYPE_CHECKING:
     from sprocket.base.disk import Disk
@@ -54,81 +55,101 @@ def looking_at(folder: str) -> "Iterator[Disk]":
         yield disk
 
 
+def tell_findings(
+    folder: str,
+    checks: "Iterable[Callable[[Step], Iterable[dict[str, Any]]]]",
+    *,
+    as_json: bool,
+    comment: Callable[[], None] = lambda: None,
+) -> None:
+    """Write what checks find: JSON at once, a table for people at the end of each check.
+
+    Args:
+        folder: What is checked.
+        checks: Each gives broken rules, all of the same members.
+        as_json: Whether they are written as JSON.
+        comment: Called behind the last one.
+
+    Raises:
+        Broken: Something is wrong. Else it is said on stderr that nothing is.
+    """
+    count = 0
+
+    def verdict() -> str:
+        return f"{folder}: {count:,} broken rule{'s' if count > 1 else ''}"
+
+    for check in checks:
+        shown = []
+        with output.progress() as step:
+            for finding in check(step):
+                count += 1
+                if as_json:
+                    output.write_json(finding)
+                elif count <= SHOWN_MAX:
+                    shown.append(_cells(finding, folder))
+        if shown:
+            tables.write_table(verdict(), shown)
+    comment()
+    if count:
+        is_cut = not as_json and count > SHOWN_MAX
+        raise Broken(verdict() + (f", the first {SHOWN_MAX} are shown" if is_cut else ""))
+    output.say(f"{folder}: nothing is wrong")
+
+
+def _cells(finding: Mapping[str, Any], folder: str) -> dict[str, Any]:
+    cells = {**finding, "file": finding["file"].removeprefix(f"{folder.rstrip('/')}/")}
+    if "physical_offset" in cells:
+        offset = cells["physical_offset"]
+        cells["physical_offset"] = "" if offset is None else str(offset)
+    return cells
+
+
+def tell_report(
+    title: str,
+    report: Mapping[str, Any],
+    headings: Mapping[str, str],
+    *,
+    as_json: bool,
+    hidden: Collection[str] = (),
+    column: str = "what",
+) -> None:
+    """Write what was done to a folder.
+
+    Args:
+        title: A line above it, for people.
+        report: Values by name.
+        headings: Which of them people see as a table, and what stands above it.
+        as_json: Whether it is written as JSON.
+        hidden: Values that people do not see.
+        column: What stands above sentences in a table.
+    """
+    if as_json:
+        output.write_json(report)
+        return
+    left_out = {*headings, *hidden}
+    tables.write_fields(title, {n: one for n, one in report.items() if n not in left_out})
+    for name, heading in headings.items():
+        rows = report.get(name)
+        if isinstance(rows, dict):
+            rows = [{"queue": queue, "messages": count} for queue, count in rows.items()]
+        if rows:
+            cells = [one if isinstance(one, dict) else {column: one} for one in rows]
+            tables.write_table(heading, cells)
+
+
 def check_store(folder: Folder, as_json: AsJson = False) -> None:
     """Report each broken rule of the store's files; exit with 1 if there are any."""
     output.end_quietly_with_the_reader()
     with looking_at(folder) as disk:
-        findings = Findings(folder, as_json)
-        with output.progress() as step:
-            findings.take(store_findings(disk, folder, step))
-        findings.show()
-        tell_if_open(disk, folder)
-        findings.conclude()
-
-
-class Findings:
-    """Broken rules as they are told: JSON at once, a table for people at the end.
-
-    Args:
-        folder: What was checked.
-        as_json: Whether they are written as JSON.
-    """
-
-    def __init__(self, folder: str, as_json: bool) -> None:
-        self._folder = folder
-        self._as_json = as_json
-        self._count = 0
-        self._shown: list[dict[str, Any]] = []
-
-    def take(self, findings: "Iterable[dict[str, Any]]") -> None:
-        """Write or keep some, all of the same members."""
-        for finding in findings:
-            self._count += 1
-            if self._as_json:
-                output.write_json(finding)
-            elif self._count <= SHOWN_MAX:
-                file = finding["file"].removeprefix(f"{self._folder.rstrip('/')}/")
-                cells = {**finding, "file": file}
-                if "physical_offset" in cells:
-                    offset = cells["physical_offset"]
-                    cells["physical_offset"] = "" if offset is None else str(offset)
-                self._shown.append(cells)
-
-    def show(self) -> None:
-        """Write the table of what was taken since the last one."""
-        if self._shown:
-            tables.write_table(self._verdict, self._shown)
-            self._shown = []
-
-    @property
-    def _verdict(self) -> str:
-        return f"{self._folder}: {self._count:,} broken rule{'s' if self._count > 1 else ''}"
-
-    def conclude(self) -> None:
-        """Say on stderr that nothing is wrong.
-
-        Raises:
-            Broken: Something is.
-        """
-        if self._count:
-            is_cut = not self._as_json and self._count > SHOWN_MAX
-            raise Broken(self._verdict + (f", the first {SHOWN_MAX} are shown" if is_cut else ""))
-        output.say(f"{self._folder}: nothing is wrong")
+        check = partial(store_findings, disk, folder)
+        tell_findings(folder, [check], as_json=as_json, comment=partial(tell_if_open, disk, folder))
 
 
 def store_findings(disk: "Disk", folder: str, step: "Step") -> "Iterator[dict[str, Any]]":
     """Give each broken rule of a store's files, as JSON shows it."""
-    from sprocket.rocketmq.store.repair import check
+    from sprocket.rocketmq.store.repair import check, row
 
-    for finding in check.check(disk, folder, step=step):
-        yield {
-            "rule": finding.rule.name,
-            "file": finding.path,
-            "position": finding.position,
-            "expected": finding.expected,
-            "found": finding.found,
-            "physical_offset": finding.record if finding.record >= 0 else None,
-        }
+    return map(row, check.check(disk, folder, step=step))
 
 
 def tell_if_open(disk: "Disk", folder: str) -> None:
@@ -154,11 +175,11 @@ def recover_store(
 
     from sprocket.node import backup
 
-    with looking_at(folder) as disk:
-        with output.progress() as step:
-            done, folded = backup.recover_store(disk, folder, step, whole=whole)
-        report = msgspec.to_builtins(done) | {"tables": folded}
-        _reported(f"{folder}: recovered", report).write(as_json=as_json)
+    def recover(disk: "Disk", step: "Step") -> dict[str, Any]:
+        done, folded = backup.recover_store(disk, folder, step, whole=whole)
+        return {**msgspec.to_builtins(done), "tables": folded}
+
+    _do(recover, folder, "recovered", as_json=as_json)
 
 
 def salvage_store(
@@ -169,17 +190,15 @@ def salvage_store(
     """Copy every intact record to its own place in a new store; the old one is only read."""
     import os
 
-    import msgspec
-
     from sprocket.base.clock import SystemClock
     from sprocket.rocketmq.store.repair import salvage
 
-    with looking_at(folder) as disk:
-        paths = os.path.abspath(folder), os.path.abspath(target)
-        with output.progress() as step:
-            done = salvage(disk, *paths, SystemClock(), step=step)
-        report = msgspec.to_builtins(done)
-        _reported(f"{folder}: copied to {target}", report).write(as_json=as_json)
+    paths = os.path.abspath(folder), os.path.abspath(target)
+    _do(
+        lambda disk, step: salvage(disk, *paths, SystemClock(), step=step),
+        *(folder, f"copied to {target}"),
+        as_json=as_json,
+    )
 
 
 def convert_store(
@@ -191,29 +210,24 @@ def convert_store(
     import msgspec
 
     from sprocket.rocketmq.geometry import Engine
-    from sprocket.rocketmq.store.repair import convert
+    from sprocket.rocketmq.store.repair import ConvertReport, convert
 
-    with looking_at(folder) as disk:
+    def run(disk: "Disk", step: "Step") -> ConvertReport:
         try:
             wanted = msgspec.convert(engine, Engine)
         except msgspec.ValidationError:
             raise SettingsError(f"no engine {engine!r}: expected files or rocksdb") from None
+        return convert(disk, folder, wanted, step=step)
+
+    _do(run, folder, "converted", as_json=as_json)
+
+
+def _do(work: "Callable[[Disk, Step], Any]", folder: str, what: str, *, as_json: bool) -> None:
+    """Do something to a store, or with it, and tell what was done."""
+    import msgspec
+
+    with looking_at(folder) as disk:
         with output.progress() as step:
-            done = convert(disk, folder, wanted, step=step)
+            done = work(disk, step)
         report = msgspec.to_builtins(done)
-        _reported(f"{folder}: converted", report).write(as_json=as_json)
-
-
-def _reported(title: str, report: Mapping[str, Any]) -> CommandAnswer:
-    """Answer with what was done."""
-
-    def show() -> None:
-        tables.write_fields(title, {n: value for n, value in report.items() if n not in TABLES})
-        for name, kind in TABLES.items():
-            rows = report.get(name)
-            if isinstance(rows, dict):
-                rows = [{"queue": queue, "messages": count} for queue, count in rows.items()]
-            if rows:
-                tables.write_table(kind, rows)
-
-    return CommandAnswer([report], show)
+        tell_report(f"{folder}: {what}", report, TABLES, as_json=as_json)

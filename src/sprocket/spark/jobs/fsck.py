@@ -19,7 +19,7 @@ import pyarrow as pa
 from sprocket.base.disk import Disk, Segment
 from sprocket.base.errors import SettingsError
 from sprocket.base.progress import Step, unwatched
-from sprocket.rocketmq.store.repair import Finding, parts_check
+from sprocket.rocketmq.store.repair import Finding, parts_check, row
 from sprocket.spark.files import local_path, open_disk
 from sprocket.spark.jobs.job import JobOption, JobReport, PartitionBytes
 from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
@@ -171,20 +171,12 @@ def _report(
         is_open=parts.store.is_open,
         not_told=left_out + max(len(findings) - FINDINGS_MAX, 0),
         broken=[{"rule": rule, "findings": count} for rule, count in sorted(rules.items())],
-        findings=[_row(finding, folder.path) for finding in findings[:FINDINGS_MAX]],
+        findings=[
+            row(one) | {"file": one.path.removeprefix(f"{folder.path}/")}
+            for one in findings[:FINDINGS_MAX]
+        ],
         ranges=[_range(report) for report in reports],
     )
-
-
-def _row(finding: Finding, folder: str) -> dict[str, Any]:
-    return {
-        "rule": finding.rule.name,
-        "file": finding.path.removeprefix(f"{folder}/"),
-        "position": finding.position,
-        "expected": finding.expected,
-        "found": finding.found,
-        "physical_offset": finding.record if finding.record >= 0 else None,
-    }
 
 
 def _range(report: parts_check.PartReport) -> dict[str, Any]:

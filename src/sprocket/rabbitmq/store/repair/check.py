@@ -5,15 +5,16 @@ queues and the store; after a crash it is not there, and nothing is to be compar
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypeAlias, TypeVar
 
 import numpy as np
-from msgspec import Struct
 
 from sprocket.base.disk import Disk
 from sprocket.base.errors import CorruptRecord
+from sprocket.base.finding import Finding
 from sprocket.base.progress import Step, unwatched
 from sprocket.rabbitmq.codec.index import MessagePlace
 from sprocket.rabbitmq.codec.store import (
@@ -34,6 +35,8 @@ from sprocket.rabbitmq.store.reading import (
     left_by_segment,
 )
 
+_T = TypeVar("_T")
+
 
 class VhostRule(Enum):
     """What must hold of a folder that was stopped; the member's name stands in JSON."""
@@ -49,22 +52,8 @@ class VhostRule(Enum):
     SUMMARY = "the store's summary says how full its files are"
 
 
-class VhostFinding(Struct, frozen=True):
-    """One broken rule.
-
-    Attributes:
-        rule: Which.
-        path: The file.
-        position: Bytes into it.
-        expected: What should be there.
-        found: What is there.
-    """
-
-    rule: VhostRule
-    path: str
-    position: int
-    expected: str
-    found: str
+VhostFinding: TypeAlias = Finding[VhostRule]
+"""One broken rule of a virtual host's folder."""
 
 
 def check_vhost(disk: Disk, folder: str, *, step: Step = unwatched) -> Iterator[VhostFinding]:
@@ -115,9 +104,8 @@ class _Check:
         yield from self._compare_clients()
         yield from self._compare_store()
         yield from self._new_faults()
-        rule = VhostRule.DELAYED
         for fault in delayed.check(self._disk, self._reader.layout.delayed):
-            yield VhostFinding(rule, self._reader.layout.delayed.root, 0, rule.value, fault)
+            yield _broken(VhostRule.DELAYED, self._reader.layout.delayed.root, fault)
 
     def _new_faults(self) -> Iterator[VhostFinding]:
         faults = self._reader.faults
@@ -125,8 +113,7 @@ class _Check:
         for fault in faults[self._told :]:
             if fault not in seen:  # the index is read twice
                 seen.add(fault)
-                rule = VhostRule.READABLE
-                yield VhostFinding(rule, fault.path, fault.position, rule.value, fault.what)
+                yield _broken(VhostRule.READABLE, fault.path, fault.what, fault.position)
         self._told = len(faults)
 
     def _add(self, added: _Part, rows: IndexRows) -> None:
@@ -157,79 +144,72 @@ class _Check:
 
     def _terms_finding(self, part: QueuePart, expected: str, found: str) -> VhostFinding:
         path = self._reader.layout.recovery_terms
-        return VhostFinding(VhostRule.TERMS, path, 0, f"{part.folder}: {expected}", found)
+        return Finding(VhostRule.TERMS, path, 0, f"{part.folder}: {expected}", found)
 
     def _check_message(self, found: FoundMessage) -> Iterator[VhostFinding]:
         if found.state is MessageState.ACKNOWLEDGED:
             return
         where = f"message {found.seq_id} of {found.queue.name!r}"
+        place = found.path, found.position
         if found.message is None:
             if found.is_persistent:
-                yield VhostFinding(
-                    VhostRule.MESSAGE, found.path, found.position, where, found.fault
-                )
+                yield Finding(VhostRule.MESSAGE, *place, where, found.fault)
             return
         if found.message.body_size != found.body_size:
             expected = f"{where}: {found.message.body_size} bytes"
-            yield VhostFinding(
-                VhostRule.BODY_SIZE, found.path, found.position, expected, str(found.body_size)
-            )
+            yield Finding(VhostRule.BODY_SIZE, *place, expected, str(found.body_size))
         if found.is_persistent and not found.message.is_persistent:
-            yield VhostFinding(
-                VhostRule.PERSISTENCE,
-                *(found.path, found.position, f"{where}: a transient record", "a persistent one"),
-            )
+            expected = f"{where}: a transient record"
+            yield Finding(VhostRule.PERSISTENCE, *place, expected, "a persistent one")
+
+    def _decoded(
+        self, rule: VhostRule, path: str, decode: Callable[[bytes], _T], wrong: list[VhostFinding]
+    ) -> _T | None:
+        """Return what a file holds, None if it is not there; `wrong` gets what is wrong with it."""
+        data = FaultyReads(self._disk).read(path)
+        try:
+            return None if data is None else decode(data)
+        except CorruptRecord as error:
+            wrong.append(_broken(rule, path, str(error)))
+            return None
 
     def _compare_clients(self) -> Iterator[VhostFinding]:
-        path = self._reader.layout.persistent.clean
-        data = FaultyReads(self._disk).read(path)
-        if data is None:
+        path, wrong = self._reader.layout.persistent.clean, list[VhostFinding]()
+        refs = self._decoded(VhostRule.CLIENTS, path, clean_stop.decode_clean, wrong)
+        yield from wrong
+        if refs is None:
             return
-        try:
-            found = sorted(clean_stop.decode_clean(data))
-        except CorruptRecord as error:
-            yield VhostFinding(VhostRule.CLIENTS, path, 0, VhostRule.CLIENTS.value, str(error))
-            return
+        found = sorted(refs)
         expected = sorted(
             terms.persistent_ref
             for terms in self._reader.terms.values()
             if terms.persistent_ref is not None
         )
         if found != expected:
-            yield VhostFinding(
-                VhostRule.CLIENTS,
-                *(path, 0, _hexes(expected, found), _hexes(found, expected)),
-            )
+            told = _hexes(expected, found), _hexes(found, expected)
+            yield Finding(VhostRule.CLIENTS, path, 0, *told)
 
     def _compare_store(self) -> Iterator[VhostFinding]:
-        store = self._reader.layout.persistent
-        reads = FaultyReads(self._disk)
-        data, summary = reads.read(store.index), reads.read(store.summary)
+        store, wrong = self._reader.layout.persistent, list[VhostFinding]()
         valid: Counter[int] = Counter()
-        try:
-            locations = [] if data is None else saved_tables.decode_locations(data)
-        except CorruptRecord as error:
-            yield VhostFinding(
-                VhostRule.LOCATION, store.index, 0, VhostRule.LOCATION.value, str(error)
-            )
+        locations = self._decoded(
+            VhostRule.LOCATION, store.index, saved_tables.decode_locations, wrong
+        )
+        if wrong:
+            yield from wrong
             return
-        for row in locations:
+        for row in locations or ():
             if row.ref_count:
                 valid[row.file] += row.size
             yield from self._check_location(row)
-        if data is not None:
+        if locations is not None:
             known = {row.id for row in locations if row.ref_count}
             for message_id in self._references.keys() - known:
                 expected = f"message {message_id.hex()} for {self._references[message_id]}"
-                yield VhostFinding(VhostRule.LOCATION, store.index, 0, expected, "no such row")
-        if summary is None:
-            return
-        try:
-            rows = saved_tables.decode_summary(summary)
-        except CorruptRecord as error:
-            yield VhostFinding(
-                VhostRule.SUMMARY, store.summary, 0, VhostRule.SUMMARY.value, str(error)
-            )
+                yield Finding(VhostRule.LOCATION, store.index, 0, expected, "no such row")
+        rows = self._decoded(VhostRule.SUMMARY, store.summary, saved_tables.decode_summary, wrong)
+        yield from wrong
+        if rows is None:
             return
         sizes = self._disk.sizes(store.root)
         for file in rows:
@@ -237,10 +217,10 @@ class _Check:
             size = sizes.get(path.rpartition("/")[2])
             if size is None or file.file_bytes > size:
                 told = f"file {file.file}: {size} bytes"
-                yield VhostFinding(VhostRule.SUMMARY, store.summary, 0, told, str(file.file_bytes))
-            if data is not None and file.valid_bytes != valid[file.file]:
+                yield Finding(VhostRule.SUMMARY, store.summary, 0, told, str(file.file_bytes))
+            if locations is not None and file.valid_bytes != valid[file.file]:
                 told = f"file {file.file}: {valid[file.file]} bytes in use"
-                yield VhostFinding(VhostRule.SUMMARY, store.summary, 0, told, str(file.valid_bytes))
+                yield Finding(VhostRule.SUMMARY, store.summary, 0, told, str(file.valid_bytes))
 
     def _check_location(self, row: MessageLocation) -> Iterator[VhostFinding]:
         path = self._reader.layout.persistent.file(row.file)
@@ -249,13 +229,18 @@ class _Check:
         expected = self._references.get(row.id, 0)
         if row.ref_count != expected:
             told = f"{message}: needed by {expected}"
-            yield VhostFinding(VhostRule.LOCATION, index, 0, told, str(row.ref_count))
+            yield Finding(VhostRule.LOCATION, index, 0, told, str(row.ref_count))
         if row.ref_count and (path, row.position) not in self._reader.places(row.id):
             told = f"{message} in file {row.file} at {row.position}"
-            yield VhostFinding(VhostRule.LOCATION, index, 0, told, "it is not there")
+            yield Finding(VhostRule.LOCATION, index, 0, told, "it is not there")
         if row.ref_count and row.size <= entries.OVERHEAD_BYTES:
             told = f"{message}: more than {entries.OVERHEAD_BYTES} bytes"
-            yield VhostFinding(VhostRule.LOCATION, index, 0, told, str(row.size))
+            yield Finding(VhostRule.LOCATION, index, 0, told, str(row.size))
+
+
+def _broken(rule: VhostRule, path: str, found: str, position: int = 0) -> VhostFinding:
+    """Return that a rule is broken by a file as such."""
+    return Finding(rule, path, position, rule.value, found)
 
 
 def _hexes(ones: list[bytes], others: list[bytes]) -> str:

@@ -10,7 +10,7 @@ over the last part of what it would trust (`range_check`). Nothing is changed he
 from sprocket.rocketmq.store.agreement import range_check
 from sprocket.rocketmq.store.agreement.batch_check import BatchCheck
 from sprocket.rocketmq.store.agreement.comparison import Comparison, compare, unread
-from sprocket.rocketmq.store.agreement.finding import Finding, Rule
+from sprocket.rocketmq.store.agreement.finding import Finding, Rule, row
 from sprocket.rocketmq.store.agreement.index_check import (
     EntryPlace,
     IndexCheck,
@@ -59,5 +59,6 @@ __all__ = [
     "log_segments",
     "queues_in",
     "range_check",
+    "row",
     "unread",
 ]

@@ -1,8 +1,9 @@
-"""What a check of a store found: a broken rule, its place, what was expected and what is there."""
+"""What a check of a store may find."""
 
 from enum import Enum
+from typing import TypeAlias
 
-from msgspec import Struct
+from sprocket.base import finding
 
 
 class Rule(Enum):
@@ -27,21 +28,10 @@ class Rule(Enum):
     CONFIG = "the tables in the folder config can be read"
 
 
-class Finding(Struct, frozen=True):
-    """One broken rule.
+Finding: TypeAlias = finding.Finding[Rule]
+"""One broken rule of a store; its `record` is a physical offset."""
 
-    Attributes:
-        rule: Which.
-        path: The file, or the folder if a file is missing.
-        position: Bytes into the file.
-        expected: What should be there.
-        found: What is there.
-        record: Physical offset of the record that is concerned, -1 if none is.
-    """
 
-    rule: Rule
-    path: str
-    position: int
-    expected: str
-    found: str
-    record: int = -1
+def row(found: Finding) -> dict[str, object]:
+    """Return a finding as JSON shows it."""
+    return found.row() | {"physical_offset": found.record if found.record >= 0 else None}

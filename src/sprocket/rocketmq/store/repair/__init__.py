@@ -6,10 +6,20 @@ new store; `convert` moves queues from one engine to the other. `back_up_store` 
 open.
 """
 
-from sprocket.rocketmq.store.agreement import Finding, Rule
+from sprocket.rocketmq.store.agreement import Finding, Rule, row
 from sprocket.rocketmq.store.repair import check, parts_check
 from sprocket.rocketmq.store.repair.backup import back_up_store
-from sprocket.rocketmq.store.repair.converter import convert
+from sprocket.rocketmq.store.repair.converter import ConvertReport, convert
 from sprocket.rocketmq.store.repair.salvager import salvage
 
-__all__ = ["Finding", "Rule", "back_up_store", "check", "convert", "parts_check", "salvage"]
+__all__ = [
+    "ConvertReport",
+    "Finding",
+    "Rule",
+    "back_up_store",
+    "check",
+    "convert",
+    "parts_check",
+    "row",
+    "salvage",
+]

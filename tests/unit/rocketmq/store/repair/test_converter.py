@@ -20,8 +20,7 @@ from sprocket.rocketmq.store import geometry, opening
 from sprocket.rocketmq.store.opening import Opened
 from sprocket.rocketmq.store.queue import read_all
 from sprocket.rocketmq.store.queue import rocks_keys as keys
-from sprocket.rocketmq.store.repair import convert
-from sprocket.rocketmq.store.repair.converter import ConvertReport
+from sprocket.rocketmq.store.repair import ConvertReport, convert
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
