@@ -14,10 +14,9 @@ from sprocket.rocketmq.store.agreement.finding import Finding, Rule, row
 from sprocket.rocketmq.store.agreement.index_check import (
     EntryPlace,
     IndexCheck,
+    IndexFolder,
     IndexRun,
     IndexRunCheck,
-    check_index_file,
-    index_files,
 )
 from sprocket.rocketmq.store.agreement.log_check import (
     CheckedLog,
@@ -41,6 +40,7 @@ __all__ = [
     "EntryPlace",
     "Finding",
     "IndexCheck",
+    "IndexFolder",
     "IndexRun",
     "IndexRunCheck",
     "LogCheck",
@@ -53,9 +53,7 @@ __all__ = [
     "UnitRun",
     "Units",
     "WalkedBefore",
-    "check_index_file",
     "compare",
-    "index_files",
     "log_segments",
     "queues_in",
     "range_check",

@@ -71,11 +71,8 @@ class _IndexFile:
         self._slots = geometry.slots
         self._limit = geometry.units
         self._units_at = HEADER_BYTES + SLOT_BYTES * geometry.slots
-        file = disk.open(path)
-        try:
+        with closing(disk.open(path)) as file:
             self.header = IndexHeader(*HEADER.unpack(file.read(0, HEADER_BYTES)))
-        finally:
-            file.close()
         self._is_blank = self.header.encode() == bytes(HEADER_BYTES)
         self.count = min(max(self.header.next_unit, 1), geometry.units)
         self.is_full = self.count == geometry.units
@@ -169,28 +166,60 @@ class _IndexFile:
             yield self.finding(Rule.INDEX_CHAIN, position, wanted, found, record=place)
 
     def _check_slots(self, last: Slots) -> Iterator[Finding]:
-        file = self._disk.open(self.path)
-        try:
+        with closing(self._disk.open(self.path)) as file:
             for first in range(0, self._slots, CHUNK_UNITS):
                 expected = last[first : first + CHUNK_UNITS]
                 position = HEADER_BYTES + SLOT_BYTES * first
                 data = read_written(file, position, SLOT_BYTES * len(expected))
                 found = np.frombuffer(data, ">i4")
                 for at in np.flatnonzero(found != expected).tolist():
-                    yield self.finding(
-                        Rule.INDEX_CHAIN,
-                        position + SLOT_BYTES * at,
-                        f"slot {first + at} at unit {expected[at]}",
-                        found[at],
-                    )
-        finally:
-            file.close()
+                    wanted = f"slot {first + at} at unit {expected[at]}"
+                    place = position + SLOT_BYTES * at
+                    yield self.finding(Rule.INDEX_CHAIN, place, wanted, found[at])
 
     def finding(
         self, rule: Rule, position: int, expected: str, found: object, *, record: int = -1
     ) -> Finding:
         """Return what a rule says of a place in the file."""
         return Finding(rule, self.path, position, expected, str(found), record)
+
+
+class IndexFolder(NamedTuple):
+    """The folder of an index.
+
+    Attributes:
+        disk: Where the store lies.
+        path: The folder.
+        geometry: How many slots and units a file has.
+    """
+
+    disk: Disk
+    path: str
+    geometry: IndexGeometry
+
+    def paths(self, findings: list[Finding]) -> list[str]:
+        """Return the paths of all files; `findings` gets those of a wrong length."""
+        paths = []
+        for name in self.disk.list(self.path):
+            path = f"{self.path}/{name}"
+            if not (name.isascii() and name.isdigit()) or self.disk.is_folder(path):
+                continue
+            size, expected = self.disk.size(path), self.geometry.file_bytes
+            if size == expected:
+                paths.append(path)
+            else:
+                told = f"{expected} bytes", f"{size} bytes"
+                findings.append(Finding(Rule.FILE_SIZE, path, size, *told))
+        return paths
+
+    def check(self, path: str, *, is_open: bool) -> Iterator[Finding]:
+        """Give what does not agree inside of one file; `is_open` says that the store may be."""
+        file = _IndexFile(self.disk, path, self.geometry)
+        yield from file.check(with_slots=file.is_full or not is_open)
+
+    def files(self, findings: list[Finding]) -> list[_IndexFile]:
+        """Return all files, opened; see `paths`."""
+        return [_IndexFile(self.disk, path, self.geometry) for path in self.paths(findings)]
 
 
 class EntryPlace(Struct, frozen=True, array_like=True):
@@ -282,19 +311,13 @@ class IndexRunCheck:
     """Compares the records of a part of the log with the entries that they should have.
 
     Args:
-        disk: Where the store lies.
         folder: The folder of the index.
-        geometry: How many slots and units a file has.
         log_start: Where the log begins; entries of what was before do not count.
         start: Where the part begins.
     """
 
-    def __init__(
-        self, disk: Disk, folder: str, geometry: IndexGeometry, log_start: int, start: int
-    ) -> None:
-        self._disk = disk
+    def __init__(self, folder: IndexFolder, log_start: int, start: int) -> None:
         self._folder = folder
-        self._geometry = geometry
         self._range = log_start, start
         self._cursor = _Cursor((), 0)
         self._first = EntryPlace(0, 1)
@@ -303,7 +326,7 @@ class IndexRunCheck:
 
     def start(self) -> Iterable[Finding]:
         """Find where the entries of the part begin."""
-        files = _files(self._disk, self._folder, self._geometry, [])
+        files = self._folder.files([])
         log_start, start = self._range
         at = None if start <= log_start else _entry_at(files, start)
         self._cursor = _Cursor(files, log_start, at)
@@ -329,14 +352,6 @@ class IndexRunCheck:
         return IndexRun(self._first, self._cursor.place(), *self._last) if self._agrees else None
 
 
-def _files(
-    disk: Disk, folder: str, geometry: IndexGeometry, findings: list[Finding]
-) -> list[_IndexFile]:
-    """Return the files of an index; add those that have a wrong length to `findings`."""
-    paths = index_files(disk, folder, geometry, findings)
-    return [_IndexFile(disk, path, geometry) for path in paths]
-
-
 def _entry_at(files: Sequence[_IndexFile], start: int) -> EntryPlace:
     """Return where the entries of records at a place or behind it begin."""
     for number, file in enumerate(files):
@@ -345,46 +360,11 @@ def _entry_at(files: Sequence[_IndexFile], start: int) -> EntryPlace:
     return EntryPlace(len(files), 1)
 
 
-def index_files(
-    disk: Disk, folder: str, geometry: IndexGeometry, findings: list[Finding]
-) -> list[str]:
-    """Return the paths of all files of an index, each to be checked by `check_index_file`.
-
-    Args:
-        disk: Where the store lies.
-        folder: The folder of the index.
-        geometry: How many slots and units a file has.
-        findings: Gets what is wrong with lengths of files.
-    """
-    paths = []
-    for name in disk.list(folder):
-        path = f"{folder}/{name}"
-        if not (name.isascii() and name.isdigit()) or disk.is_folder(path):
-            continue
-        size, expected = disk.size(path), geometry.file_bytes
-        if size == expected:
-            paths.append(path)
-        else:
-            told = f"{expected} bytes", f"{size} bytes"
-            findings.append(Finding(Rule.FILE_SIZE, path, size, *told))
-    return paths
-
-
-def check_index_file(
-    disk: Disk, path: str, geometry: IndexGeometry, *, is_open: bool
-) -> Iterator[Finding]:
-    """Give what does not agree inside of one file; `is_open` says that the store may be."""
-    file = _IndexFile(disk, path, geometry)
-    yield from file.check(with_slots=file.is_full or not is_open)
-
-
 class IndexCheck:
     """Compares the log's records with the index of a store.
 
     Args:
-        disk: Where the store lies.
         folder: The folder of the index.
-        geometry: How many slots and units a file has.
         log: The walk over the log, which is going on.
         is_off: The store keeps no index; then no key is missed while there is no file.
         before: What agrees before the place where the walk begins, files in themselves too; None
@@ -393,17 +373,13 @@ class IndexCheck:
 
     def __init__(
         self,
-        disk: Disk,
-        folder: str,
-        geometry: IndexGeometry,
+        folder: IndexFolder,
         log: CheckedLog,
         *,
         is_off: bool,
         before: IndexRun | None = None,
     ) -> None:
-        self._disk = disk
         self._folder = folder
-        self._geometry = geometry
         self._log = log
         self._is_off = is_off
         self._files: list[_IndexFile] = []
@@ -419,7 +395,7 @@ class IndexCheck:
     def start(self) -> Iterator[Finding]:
         """Take up the files; report what is wrong inside them."""
         findings: list[Finding] = []
-        self._files = _files(self._disk, self._folder, self._geometry, findings)
+        self._files = self._folder.files(findings)
         if self._before is not None:
             self._cursor = _Cursor(self._files, self._log.first, self._before.next)
             return
@@ -521,7 +497,7 @@ class IndexCheck:
         if self._log.is_open and self._is_missing:
             self._missing.pop()
         for first, last, count in self._missing:
-            path = self._files[-1].path if self._files else self._folder
+            path = self._files[-1].path if self._files else self._folder.path
             expected = f"the keys of {count} records from {first} to {last}"
             found = "not all of them" if self._files else "no file"
             yield Finding(Rule.INDEX_MISSING, path, 0, expected, found, first)

@@ -157,7 +157,8 @@ class UnitCheck:
         for entry in records:
             unit = stored[entry.queue_offset - run.first]
             if unit == (0, 0, 0):
-                _miss(run, entry)
+                at, record = entry.queue_offset, entry.physical_offset
+                _miss(run.missing, MissingUnits(at, at, record, record))
             elif not self._is_right(key, units, entry, unit):
                 self.wrong.add(key)
                 expected = _told(entry.physical_offset, entry.size, entry.tags_code)
@@ -267,11 +268,7 @@ class QueueCheck:
             yield from self._between(queue, (start, run.first), (after, run.place))
         queue.next, queue.reached = run.next, run.reached
         for row in run.missing:
-            last = queue.missing[-1] if queue.missing else None
-            if last is not None and last.last + 1 == row.first:
-                last.last, last.last_record = row.last, row.last_record
-            else:
-                queue.missing.append(row)
+            _miss(queue.missing, row)
 
     def _between(
         self, queue: _Queue, offsets: tuple[int, int], places: tuple[int, int]
@@ -358,14 +355,13 @@ def _agreeing(units: Units, batch: RecordBatch, rows: Ints) -> UnitRun | None:
     return UnitRun(first, first + len(rows), place, last + int(batch.size[rows[-1]]))
 
 
-def _miss(run: UnitRun, entry: Entry) -> None:
-    """Note that a record of a run has no unit."""
-    row = run.missing[-1] if run.missing else None
-    if row is not None and row.last + 1 == entry.queue_offset:
-        row.last, row.last_record = entry.queue_offset, entry.physical_offset
+def _miss(rows: list[MissingUnits], row: MissingUnits) -> None:
+    """Add to rows of records without unit; it may go on with the last one."""
+    last = rows[-1] if rows else None
+    if last is not None and last.last + 1 == row.first:
+        last.last, last.last_record = row.last, row.last_record
     else:
-        places = entry.physical_offset, entry.physical_offset
-        run.missing.append(MissingUnits(entry.queue_offset, entry.queue_offset, *places))
+        rows.append(row)
 
 
 def _fits(units: Units, entry: Entry, code: int) -> bool:

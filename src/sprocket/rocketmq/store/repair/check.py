@@ -81,7 +81,7 @@ class RunCheck:
     def start(self) -> Iterator[Finding]:
         """Take up every queue that there is."""
         findings: list[Finding] = []
-        for key, units in self._stored.take_up(findings):
+        for key, units in self._stored.each(findings):
             self.queues.add(key, units)
         yield from findings
 

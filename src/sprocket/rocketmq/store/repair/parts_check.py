@@ -53,9 +53,7 @@ from sprocket.rocketmq.store.agreement import (
     UnitRun,
     Units,
     WalkedBefore,
-    check_index_file,
     compare,
-    index_files,
     unread,
 )
 from sprocket.rocketmq.store.log import Damage
@@ -169,8 +167,7 @@ class CheckedPart(Struct, frozen=True):
             before=self.before,
         )
         units = _PartUnits(store, walk.log)
-        folder, sizes, first = store.layout.index, store.geometry.index, walk.log.first
-        index = IndexRunCheck(store.disk, folder, sizes, first, self.start)
+        index = IndexRunCheck(store.index, walk.log.first, self.start)
         seen = _Seen()
         failed: dict[int, Finding] = {}
         comparisons: list[Comparison[RecordBatch]] = [walk, units]
@@ -273,15 +270,14 @@ def _add(runs: list[UnitRun], run: UnitRun) -> None:
 
 
 class CheckedIndexFile(Struct, frozen=True):
-    """A file of the index that is to be checked in itself; see `check_index_file`."""
+    """A file of the index that is to be checked in itself; see `IndexFolder.check`."""
 
     path: str
 
     def check(self, store: StoreFiles) -> list[Finding]:
         """Return what does not agree in it, or that it cannot be read; see `Checkable.check`."""
         try:
-            sizes, is_open = store.geometry.index, store.is_open
-            found = check_index_file(store.disk, self.path, sizes, is_open=is_open)
+            found = store.index.check(self.path, is_open=store.is_open)
             return list(islice(found, FINDINGS_MAX))
         except FileMissing:
             raise
@@ -413,8 +409,8 @@ class PartsCheck:
             what = "checking again"
         rest = None
         if self._with_index:
-            files = self._index_files(self._others)
-            yield from self._ask("checking the index", [CheckedIndexFile(path) for path in files])
+            files = [CheckedIndexFile(path) for path in self.store.index.paths(self._others)]
+            yield from self._ask("checking the index", files)
             rest = self.index_rest()
         has_batches = bool(self.store.batch_topics)
         if rest is not None or has_batches:
@@ -428,10 +424,6 @@ class PartsCheck:
             for report in asked.reports:
                 assert isinstance(report, list)
                 self._others += report
-
-    def _index_files(self, findings: list[Finding]) -> list[str]:
-        folder, sizes = self.store.layout.index, self.store.geometry.index
-        return index_files(self.store.disk, folder, sizes, findings)
 
     def _wanted(self) -> dict[int, CheckedPart]:
         """Return the parts that are to be checked, or checked again, by their numbers."""
@@ -472,7 +464,7 @@ class PartsCheck:
 
         It is known when no part of the log is wanted any more.
         """
-        files = self._index_files([])
+        files = self.store.index.paths([])
         if not files and self.store.keeps_no_index():
             return None
         before, agreed = WalkedBefore(), None

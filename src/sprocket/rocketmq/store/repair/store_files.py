@@ -12,6 +12,7 @@ from sprocket.rocketmq.store.agreement import (
     CheckedLog,
     Finding,
     IndexCheck,
+    IndexFolder,
     IndexRun,
     StoredUnits,
     UnitFiles,
@@ -45,6 +46,7 @@ class StoreFiles:
         wrong: What is wrong with their names and lengths.
         is_open: The store is open, or was not closed the last time.
         queues: Its queues.
+        index: Its index.
         batch_topics: Those that have batch queues.
     """
 
@@ -62,6 +64,7 @@ class StoreFiles:
         self.segments, self.wrong = log_segments(disk, log, self.geometry.log.segment_bytes)
         self.is_open = disk.exists(self.layout.abort)
         self.queues = StoredQueues(disk, self.layout, self.geometry.queue)
+        self.index = IndexFolder(disk, self.layout.index, self.geometry.index)
         self.batch_topics = frozenset(disk.list(self.layout.batch_queues))
 
     def batch_check(self, log: CheckedLog) -> BatchCheck:
@@ -70,9 +73,7 @@ class StoreFiles:
 
     def index_check(self, log: CheckedLog, before: IndexRun | None = None) -> IndexCheck:
         """Return what compares the index; see `IndexCheck`."""
-        folder, sizes = self.layout.index, self.geometry.index
-        is_off = self.keeps_no_index()
-        return IndexCheck(self.disk, folder, sizes, log, is_off=is_off, before=before)
+        return IndexCheck(self.index, log, is_off=self.keeps_no_index(), before=before)
 
     def note(self) -> CleanNote | None:
         """Return what the last clean stop of ours left."""
@@ -123,7 +124,7 @@ class StoredQueues:
         self._extensions: list[Extension] = []
         self._engine: Queues | None = None
 
-    def take_up(self, findings: list[Finding]) -> Iterator[tuple[QueueKey, Units]]:
+    def each(self, findings: list[Finding]) -> Iterator[tuple[QueueKey, Units]]:
         """Give every queue.
 
         Args:
