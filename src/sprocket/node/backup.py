@@ -34,6 +34,7 @@ from sprocket.rocketmq.store.store import Store
 
 UNFINISHED = ".part"
 """What is behind the name of a backup that is being made."""
+_LEFT = "is left of a backup that did not end; remove it, or choose another name"
 
 
 class Backup(Struct, frozen=True, kw_only=True):
@@ -74,7 +75,8 @@ def back_up(disk: Disk, source: str, target: str, step: Step = unwatched) -> Bac
         raise ForeignStore(f"{source}: there is neither a folder commitlog nor {NODE_FOLDER}")
     for path in (target, part):
         if disk.exists(path):
-            raise ForeignStore(f"{path} is there already")
+            is_unfinished = path.endswith(UNFINISHED)
+            raise ForeignStore(f"{path} {_LEFT if is_unfinished else 'is there already'}")
     copying.require_outside(target, source)
     disk.make_folder(part)
     try:

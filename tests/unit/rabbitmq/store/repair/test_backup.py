@@ -2,9 +2,16 @@
 
 import random
 from collections.abc import Callable
+from functools import partial
 
 import pytest
-from tests.interleaved import InterleavedDisk
+from tests.interleaved import (
+    AtLook,
+    InterleavedDisk,
+    now_and_then,
+    require_any_look,
+    work,
+)
 from tests.rabbit_vhosts import LARGE, PATHS, ROOT, Q, ids, opened, publish, segment
 
 from sprocket.base.disk import steps
@@ -32,6 +39,7 @@ class Load:
     """Random work of three queues; `held` is what each of them has, as far as is durable."""
 
     def __init__(self, disk: SimulatedDisk, rng: random.Random) -> None:
+        self.disk = disk
         self.store = at(disk, FOLDER)
         self.queues = {name: self.store.queue(name) for name in QUEUES}
         self.held: dict[QueueName, set[int]] = {name: set() for name in QUEUES}
@@ -67,12 +75,12 @@ class Load:
                 steps.run(self.store.collect_steps())
 
 
-def check(load: Load, disk: SimulatedDisk, meanwhile: Callable[[], None]) -> None:
+def check(load: Load, meanwhile: Callable[[], None]) -> None:
     """Make a backup; what was there and was not acknowledged since is in it, and nothing else."""
     before = {name: set(held) for name, held in load.held.items()}
     acked = {name: set(gone) for name, gone in load.acked.items()}
-    back_up_node(InterleavedDisk(disk, meanwhile), NODE, COPY)
-    copy = at(disk, COPIED)
+    back_up_node(InterleavedDisk(load.disk, meanwhile), NODE, COPY)
+    copy = at(load.disk, COPIED)
     assert copy.report.damage == []
     assert copy.report.lost == 0
     for name in QUEUES:
@@ -80,65 +88,36 @@ def check(load: Load, disk: SimulatedDisk, meanwhile: Callable[[], None]) -> Non
         assert before[name] - load.acked[name] <= found
         assert not found & acked[name]
     steps.run(copy.close_steps())
-    assert list(check_vhost(disk, COPIED)) == []
+    assert list(check_vhost(load.disk, COPIED)) == []
 
 
 @pytest.mark.parametrize("seed", range(15))
 def test_a_node_is_copied_at_work(seed: int) -> None:
     """Whatever its queues do meanwhile, a little or a lot."""
-    disk, rng = SimulatedDisk(), random.Random(seed)
-    load = Load(disk, rng)
-    for _ in range(rng.randrange(200)):
-        load.work()
-    every = rng.choice((0.2, 1.0, 3.0))
-
-    def meanwhile() -> None:
-        for _ in range(int(every) + (rng.random() < every % 1)):
-            load.work()
-
-    check(load, disk, meanwhile)
+    rng = random.Random(seed)
+    load = Load(SimulatedDisk(), rng)
+    work(load, rng.randrange(200))
+    check(load, now_and_then(load, rng))
 
 
 @pytest.mark.slow
 def test_much_may_happen_between_any_two_looks() -> None:
     """The log goes on in its next file, for one."""
-    number = looks = 0
-    while number <= looks:
-        disk, looks = SimulatedDisk(), 0
-        load = Load(disk, random.Random(number))
-        for _ in range(40):
-            load.work()
-
-        def meanwhile(at: int = number, load: Load = load) -> None:
-            nonlocal looks
-            looks += 1
-            if looks == at:
-                for _ in range(40):
-                    load.work()
-
-        check(load, disk, meanwhile)
-        number += 1
-    assert looks > 50
+    require_any_look(lambda rng: Load(SimulatedDisk(), rng), check, count=40)
 
 
 def test_a_virtual_host_that_is_deleted_meanwhile_is_left_out() -> None:
     """At whichever look: all of it is in the copy, or nothing."""
     number, is_deleted = 0, True
     while is_deleted:
-        disk, looks = SimulatedDisk(), 0
-        load = Load(disk, random.Random(number))
-        for _ in range(20):
-            load.work()
+        load = Load(SimulatedDisk(), random.Random(number))
+        work(load, 20)
         load.store.close()
         number += 1
-
-        def meanwhile(at: int = number, disk: SimulatedDisk = disk) -> None:
-            nonlocal looks
-            looks += 1
-            if looks == at:
-                disk.remove_tree(FOLDER)
-
-        back_up_node(InterleavedDisk(disk, meanwhile), NODE, COPY)
+        disk = load.disk
+        back_up_node(
+            InterleavedDisk(disk, AtLook(number, partial(disk.remove_tree, FOLDER))), NODE, COPY
+        )
         is_deleted = not disk.is_folder(FOLDER)
         if disk.is_folder(COPIED):
             copy = at(disk, COPIED)

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from tests.interleaved import InterleavedDisk
+from tests.interleaved import InterleavedDisk, now_and_then, require_any_look, work
 from tests.stores import ROOT, SMALL, clean, maintain, new, open_store
 
 from sprocket.base.disk import replace_file
@@ -22,6 +22,7 @@ class Load:
     """A broker's store at work; `stored` has the bodies of what is durable, by queue."""
 
     def __init__(self, disk: SimulatedDisk, rng: random.Random) -> None:
+        self.disk = disk
         self.clock = FakeClock()
         self.store = open_store(disk, clock=self.clock)
         self.stored: dict[int, list[bytes]] = {0: [], 1: [], 2: []}
@@ -65,12 +66,12 @@ def found(disk: SimulatedDisk) -> dict[int, dict[int, bytes]]:
     return bodies
 
 
-def check_copy(load: Load, disk: SimulatedDisk, meanwhile: Callable[[], None]) -> None:
+def check_copy(load: Load, meanwhile: Callable[[], None]) -> None:
     """Make a backup; what was stored and was not deleted since is in it, where it was."""
     before = {queue: list(bodies) for queue, bodies in load.stored.items()}
     kept = {at: record.decode(data) for at, data in load.store.records()}
-    back_up_store(InterleavedDisk(disk, meanwhile), ROOT, COPY)
-    bodies = found(disk)
+    back_up_store(InterleavedDisk(load.disk, meanwhile), ROOT, COPY)
+    bodies = found(load.disk)
     for one in (one for at, one in kept.items() if at >= load.store.first):
         assert bodies[one.queue_id][one.queue_offset] == before[one.queue_id][one.queue_offset]
     for queue, here in bodies.items():
@@ -83,38 +84,19 @@ def test_a_store_is_copied_at_work(seed: int) -> None:
     disk, rng = SimulatedDisk(), random.Random(seed)
     disk.has_holes = seed % 3 > 0
     load = Load(disk, rng)
-    for _ in range(rng.randrange(300)):
-        load.work()
-    every = rng.choice((0.2, 1.0, 3.0))
-
-    def meanwhile() -> None:
-        for _ in range(int(every) + (rng.random() < every % 1)):
-            load.work()
-
-    check_copy(load, disk, meanwhile)
+    work(load, rng.randrange(300))
+    check_copy(load, now_and_then(load, rng))
 
 
 @pytest.mark.slow
 def test_much_may_happen_between_any_two_looks() -> None:
     """The log goes on in its next files."""
-    number = looks = 0
-    while number <= looks:
-        disk, looks = SimulatedDisk(), 0
-        load = Load(disk, random.Random(number))
-        for _ in range(60):
-            load.work()
+
+    def check(load: Load, meanwhile: Callable[[], None]) -> None:
         load.may_delete = False
+        check_copy(load, meanwhile)
 
-        def meanwhile(at: int = number, load: Load = load) -> None:
-            nonlocal looks
-            looks += 1
-            if looks == at:
-                for _ in range(60):
-                    load.work()
-
-        check_copy(load, disk, meanwhile)
-        number += 5
-    assert looks > 50
+    require_any_look(lambda rng: Load(SimulatedDisk(), rng), check, count=60, every=5)
 
 
 def test_what_is_not_the_stores_is_left_out() -> None:
