@@ -49,6 +49,7 @@ from sprocket.rocketmq.store.agreement import (
     IndexRunCheck,
     LogCheck,
     Moment,
+    Rule,
     UnitCheck,
     UnitRun,
     Units,
@@ -423,7 +424,10 @@ class PartsCheck:
             yield asked
             for report in asked.reports:
                 assert isinstance(report, list)
-                self._others += report
+                told = {one.path for one in self._others if one.rule is Rule.FILE_READ}
+                self._others += [
+                    one for one in report if one.rule is not Rule.FILE_READ or one.path not in told
+                ]
 
     def _wanted(self) -> dict[int, CheckedPart]:
         """Return the parts that are to be checked, or checked again, by their numbers."""

@@ -258,6 +258,17 @@ def test_batch_queues_are_checked_too() -> None:
     assert told(check(disk, ROOT)) == told(found)
 
 
+@pytest.mark.parametrize("position", [0, 40, 40 + 4 * SMALL.index.slots + 20])
+def test_an_index_file_that_cannot_be_read_is_told_once(position: int) -> None:
+    """By its header, a slot or a unit; however many parts would have read it."""
+    disk = closed()
+    path = f"{ROOT}/index/{disk.list(f'{ROOT}/index')[0]}"
+    disk.spoil(path, position, 1)
+    found, _parts = in_parts(disk, ROOT, starts(closed())[3::7])
+    for findings in (found, [*check(disk, ROOT)]):
+        assert [(one.rule, one.path) for one in findings] == [(Rule.FILE_READ, path)]
+
+
 @pytest.mark.parametrize("cut", [4, 5])
 def test_a_wrong_place_in_its_queue_is_told_from_damage_by_the_part_before(cut: int) -> None:
     """A record with one wrong bit in its queue offset, first or second of its part."""
