@@ -5,7 +5,7 @@ What nobody has open is copied as it is. What somebody has open is copied as a c
 stop. A backup has its name once it is whole and on the disk.
 """
 
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from posixpath import basename, dirname
 
 from msgspec import Struct
@@ -133,11 +133,9 @@ def recover_store(
     if whole:
         opening.distrust(disk, folder)
     clock = SystemClock()
-    store = Store.open(disk, folder, StoreSettings(fill_ahead_bytes=0), clock, step=step)
-    try:
+    settings = StoreSettings(fill_ahead_bytes=0)
+    with closing(Store.open(disk, folder, settings, clock, step=step)) as store:
         folded = fold(Place(disk, folder, clock), store)
-    finally:
-        store.close()
     return store.report, folded
 
 
@@ -152,15 +150,11 @@ def recover_vhost(disk: Disk, folder: str, step: Step = unwatched) -> VhostRepor
     Raises:
         StoreError: As `VhostStore.open` and `close_steps`.
     """
-    reader = VhostReader(disk, folder)
-    vhost = reader.name if disk.exists(reader.layout.name) else ""
-    reader.close()
+    with closing(VhostReader(disk, folder)) as reader:
+        vhost = reader.name if disk.exists(reader.layout.name) else ""
     place = VhostPlace(disk, folder, vhost)
-    store = VhostStore.open(place, VhostStoreSettings(), VhostGeometry(), step)
-    try:
+    with closing(VhostStore.open(place, VhostStoreSettings(), VhostGeometry(), step)) as store:
         steps.run(store.close_steps())
-    finally:
-        store.close()
     return store.report
 
 

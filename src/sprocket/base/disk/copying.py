@@ -3,8 +3,8 @@
 Nothing of a copy is durable before `Disk.sync_tree` of the folder that it is in.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, suppress
 
 from sprocket.base.disk.disk import Disk, Extent, File
 from sprocket.base.disk.files import read_file
@@ -46,15 +46,10 @@ def copy_file(disk: Disk, file: File, size: int, target: str) -> int:
 
     Holes stay holes.
     """
-    made = disk.open(target, write=True, create=True)
-    try:
-        made.resize(size)
-        for chunk in _chunks(file, size):
-            if data := file.read(chunk.start, chunk.end - chunk.start):
-                made.write([data], chunk.start)
-    finally:
-        made.close()
-    return size
+    chunks = _chunks(file, size)
+    return _write(
+        disk, target, size, ((c.start, file.read(c.start, c.end - c.start)) for c in chunks)
+    )
 
 
 def copy_filled(disk: Disk, file: File, target: str) -> int:
@@ -70,14 +65,17 @@ def copy_filled(disk: Disk, file: File, target: str) -> int:
         DiskFailed: It is never the same twice.
     """
     size = file.size()
-    made = disk.open(target, write=True, create=True)
-    try:
+    chunks = reversed([*_chunks(file, size)])
+    return _write(disk, target, size, ((c.start, _settled(file, c)) for c in chunks))
+
+
+def _write(disk: Disk, target: str, size: int, pieces: Iterable[tuple[int, bytes]]) -> int:
+    """Make a file of so many bytes; return how many. The pieces say where each lies."""
+    with closing(disk.open(target, write=True, create=True)) as made:
         made.resize(size)
-        for chunk in reversed([*_chunks(file, size)]):
-            if data := _settled(file, chunk):
-                made.write([data], chunk.start)
-    finally:
-        made.close()
+        for position, data in pieces:
+            if data:
+                made.write([data], position)
     return size
 
 
@@ -115,11 +113,8 @@ def copy_tree(
 
 def copy_path(disk: Disk, path: str, target: str) -> int:
     """Copy a file as `copy_filled` does; raises FileMissing if it is not there."""
-    file = disk.open(path)
-    try:
+    with closing(disk.open(path)) as file:
         return copy_filled(disk, file, target)
-    finally:
-        file.close()
 
 
 def copy_tables(disk: Disk, source: str, target: str, wanted: Wanted = lambda _: True) -> int:
@@ -136,13 +131,9 @@ def copy_tables(disk: Disk, source: str, target: str, wanted: Wanted = lambda _:
     """
     disk.make_folder(target, durable=False)
     contents = _read_tables(disk, source, wanted)
-    for name, data in contents.items():
-        made = disk.open(f"{target}/{name}", write=True, create=True)
-        try:
-            made.write([data], 0)
-        finally:
-            made.close()
-    size = sum(map(len, contents.values()))
+    size = sum(
+        _write(disk, f"{target}/{name}", len(data), [(0, data)]) for name, data in contents.items()
+    )
     for name in filter(wanted, disk.folders(source)):
         size += copy_tree(disk, f"{source}/{name}", f"{target}/{name}")
     return size

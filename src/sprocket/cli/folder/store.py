@@ -5,7 +5,7 @@ and repair damage are in `repair`.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -41,12 +41,11 @@ def opened(folder: str) -> "Iterator[Store]":
     from sprocket.rocketmq.store.store import Store
 
     output.end_quietly_with_the_reader()
-    with repair.looking_at(folder) as disk:
-        store = Store.open_read_only(disk, folder)
-        try:
-            yield store
-        finally:
-            store.close()
+    with (
+        repair.looking_at(folder) as disk,
+        closing(Store.open_read_only(disk, folder)) as store,
+    ):
+        yield store
 
 
 @app.command("ls")

@@ -107,12 +107,8 @@ def _copy_log(disk: Disk, source: str, target: str) -> int:
     sizes: dict[int, int] = {}
     for number in reversed(write_ahead_files(disk.list(source))):
         with suppress(FileMissing):
-            path = write_ahead_file(source, number)
-            file = disk.open(path)
-            try:
-                sizes[number] = copying.copy_filled(disk, file, write_ahead_file(target, number))
-            finally:
-                file.close()
+            path, copy = write_ahead_file(source, number), write_ahead_file(target, number)
+            sizes[number] = copying.copy_path(disk, path, copy)
     for number in sizes.keys() - set(write_ahead_files(disk.list(source))):
         disk.remove(write_ahead_file(target, number))
         del sizes[number]

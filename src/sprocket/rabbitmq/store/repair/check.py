@@ -6,6 +6,7 @@ queues and the store; after a crash it is not there, and nothing is to be compar
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias, TypeVar
@@ -62,11 +63,8 @@ def check_vhost(disk: Disk, folder: str, *, step: Step = unwatched) -> Iterator[
     Raises:
         ForeignStore: It is no such folder.
     """
-    reader = VhostReader(disk, folder)
-    try:
+    with closing(VhostReader(disk, folder)) as reader:
         yield from _Check(disk, reader).run(step)
-    finally:
-        reader.close()
 
 
 @dataclass(slots=True)

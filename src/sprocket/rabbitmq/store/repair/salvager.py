@@ -11,6 +11,7 @@ reads whole. The old folder is only read. What exchanges keep until it is due is
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import groupby
 
@@ -100,11 +101,8 @@ def salvage_vhost(
     """
     copying.require_empty(disk, target)
     copying.require_outside(target, source)
-    reader = VhostReader(disk, source)
-    try:
+    with closing(VhostReader(disk, source)) as reader:
         return _Copy(disk, reader, VhostLayout(target)).run(step)
-    finally:
-        reader.close()
 
 
 class _Copy:
@@ -228,12 +226,9 @@ class _Copy:
 
     def _put(self, path: str, data: bytes) -> None:
         self._disk.make_folder(path.rpartition("/")[0])
-        file = self._disk.open(path, write=True, create=True)
-        try:
+        with closing(self._disk.open(path, write=True, create=True)) as file:
             file.write([data], 0)
             file.sync()
-        finally:
-            file.close()
 
 
 class _StoreWriter:

@@ -114,11 +114,9 @@ def _salvage(store: StoreFiles, new: StoreLayout, clock: Clock, step: Step) -> S
     unread: list[str] = []
     kept = _queue_ranges(disk, old, settled, PhysicalOffset(log.log.first), unread)
     files = SegmentFiles(disk, new.commitlog, settled.log.segment_bytes)
-    try:
+    with closing(files):
         copy = _Copy(log, store.segments, files)
         copy.run(kept)
-    finally:
-        files.close()
     tables, tables_left = _copy_tables(disk, old, new, unread)
     Store.open(disk, new.root, StoreSettings(fill_ahead_bytes=0), clock).close()
     _keep_places(disk, new, settled, copy, kept)
