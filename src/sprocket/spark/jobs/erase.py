@@ -41,9 +41,9 @@ from sprocket.rocketmq.store.index import thinned
 from sprocket.rocketmq.store.layout import StoreLayout, require_store
 from sprocket.rocketmq.store.queue import QUEUE_UNIT, UNIT_BYTES, UnitAssigner
 from sprocket.spark.failures import in_one_line
-from sprocket.spark.files import local_path, open_disk, open_files
+from sprocket.spark.files import local_path, open_files
 from sprocket.spark.jobs.job import JobOption, JobReport, PartitionBytes, by_size
-from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles, require_outside
+from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles, StoreFolder, require_outside
 from sprocket.spark.jobs.tasks import collected, spread
 from sprocket.spark.rocketmq.folder import Stored, copy_records
 
@@ -159,7 +159,7 @@ def erase(
         QueryFailed: The filter is wrong, or the log is damaged.
     """
     files.require_use(store)
-    source, target = _Source.of(store, files), _local(to)
+    source, target = files.folder(store), _local(to)
     keys = _keys(messages.key, messages.keys_file)
     if not keys and not messages.where:
         raise SettingsError("name what to erase by --key, --keys-file or --where")
@@ -209,28 +209,6 @@ class _Locked:
         self._lock.release()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Source:
-    """The store that is read, as every task opens it."""
-
-    path: str
-    settings: Mapping[str, str]
-
-    @classmethod
-    def of(cls, store: str, files: JobFiles) -> "_Source":
-        """Take the folder, wherever it lies."""
-        return cls((local_path(store) or store).rstrip("/") or "/", files.settings(store))
-
-    @property
-    def layout(self) -> StoreLayout:
-        """Where its files are."""
-        return StoreLayout(self.path)
-
-    def disk(self) -> Disk:
-        """Return what it lies on."""
-        return open_disk(self.path, self.settings)
-
-
 def _local(folder: str) -> str:
     path = local_path(folder)
     if path is None:
@@ -256,7 +234,7 @@ def _keys(given: Sequence[str], path: str) -> frozenset[str]:
     return frozenset(keys)
 
 
-def _understood(source: _Source) -> Geometry:
+def _understood(source: StoreFolder) -> Geometry:
     """Return the geometry of a store that can be copied so.
 
     Raises:
@@ -280,13 +258,13 @@ def _understood(source: _Source) -> Geometry:
     return geometry
 
 
-def _require_free(source: _Source, target: str) -> None:
+def _require_free(source: StoreFolder, target: str) -> None:
     require_outside(target, source.path)
     copying.require_empty(RealDisk(), target)
 
 
 def _places(
-    spark: Any, source: _Source, options: Mapping[str, str], where: str, progress: Step
+    spark: Any, source: StoreFolder, options: Mapping[str, str], where: str, progress: Step
 ) -> Ints:
     """Return where the messages lie that a filter finds, ascending."""
     from sprocket.spark.watching import watched
@@ -307,7 +285,7 @@ def _places(
 
 
 def _copy_rest(
-    spark: Any, source: _Source, made: str, geometry: Geometry, progress: Step
+    spark: Any, source: StoreFolder, made: str, geometry: Geometry, progress: Step
 ) -> list[str]:
     """Copy queues, tables and checkpoint; return what is not copied."""
     disk, old, new = source.disk(), source.layout, StoreLayout(made)
@@ -344,7 +322,7 @@ def _files(disk: Disk, folder: str) -> Iterator[str]:
             yield path
 
 
-def _copy_files(source: _Source, made: str, paths: Sequence[str]) -> Iterator[Any]:
+def _copy_files(source: StoreFolder, made: str, paths: Sequence[str]) -> Iterator[Any]:
     """Copy some files; runs in a worker."""
     disk = source.disk()
     for path in paths:
@@ -395,7 +373,7 @@ _ARROW_SCHEMA = pa.schema(
 def _erased(
     spark: Any,
     stored: Stored,
-    source: _Source,
+    source: StoreFolder,
     made: str | None,
     chosen: _Chosen,
     geometry: Geometry,
@@ -421,7 +399,7 @@ def _erased(
 
 
 def _erase_part(
-    source: _Source,
+    source: StoreFolder,
     made: str | None,
     keys: frozenset[str],
     queue_file_bytes: int,
@@ -504,7 +482,7 @@ class _Eraser:
 
 
 def _index(
-    spark: Any, source: _Source, made: str, geometry: Geometry, places: Ints, progress: Step
+    spark: Any, source: StoreFolder, made: str, geometry: Geometry, places: Ints, progress: Step
 ) -> int:
     """Copy the index without the entries of erased records; return how many these are."""
     disk, old = source.disk(), source.layout
@@ -521,7 +499,7 @@ def _index(
 
 
 def _index_file(
-    source: _Source, made: str, geometry: Geometry, places: Ints, name: str
+    source: StoreFolder, made: str, geometry: Geometry, places: Ints, name: str
 ) -> Iterator[Any]:
     """Make one index file; runs in a worker."""
     found = thinned(source.disk(), f"{source.layout.index}/{name}", geometry.index, places)

@@ -7,9 +7,8 @@ the parts have leave no unit over (`store.repair.parts_check`). So no record ent
 units and records are matched by what both know, the place in the log, without a shuffle.
 """
 
-import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -20,9 +19,9 @@ from sprocket.base.disk import Disk, Segment
 from sprocket.base.errors import SettingsError
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.store.repair import Finding, parts_check, row
-from sprocket.spark.files import local_path, open_disk
+from sprocket.spark.files import local_path
 from sprocket.spark.jobs.job import JobOption, JobReport, PartitionBytes
-from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
+from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles, StoreFolder
 from sprocket.spark.jobs.tasks import collected, spread
 from sprocket.spark.rocketmq.folder import likely_starts, task_bytes
 
@@ -67,23 +66,6 @@ class FsckReport(JobReport, frozen=True, kw_only=True):
         return f"{count:,} broken rule{'s' if count > 1 else ''}" if count else ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Folder:
-    """A store's folder, as every task opens it."""
-
-    path: str
-    settings: Mapping[str, str]
-
-    @classmethod
-    def of(cls, store: str, files: JobFiles) -> "_Folder":
-        files.require_use(store)
-        path = local_path(store)
-        return cls((store if path is None else path).rstrip("/") or "/", files.settings(store))
-
-    def disk(self) -> Disk:
-        return open_disk(self.path, self.settings)
-
-
 def fsck(
     spark: Any,
     *,
@@ -105,7 +87,8 @@ def fsck(
         StoreError: There is no such store, or it cannot be looked into.
         QueryFailed: A task failed.
     """
-    folder = _Folder.of(store, files)
+    files.require_use(store)
+    folder = files.folder(store)
     disk = folder.disk()
     parts = parts_check.PartsCheck(disk, folder.path, with_index=index)
     if parts.store.geometry.queue.engine != "files" and local_path(folder.path) is None:
@@ -135,7 +118,7 @@ def _cuts(disk: Disk, segments: Sequence[Segment], partition_bytes: int) -> list
 
 
 def _reports(
-    spark: Any, folder: _Folder, parts: Sequence[parts_check.AnyPart], tell: Any
+    spark: Any, folder: StoreFolder, parts: Sequence[parts_check.AnyPart], tell: Any
 ) -> list[parts_check.Report]:
     """Have some parts checked, each in a task; return what they report, in the order of parts."""
     frame = spread(
@@ -147,7 +130,7 @@ def _reports(
     return [msgspec.msgpack.decode(row["report"], type=parts_check.Report) for row in rows]
 
 
-def _checked(folder: _Folder, item: tuple[int, parts_check.AnyPart]) -> Iterator[Any]:
+def _checked(folder: StoreFolder, item: tuple[int, parts_check.AnyPart]) -> Iterator[Any]:
     """Check one part; runs in a worker."""
     number, part = item
     report = parts_check.check_part(folder.disk(), folder.path, part)
@@ -156,7 +139,7 @@ def _checked(folder: _Folder, item: tuple[int, parts_check.AnyPart]) -> Iterator
 
 
 def _report(
-    folder: _Folder, parts: parts_check.PartsCheck, findings: Sequence[Finding]
+    folder: StoreFolder, parts: parts_check.PartsCheck, findings: Sequence[Finding]
 ) -> FsckReport:
     reports = parts.reports()
     rules = Counter(finding.rule.name for finding in findings)

@@ -2,12 +2,31 @@
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
+from sprocket.base.disk import Disk
 from sprocket.base.errors import ForeignStore, SettingsError
-from sprocket.spark.files import PREFIX, local_path
+from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.spark.files import PREFIX, local_path, open_disk
 from sprocket.spark.jobs.job import JobOption
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StoreFolder:
+    """A store's folder, as every task opens it."""
+
+    path: str
+    settings: Mapping[str, str]
+
+    @property
+    def layout(self) -> StoreLayout:
+        """Where its files are."""
+        return StoreLayout(self.path)
+
+    def disk(self) -> Disk:
+        """Return what it lies on."""
+        return open_disk(self.path, self.settings)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +61,10 @@ class JobFiles:
             SettingsError: One is not a `NAME=VALUE`.
         """
         return {} if local_path(folder) is not None else dict(pairs(self.fs, "setting of --fs"))
+
+    def folder(self, store: str) -> StoreFolder:
+        """Return the folder of a store, wherever it lies; raises as `settings`."""
+        return StoreFolder((local_path(store) or store).rstrip("/") or "/", self.settings(store))
 
     def options(self, folder: str) -> dict[str, str]:
         """Return the same as options of the format `rocketmq`."""

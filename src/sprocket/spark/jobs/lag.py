@@ -18,7 +18,7 @@ from sprocket.rocketmq.errors import EngineMissing
 from sprocket.rocketmq.store import committed_offsets, geometry
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue import Queue, Queues, engines
-from sprocket.spark.files import local_path, open_disk
+from sprocket.spark.files import local_path
 from sprocket.spark.jobs.cluster import NO_CLUSTER, JobCluster
 from sprocket.spark.jobs.job import JobOption, JobReport
 from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
@@ -91,8 +91,8 @@ def _of_cluster(cluster: JobCluster, groups: Sequence[str]) -> Iterator[dict[str
 def _of_folder(
     folder: str, files: JobFiles, groups: Sequence[str], tell: Step
 ) -> Iterator[dict[str, Any]]:
-    path = (local_path(folder) or folder).rstrip("/") or "/"
-    disk, layout = open_disk(path, files.settings(folder)), StoreLayout(path)
+    source = files.folder(folder)
+    disk, layout = source.disk(), source.layout
     if not disk.is_folder(layout.commitlog):
         raise ForeignStore(f"{folder} is not a store directory: it has no folder commitlog")
     try:
