@@ -6,12 +6,13 @@ there: if a record was lost there, queues and index show it.
 """
 
 from bisect import bisect_right, insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from sprocket.base.disk import NAME_DIGITS, Disk, OpenFiles, Segment
+from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, PHYSICAL_OFFSET_AT, QUEUE_OFFSET_AT
@@ -164,7 +165,8 @@ class LogCheck:
         check_crc: Compare checksums.
         is_open: A broker may be writing: what is torn at the end is looked at a second time.
         before: What came before `start`; without it the walk knows nothing of it.
-        progress: Is told how many bytes of how many are done.
+        step: Is told how many bytes of how many are done.
+        what: What it is told that is done.
 
     Attributes:
         log: What is known of the log, as far as the walk came.
@@ -184,14 +186,16 @@ class LogCheck:
         check_crc: bool = True,
         is_open: bool = False,
         before: WalkedBefore | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        step: Step = unwatched,
+        what: str = "checking",
     ) -> None:
         before = before or WalkedBefore()
         self.log = CheckedLog(segments, is_open=is_open, end=start)
         self._segments = segments
         self._until = until
         self._check_crc = check_crc
-        self._progress = progress
+        self._step = step
+        self._what = what
         self._total = sum(segment.size for segment in segments)
         self.next_offsets = dict(before.next_offsets)
         self.position = self.log.end
@@ -255,8 +259,7 @@ class LogCheck:
         for misplaced in walk.misplaced:
             self._misplaced(misplaced)
         walk.misplaced.clear()
-        if self._progress is not None:
-            self._progress(walk.position - self.log.first, self._total)
+        self._step(self._what, walk.position - self.log.first, self._total)
         return len(walk.damage)
 
     def _report(self, rule: Rule, place: int, expected: str, found: str, at: int = 0) -> None:

@@ -9,7 +9,7 @@ A topic that was deleted and made again uses its queue offsets a second time. So
 missing are only reported at the end, and not if the log went back to a lower offset after them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from typing import TypeAlias
 
@@ -215,6 +215,7 @@ class QueueCheck:
     Args:
         log: The walk over the log, which is going on.
         units_of: Returns the units of a queue that has records; None passes it over.
+        stored: Gives the queues that there are, and adds what is wrong with their files to a list.
         topics: Names in the table of topics, None without one. A topic that is not in it was
             deleted, and its queues with it.
         records_only: Units for which the log has no record are not looked at, for that part of the
@@ -228,6 +229,7 @@ class QueueCheck:
         self,
         log: CheckedLog,
         units_of: Callable[[QueueKey], Units | None],
+        stored: Callable[[list[Finding]], Iterable[tuple[QueueKey, Units]]] = lambda _: (),
         *,
         topics: frozenset[str] | None,
         records_only: bool = False,
@@ -235,13 +237,17 @@ class QueueCheck:
         self.wrong: set[QueueKey] = set()
         self._log = log
         self._units_of = units_of
+        self._stored = stored
         self._topics = topics
         self._records_only = records_only
         self._queues: dict[QueueKey, _Queue] = {}
 
-    def add(self, key: QueueKey, units: Units) -> None:
-        """Take up a queue, which may have no record."""
-        self._queues[key] = _Queue(key, units)
+    def start(self) -> Iterator[Finding]:
+        """Look at the queues that there are, which may have no record."""
+        findings: list[Finding] = []
+        for key, units in self._stored(findings):
+            self._queues[key] = _Queue(key, units)
+        yield from findings
 
     def units(self, key: QueueKey) -> Units | None:
         """Return the units of a queue; None if it is passed over."""
@@ -252,8 +258,9 @@ class QueueCheck:
             self._queues[key] = _Queue(key, units)
         return self._queues[key].units
 
-    def take(self, key: QueueKey, run: UnitRun) -> Iterator[Finding]:
-        """Take up the next run of a queue; check what lies between it and the one before."""
+    def take(self, found: tuple[QueueKey, UnitRun], /) -> Iterator[Finding]:
+        """Check what lies between the next run of a queue and the one before."""
+        key, run = found
         if self.units(key) is None:
             return
         queue = self._queues[key]

@@ -85,7 +85,7 @@ def wrong_queues(
     for found in log.rounds():
         step("queues compared with the log", units.reads, READS_MAX)
         for key, run, _findings in units.runs(found):
-            deque(check.take(key, run), 0)
+            deque(check.take((key, run)), 0)
         if units.reads >= READS_MAX:
             if not absent_too or found.physical_offset[0] >= put_from:
                 break

@@ -7,7 +7,6 @@ is open or was not closed, its latest moments are not checked: a broker may not 
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from functools import partial
 
 from sprocket.base.disk import Disk, read_file
 from sprocket.base.errors import DiskFailed, FileMissing, WireError
@@ -23,7 +22,6 @@ from sprocket.rocketmq.store.agreement import (
     QueueCheck,
     Rule,
     UnitCheck,
-    UnitRun,
     compare,
     unread,
 )
@@ -59,53 +57,25 @@ def check(
     with closing(StoreFiles(disk, folder, geometry)) as store:
         yield from store.wrong
         offsets = store.offsets()  # before the log, which goes on if a broker runs
-        progress = partial(step, "checking")
-        walk = LogCheck(store.segments, is_open=store.is_open, progress=progress)
-        records = _RecordCheck(RunCheck(store, walk.log), walk.log, store.assigner())
+        walk = LogCheck(store.segments, is_open=store.is_open, step=step)
+        records = _RecordCheck(store.queue_check(walk.log), walk.log, store.assigner())
         others = store.batch_check(walk.log), store.index_check(walk.log)
         yield from compare(walk.rounds(), (walk, records, *others))
         yield from rest(store, walk.log, offsets, walk.next_offsets)
 
 
-class RunCheck:
-    """Holds runs of units against all queues of a store; a `Comparison` of them."""
-
-    def __init__(self, store: StoreFiles, log: CheckedLog) -> None:
-        self._stored = store.queues
-        self.queues = QueueCheck(
-            log,
-            lambda key: None if key[0] in store.batch_topics else store.queues.absent(key),
-            topics=store.topics(),
-        )
-
-    def start(self) -> Iterator[Finding]:
-        """Take up every queue that there is."""
-        findings: list[Finding] = []
-        for key, units in self._stored.each(findings):
-            self.queues.add(key, units)
-        yield from findings
-
-    def take(self, found: tuple[QueueKey, UnitRun], /) -> Iterator[Finding]:
-        """Take up the next run of a queue."""
-        return self.queues.take(*found)
-
-    def finish(self) -> Iterator[Finding]:
-        """Look behind the last run of each."""
-        return self.queues.finish()
-
-
 class _RecordCheck:
     """Compares records with their units, and holds the runs of these against the queues."""
 
-    def __init__(self, runs: RunCheck, log: CheckedLog, assigner: UnitAssigner) -> None:
-        self._runs = runs
-        self._units = UnitCheck(log.entry_at, runs.queues.units, assigner)
-        self.start, self.finish = runs.start, runs.finish
+    def __init__(self, queues: QueueCheck, log: CheckedLog, assigner: UnitAssigner) -> None:
+        self._queues = queues
+        self._units = UnitCheck(log.entry_at, queues.units, assigner)
+        self.start, self.finish = queues.start, queues.finish
 
     def take(self, found: RecordBatch, /) -> Iterator[Finding]:
         """Compare the units of some records."""
         for key, run, findings in self._units.runs(found):
-            yield from self._runs.take((key, run))
+            yield from self._queues.take((key, run))
             yield from findings
 
 

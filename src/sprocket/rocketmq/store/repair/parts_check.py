@@ -498,7 +498,7 @@ class PartsCheck:
         yield from unread.values()
         with closing(self.store):
             if not unread:
-                yield from compare(_runs(reports, log), [check.RunCheck(self.store, log)])
+                yield from compare(_runs(reports, log), [self.store.queue_check(log)])
             next_offsets = {
                 (queue.topic, queue.queue_id): queue.next_offset
                 for report in reports

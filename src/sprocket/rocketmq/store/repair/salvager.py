@@ -13,7 +13,6 @@ ends of the queues are used. The old store is only read, and may be open.
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from functools import partial
 
 import msgspec
 
@@ -107,7 +106,7 @@ def salvage(
 
 def _salvage(store: StoreFiles, new: StoreLayout, clock: Clock, step: Step) -> SalvageReport:
     disk, old, settled = store.disk, store.layout, store.geometry
-    log = LogCheck(store.segments, progress=partial(step, "copying"))
+    log = LogCheck(store.segments, step=step, what="copying")
     for path in (new.config, *_kinds(disk, old, new)):
         disk.make_folder(path)
     geometries.keep(disk, new, settled)

@@ -14,6 +14,7 @@ from sprocket.rocketmq.store.agreement import (
     IndexCheck,
     IndexFolder,
     IndexRun,
+    QueueCheck,
     StoredUnits,
     UnitFiles,
     Units,
@@ -66,6 +67,14 @@ class StoreFiles:
         self.queues = StoredQueues(disk, self.layout, self.geometry.queue)
         self.index = IndexFolder(disk, self.layout.index, self.geometry.index)
         self.batch_topics = frozenset(disk.list(self.layout.batch_queues))
+
+    def queue_check(self, log: CheckedLog) -> QueueCheck:
+        """Return what compares runs of units with all queues; see `QueueCheck`."""
+
+        def units_of(key: QueueKey) -> Units | None:
+            return None if key[0] in self.batch_topics else self.queues.absent(key)
+
+        return QueueCheck(log, units_of, self.queues.each, topics=self.topics())
 
     def batch_check(self, log: CheckedLog) -> BatchCheck:
         """Return what compares the batch queues with a log that is walked over."""
