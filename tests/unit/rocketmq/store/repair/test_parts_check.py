@@ -258,6 +258,28 @@ def test_batch_queues_are_checked_too() -> None:
     assert told(check(disk, ROOT)) == told(found)
 
 
+def test_a_queue_that_cannot_be_read_is_told_once() -> None:
+    """However many parts would have read it; no unit is missed then."""
+    disk = closed()
+    path = f"{ROOT}/consumequeue/topic/0/{0:020d}"
+    disk.spoil(path, 0, 200)
+    found, _parts = in_parts(disk, ROOT, starts(closed())[1::2])
+    for findings in (found, [*check(disk, ROOT)]):
+        assert [(one.rule, one.path) for one in findings] == [(Rule.FILE_READ, path)]
+
+
+def test_a_unit_of_the_damaged_end_is_no_stray() -> None:
+    """What is damaged behind the last record is known when the queues end."""
+    disk = closed()
+    place = starts(disk)[-1]
+    size = SMALL.log.segment_bytes
+    file = disk.open(f"{ROOT}/commitlog/{place // size * size:020d}", write=True)
+    file.write([b"\xff"], place % size + 90)
+    found, _parts = in_parts(disk, ROOT, starts(closed())[3::7])
+    assert {one.rule for one in found} == {Rule.LOG_RECORD}
+    assert told(check(disk, ROOT)) == told(found)
+
+
 @pytest.mark.parametrize("position", [0, 40, 40 + 4 * SMALL.index.slots + 20])
 def test_an_index_file_that_cannot_be_read_is_told_once(position: int) -> None:
     """By its header, a slot or a unit; however many parts would have read it."""
