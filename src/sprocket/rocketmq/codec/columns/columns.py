@@ -98,6 +98,8 @@ _TRIED = 64
 _TRIED_MAX = 64 * _TRIED
 _CHAIN_RECORDS, _CHAINS_MIN, _CHAINS_MAX = 16, 16, 256
 """Chains of fewer records cost more to begin than to follow, fewer chains more than one alone."""
+_STEPS_MAX = 8
+"""A chain that takes as many times the steps of most is not followed beside them."""
 _MAGIC = MAGIC_V1.to_bytes(4, "big")
 _TOPICS_TRIED = 8
 """So many topics of one length are looked for at once; of more each record's is looked up."""
@@ -201,7 +203,8 @@ def _chains(data: Buffer, start: int, end: int, size: int) -> Ints:
 
     The first begins at `start`, the others where a magic stands. A body may hold one, so each chain
     must arrive where the next begins, as it does where only records follow one another; if one does
-    not, nothing is returned.
+    not, nothing is returned. A chain that has arrived goes on beside those that have not: what it
+    finds there is the next one's and left out, which costs less than to stop it.
 
     Args:
         data: The buffer.
@@ -218,16 +221,21 @@ def _chains(data: Buffer, start: int, end: int, size: int) -> Ints:
     if len(marks) <= _CHAINS_MIN:
         return _NONE
     at, stop = np.array(marks[:-1]), np.array(marks[1:])
-    sizes = np.ndarray((len(data) - I32.size + 1,), ">i4", data, strides=(1,))
-    found = []
-    while len(at):
-        found.append(at)
-        after = at + sizes[at]
-        if (after < at + RECORD_BYTES_MIN).any() or (after > stop).any():
+    # Read without a sign, a size that is wrong leads to the last place and no further.
+    sizes = np.ndarray((len(data) - I32.size + 1,), ">u4", data, strides=(1,))
+    steps = [at]
+    while (at < stop).any():
+        if len(steps) > _STEPS_MAX * every // size:
             return _NONE
-        goes_on = after < stop
-        at, stop = after[goes_on], stop[goes_on]
-    return np.append(np.sort(np.concatenate(found)), marks[-1])
+        at = np.minimum(at + sizes[at], len(sizes) - 1)
+        steps.append(at)
+    places = np.array(steps)
+    is_own = places < stop
+    arrived = places[np.count_nonzero(is_own, axis=0), np.arange(len(stop))]
+    ends = np.append(places.T[is_own.T], marks[-1])
+    if (arrived != stop).any() or (np.diff(ends) < RECORD_BYTES_MIN).any():
+        return _NONE
+    return ends
 
 
 def _sizes_followed(data: Buffer, at: int, end: int) -> Iterator[int]:
