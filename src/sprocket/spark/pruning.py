@@ -214,7 +214,7 @@ class _PlannedQuery:
         from pyspark.sql.types import IntegerType, StructField, StructType
 
         schema = _schema(relation)
-        options = with_kept(schema, dict(relation.options().asCaseSensitiveMap()))
+        options = with_kept(schema, self._catalyst.texts(relation.options().asCaseSensitiveMap()))
         fields = [one for one in schema.fields if one.name in use.columns]
         is_tolerant = options.get("mode", "").upper() in _TOLERANT
         use.is_added_up &= not is_tolerant and ROW_COUNT not in schema.names
@@ -304,6 +304,7 @@ class _Catalyst:
         """What else an alias has: a qualifier, metadata, and what is not inherited of it."""
         self.project = catalyst.plans.logical.Project
         self.new_map = jvm.java.util.HashMap
+        self._mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
         self.of_the_present = catalyst.trees.TreePattern.CURRENT_LIKE()
         sources = jvm.org.apache.spark.sql.execution.datasources
         self.strategy = getattr(getattr(sources, "DataSourceStrategy$"), "MODULE$")
@@ -312,6 +313,11 @@ class _Catalyst:
     def sequence(self, values: list[Any]) -> Any:
         """Return a sequence of Scala's."""
         return self._utils.toSeq(values)
+
+    def texts(self, values: Any) -> dict[str, str]:
+        """Return a map of texts by one question; to iterate over it takes dozens."""
+        given: dict[str, str] = json.loads(self._mapper.writeValueAsString(values))
+        return given
 
     def function(self, values: Any) -> Any:
         """Return a map as one of Scala's, which is a partial function."""

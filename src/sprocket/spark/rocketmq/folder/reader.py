@@ -67,7 +67,8 @@ class DirectoryReader(DataSourceReader):  # type: ignore[misc]
         options = self._options
         batches = Batches(self._schema, options, left_out=left_out)
         files = self._files(spans)
-        yield from scan(files, spans, batches, fail_on_data_loss=options.fail_on_data_loss)
+        made = scan(files, spans, batches, fail_on_data_loss=options.fail_on_data_loss)
+        yield from batches.added_up(made)
 
     def records(self, spans: Sequence[Span]) -> Iterator[Records | DamagedRange]:
         """Give all records of one task as they are; see `Stored.records`."""

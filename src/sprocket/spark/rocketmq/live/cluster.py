@@ -189,16 +189,18 @@ def wait(seconds: float) -> None:
 
 def read_task(slices: Sequence[QueueSlice], schema: Any, options: Options) -> Iterator[Any]:
     """Give the batches of one task, over connections of its own; as `read_slices`."""
+    batches = Batches(schema, options, slices[0].queue.broker_name)
     live = open_live(options)
     try:
-        yield from read_slices(
+        made = read_slices(
             live,
             slices,
-            Batches(schema, options, slices[0].queue.broker_name),
+            batches,
             count_max=options.pull_count_max,
             fail_on_data_loss=options.fail_on_data_loss,
             tags=" || ".join(options.tags) or "*",
         )
+        yield from batches.added_up(made)
     finally:
         live.close()
 

@@ -38,6 +38,8 @@ BATCH_BYTES_MAX = 16 * MIB
 """Unpacked bodies per batch; Arrow's offsets have 32 bits and the JVM holds several batches."""
 BATCH_ROWS_MAX = 16_384
 """Between 2,000 and 32,000 rows the speed is the same."""
+ALIKE_MAX, ALIKE_ROWS_MAX = 64, 4096
+"""So many batches whose rows are alike, and rows of them, are added up at once."""
 
 
 def column_names(options: Options) -> tuple[str, ...]:
@@ -141,6 +143,7 @@ class Batches:
         self._broker_name = broker_name
         self._selection = RecordSelection(options, broker_name)
         self._columns = [column(name, options) for name in self._names]
+        self._count_number = self._names.index(ROW_COUNT) if ROW_COUNT in self._names else -1
         if ROW_COUNT in self._names and any(map(pa.types.is_map, self._schema.types)):
             raise SettingsError(f"{ROW_COUNT!r} cannot be read with a map, such as 'properties'")
         for name, found_column, field in zip(
@@ -188,6 +191,23 @@ class Batches:
                 yield from self._unpacked(part, where)
             else:
                 yield self._batch(RecordRows(part, self._broker_name))
+
+    def added_up(self, made: Iterator[Any]) -> Iterator[Any]:
+        """Give batches that were made, several as one where rows that are alike come once.
+
+        A batch costs Spark as much as some thousand rows of it, and of alike rows there are few.
+        """
+        if self._count_number < 0:
+            yield from made
+            return
+        waiting: list[Any] = []
+        for batch in made:
+            waiting.append(batch)
+            if sum(one.num_rows for one in waiting) >= ALIKE_ROWS_MAX or len(waiting) == ALIKE_MAX:
+                yield _alike(waiting, self._count_number)
+                waiting.clear()
+        if waiting:
+            yield _alike(waiting, self._count_number)
 
     def damage(
         self, damage: Sequence[DamagedRange], records: Records | None = None
@@ -290,27 +310,23 @@ class Batches:
             for name, one, field in zip(self._names, self._columns, self._schema, strict=True)
         ]
         batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
-        if ROW_COUNT not in self._names:
-            return batch
-        return _alike(batch, self._names.index(ROW_COUNT))
+        return _alike([batch], self._count_number) if self._count_number >= 0 else batch
 
 
-def _alike(batch: Any, number: int) -> Any:
-    """Return the rows of a batch that are alike once, with how many they are.
+def _alike(batches: Sequence[Any], number: int) -> Any:
+    """Return the rows of some batches that are alike once, with how many they are.
 
     Args:
-        batch: The batch.
+        batches: The batches.
         number: That of the column which says how many.
     """
-    schema = batch.schema
-    others = [name for name in schema.names if name != schema.names[number]]
-    if not others:
-        count = pa.array([batch.num_rows], schema.types[number])
-        return pa.RecordBatch.from_arrays([count], schema=schema)
-    groups = pa.Table.from_batches([batch]).group_by(others, use_threads=False)
-    counts = groups.aggregate([([], "count_all")]).combine_chunks()
+    schema = batches[0].schema
+    counted, total = schema.names[number], f"{schema.names[number]}_sum"
+    others = [name for name in schema.names if name != counted]
+    groups = pa.Table.from_batches(batches).group_by(others, use_threads=False)
+    sums = groups.aggregate([(counted, "sum")])
     columns = [
-        counts.column(name if name in others else "count_all").cast(kind).combine_chunks()
+        sums.column(total if name == counted else name).cast(kind).combine_chunks()
         for name, kind in zip(schema.names, schema.types, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -76,6 +76,22 @@ def test_rows_that_are_alike_come_once() -> None:
     assert "rowCount" not in column_names(directory(view="full"))
 
 
+def test_rows_of_many_batches_that_are_alike_come_once() -> None:
+    """As many batches as there may be, or rows; what is not counted passes as it is."""
+    data = b"".join(encoded(1, base=0, pairs={"TAGS": tag}) for tag in "AB")
+    counting = Batches(StructType().add("tags", "string").add("rowCount", "integer"), directory())
+    made = [one for _ in range(130) for one in counting.of(found(data), "here")]
+    added = list(counting.added_up(iter(made)))
+    assert [one.schema for one in added] == [made[0].schema] * 3
+    assert [sum(one.column(1).to_pylist()) for one in added] == [128, 128, 4]
+    counted = [row for one in added for row in one.to_pylist()]
+    assert sorted((row["tags"], row["rowCount"]) for row in counted) == [
+        (tag, count) for tag in "AB" for count in (2, 64, 64)
+    ]
+    plain = Batches(StructType().add("tags", "string"), directory())
+    assert list(plain.added_up(iter(made))) == made
+
+
 def test_whole_numbers_of_any_width() -> None:
     """Wider and narrower; what does not fit is named, and not cut."""
     wanted = StructType().add("queueId", "long").add("queueOffset", "short").add("size", "integer")
