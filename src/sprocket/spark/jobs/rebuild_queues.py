@@ -1,7 +1,7 @@
 """The job `rebuild-queues`: the consume queues, from the commit log alone.
 
 Each task reads a part of the log and puts the units of its messages at their places (see
-`store.queue.stretches`); what it gives Spark are a few numbers for each queue. They are sorted by
+`store.queue.ranges`); what it gives Spark are a few numbers for each queue. They are sorted by
 queue, which is all that is shuffled, and further tasks join them, complete the files of each queue
 and compare them with what was written. Where a topic was deleted and made again, its queues are put
 a second time, without what was before.
@@ -29,14 +29,14 @@ from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue import (
     FILLER_SIZE,
     FILLERS_MAX,
-    Course,
     FileQueues,
+    JoinedQueue,
     QueueKey,
-    Stretch,
-    StretchWriter,
+    RangeWriter,
     UnitAssigner,
+    UnitRange,
     delays_ms,
-    stretches,
+    ranges,
 )
 from sprocket.spark.jobs.job import (
     JobOption,
@@ -79,7 +79,7 @@ _PUT = pa.schema(
         ("stored_at_ms", pa.int64()),
     ]
 )
-"""A row for each stretch of a queue; one without topic for each part of the log, or for damage, of
+"""A row for each range of a queue; one without topic for each part of the log, or for damage, of
 which `why` says."""
 _MADE = pa.schema(
     [
@@ -90,10 +90,10 @@ _MADE = pa.schema(
         ("lost", pa.int64()),
         ("records", pa.int64()),
         ("stored_at_ms", pa.int64()),
-        ("course", pa.string()),
+        ("ranges", pa.string()),
     ]
 )
-"""A row for each queue, with its course if it is not settled; those without topic as above."""
+"""A row for each queue, with its ranges if they are not settled; those without topic as above."""
 
 
 class RebuildQueuesReport(JobReport, frozen=True, kw_only=True):
@@ -243,7 +243,7 @@ class _Work:
         delays: Waits of the delay levels, in ms.
         deleted: By topic, where in the log it was deleted.
         batch_topics: Of these there must be no record.
-        courses: Only what these keep is put; None for everything.
+        kept: Only what these keep is put; None for everything.
     """
 
     stored: Stored
@@ -252,7 +252,7 @@ class _Work:
     delays: tuple[int, ...]
     deleted: Mapping[str, int]
     batch_topics: frozenset[str]
-    courses: Mapping[QueueKey, Course] | None = None
+    kept: Mapping[QueueKey, JoinedQueue] | None = None
 
 
 @dataclass(slots=True)
@@ -272,15 +272,17 @@ class _Made:
 def _made(spark: Any, work: _Work, beside: Rebuilding, progress: Step) -> _Made:
     """Make all queues of the log."""
     made = _Made({}, [])
-    unsettled: dict[QueueKey, Course] = {}
+    unsettled: dict[QueueKey, JoinedQueue] = {}
     for row in _rows(spark, work, progress):
         if row["topic"] is not None:
             key = row["topic"], row["queue_id"]
             made.next_offsets[key] = row["next_offset"]
             made.units += row["units"]
             made.lost += row["lost"]
-            if row["course"] is not None:
-                unsettled[key] = Course(msgspec.json.decode(row["course"], type=list[Stretch]))
+            if row["ranges"] is not None:
+                unsettled[key] = JoinedQueue(
+                    msgspec.json.decode(row["ranges"], type=list[UnitRange])
+                )
         elif row["why"] is not None:
             start, end = row["start"], row["end"]
             path = work.stored.file_at(start)
@@ -299,7 +301,7 @@ def _put_again(
     spark: Any,
     work: _Work,
     beside: Rebuilding,
-    unsettled: Mapping[QueueKey, Course],
+    unsettled: Mapping[QueueKey, JoinedQueue],
     made: _Made,
     progress: Step,
 ) -> None:
@@ -308,18 +310,18 @@ def _put_again(
     A task of before, which nobody waits for, may still be writing to where they were.
     """
     disk = RealDisk()
-    ranges = [(one.stretches[0].start, one.stretches[-1].end) for one in unsettled.values()]
-    start, end = min(one for one, _ in ranges), max(one for _, one in ranges)
+    bounds = [(one.ranges[0].start, one.ranges[-1].end) for one in unsettled.values()]
+    start, end = min(one for one, _ in bounds), max(one for _, one in bounds)
     again = replace(
         work,
         stored=work.stored.within(start, end),
         folder=f"{beside.folder}/again",
-        courses=unsettled,
+        kept=unsettled,
     )
     for row in _rows(spark, again, progress):
         if row["topic"] is None:
             continue
-        assert row["course"] is None, "what a course keeps is never written over"
+        assert row["ranges"] is None, "what is kept is never written over"
         made.units += row["units"]
         made.lost += row["lost"]
         queue = f"{row['topic']}/{row['queue_id']}"
@@ -342,7 +344,7 @@ def _rows(spark: Any, work: _Work, progress: Step) -> list[dict[str, Any]]:
 
 def _put(work: _Work, part: Any) -> Iterator[Any]:
     """Put the units of one part of the log; runs in a worker."""
-    writer = StretchWriter(RealDisk(), work.folder, work.units_per_file, work.courses)
+    writer = RangeWriter(RealDisk(), work.folder, work.units_per_file, work.kept)
     units_of = UnitAssigner(delays=work.delays, deleted=work.deleted)
     rows: list[dict[str, Any]] = []
     records = stored_at_ms = 0
@@ -361,14 +363,14 @@ def _put(work: _Work, part: Any) -> Iterator[Any]:
     about = {"start": part[0].start, "end": part[-1].end}
     rows.append({**about, "records": records, "stored_at_ms": stored_at_ms})
     told = (
-        {"topic": topic, "queue_id": queue_id, **stretch._asdict()}
-        for (topic, queue_id), stretch in writer.close()
+        {"topic": topic, "queue_id": queue_id, **span._asdict()}
+        for (topic, queue_id), span in writer.close()
     )
     yield from _batches([*rows, *told], _PUT)
 
 
 def _complete(work: _Work, batches: Iterable[Any]) -> Iterator[Any]:
-    """Join the stretches of each queue and complete it; runs in a worker."""
+    """Join the ranges of each queue and complete it; runs in a worker."""
     rows = (row for batch in batches for row in batch.to_pylist())
     by_queue = groupby(rows, key=lambda row: (row["topic"], row["queue_id"]))
     made = (one for key, of_queue in by_queue for one in _completed(work, key, of_queue))
@@ -383,20 +385,20 @@ def _completed(
         for row in rows:
             yield {name: row[name] for name in _MADE.names if name in row}
         return
-    course = Course()
+    queue = JoinedQueue()
     for row in rows:
-        course.add(Stretch(*(row[name] for name in Stretch._fields)))
-    about = {"topic": topic, "queue_id": queue_id, "next_offset": course.next_offset}
-    if not course.is_settled:
+        queue.add(UnitRange(*(row[name] for name in UnitRange._fields)))
+    about = {"topic": topic, "queue_id": queue_id, "next_offset": queue.next_offset}
+    if not queue.is_settled:
         yield {
             **about,
             "units": 0,
             "lost": 0,
-            "course": msgspec.json.encode(course.stretches).decode(),
+            "ranges": msgspec.json.encode(queue.ranges).decode(),
         }
         return
-    lost = stretches.complete(RealDisk(), work.folder, work.units_per_file, key, course)
-    yield {**about, "units": course.next_offset - course.first - lost, "lost": lost}
+    lost = ranges.complete(RealDisk(), work.folder, work.units_per_file, key, queue)
+    yield {**about, "units": queue.next_offset - queue.first - lost, "lost": lost}
 
 
 def _batches(rows: Iterable[dict[str, Any]], schema: Any) -> Iterator[Any]:
@@ -442,7 +444,7 @@ def _keep_places(layout: StoreLayout, work: _Work, geometry: QueueGeometry, made
             )
             is_near = reached is not None and bounds.end - reached <= FILLERS_MAX
             if reached is not None and is_lost and is_near:
-                stretches.fill(disk, work.folder, geometry.units_per_file, key, reached, bounds.end)
+                ranges.fill(disk, work.folder, geometry.units_per_file, key, reached, bounds.end)
                 kept.fillers += bounds.end - reached
             elif reached is None and (is_lost or last is None or last.start < log_start):
                 queues = FileQueues(disk, work.folder, geometry)

@@ -2,10 +2,10 @@
 
 `Queues` is what a store asks of them; `FileQueues` keeps them as RocketMQ's files, `RocksQueues`
 in a RocksDB, and `engines` knows which a store has. `UnitAssigner` says which unit a record gets.
-They are made from the log, and made again if they are lost; `stretches` does that for many at once.
+They are made from the log, and made again if they are lost; `ranges` does that for many at once.
 """
 
-from sprocket.rocketmq.store.queue import engines, stretches
+from sprocket.rocketmq.store.queue import engines, ranges
 from sprocket.rocketmq.store.queue.batch_queue import BATCH_UNIT, BatchQueue
 from sprocket.rocketmq.store.queue.engine import Queues
 from sprocket.rocketmq.store.queue.extension import ExtendedUnit, Extension, is_address
@@ -22,10 +22,15 @@ from sprocket.rocketmq.store.queue.queue import (
 )
 from sprocket.rocketmq.store.queue.queue_files import QueueFiles
 from sprocket.rocketmq.store.queue.queue_units import Subscriptions, UnitAssigner, delays_ms
+from sprocket.rocketmq.store.queue.ranges import (
+    FILLERS_MAX,
+    JoinedQueue,
+    RangeWriter,
+    UnitRange,
+)
 from sprocket.rocketmq.store.queue.rocks_database import CURRENT, is_database, read_all
 from sprocket.rocketmq.store.queue.rocks_queues import RocksQueues
 from sprocket.rocketmq.store.queue.runs import UnitBatch
-from sprocket.rocketmq.store.queue.stretches import FILLERS_MAX, Course, Stretch, StretchWriter
 
 __all__ = [
     "BATCH_UNIT",
@@ -36,27 +41,27 @@ __all__ = [
     "UNIT_BYTES",
     "UNIT_TYPE",
     "BatchQueue",
-    "Course",
     "ExtendedUnit",
     "Extension",
     "FileQueues",
+    "JoinedQueue",
     "LastUnit",
     "OtherKinds",
     "Queue",
     "QueueFiles",
     "QueueKey",
     "Queues",
+    "RangeWriter",
     "RocksQueues",
-    "Stretch",
-    "StretchWriter",
     "Subscriptions",
     "UnitAssigner",
     "UnitBatch",
+    "UnitRange",
     "UnitRead",
     "delays_ms",
     "engines",
     "is_address",
     "is_database",
+    "ranges",
     "read_all",
-    "stretches",
 ]

@@ -1,4 +1,4 @@
-"""Queues put together of stretches: the same files as those that recovery makes, in order."""
+"""Queues put together of ranges: the same files as those that recovery makes, in order."""
 
 from itertools import pairwise
 
@@ -12,13 +12,13 @@ from sprocket.base.errors import CorruptRecord, DiskFailed
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.store.queue import (
     UNIT_BYTES,
-    Course,
     FileQueues,
+    JoinedQueue,
     QueueKey,
-    Stretch,
-    StretchWriter,
+    RangeWriter,
     UnitBatch,
-    stretches,
+    UnitRange,
+    ranges,
 )
 from sprocket.rocketmq.store.recovery.rebuild import Rebuild
 from sprocket.testing.disk import SimulatedDisk
@@ -38,34 +38,32 @@ def log_of(offsets: list[tuple[int, int]]) -> list[Entry]:
 def put(
     disk: SimulatedDisk,
     parts: list[list[Entry]],
-    courses: dict[QueueKey, Course] | None = None,
+    kept: dict[QueueKey, JoinedQueue] | None = None,
     folder: str = FOLDER,
-) -> dict[QueueKey, Course]:
-    """Put parts of a log, the last first, and join them; return the courses."""
+) -> dict[QueueKey, JoinedQueue]:
+    """Put parts of a log, the last first, and join them; return the queues."""
     told = []
     for part in reversed(parts):
-        writer = StretchWriter(disk, folder, UNITS, courses)
+        writer = RangeWriter(disk, folder, UNITS, kept)
         for number in range(0, len(part), 3):
             writer.put(UnitBatch.of_entries(part[number : number + 3]))
         told.append(list(writer.close()))
-    joined: dict[QueueKey, Course] = {}
+    joined: dict[QueueKey, JoinedQueue] = {}
     for found in reversed(told):
-        for key, stretch in found:
-            joined.setdefault(key, Course()).add(stretch)
+        for key, span in found:
+            joined.setdefault(key, JoinedQueue()).add(span)
     return joined
 
 
 def made(disk: SimulatedDisk, parts: list[list[Entry]]) -> int:
     """Make queues of the parts of a log, as the job does; return how many fillers they have."""
-    courses = put(disk, parts)
-    unsettled = {key: course for key, course in courses.items() if not course.is_settled}
+    joined = put(disk, parts)
+    unsettled = {key: queue for key, queue in joined.items() if not queue.is_settled}
     for topic, queue_id in unsettled:
         disk.remove_tree(f"{FOLDER}/{topic}/{queue_id}")
-    courses |= put(disk, parts, unsettled)
-    assert all(course.is_settled for course in courses.values())
-    return sum(
-        stretches.complete(disk, FOLDER, UNITS, key, course) for key, course in courses.items()
-    )
+    joined |= put(disk, parts, unsettled)
+    assert all(queue.is_settled for queue in joined.values())
+    return sum(ranges.complete(disk, FOLDER, UNITS, key, queue) for key, queue in joined.items())
 
 
 def recovered(log: list[Entry]) -> tuple[dict[str, bytes], int]:
@@ -122,19 +120,19 @@ def test_the_files_are_those_that_recovery_makes(parts: list[list[Entry]]) -> No
 def test_put_twice_is_put_once(parts: list[list[Entry]]) -> None:
     """A part that is put again, by another writer, changes nothing, nor does completing again."""
     disk = SimulatedDisk()
-    courses = put(disk, parts)
+    joined = put(disk, parts)
     before = disk.contents()
     again = put(disk, parts)
     assert disk.contents() == before
-    assert [one.stretches for one in again.values()] == [one.stretches for one in courses.values()]
+    assert [one.ranges for one in again.values()] == [one.ranges for one in joined.values()]
 
 
 def test_what_was_put_is_durable_when_it_is_complete() -> None:
     """Files with all their bytes, and with the names after one more sync."""
     disk = SimulatedDisk()
     log = log_of([(0, offset) for offset in range(23)])
-    (course,) = put(disk, [log]).values()
-    assert stretches.complete(disk, FOLDER, UNITS, KEY, course) == 0
+    (queue,) = put(disk, [log]).values()
+    assert ranges.complete(disk, FOLDER, UNITS, KEY, queue) == 0
     disk.sync_tree("/store")
     disk.sync_folder("/")
     assert disk.crash(oldest).contents() == recovered(log)[0]
@@ -146,8 +144,8 @@ def test_a_file_whose_maker_died_gets_its_length() -> None:
     disk.make_folder(f"{FOLDER}/T/0")
     disk.open(f"{FOLDER}/T/0/{0:020d}", write=True, create=True).close()
     log = log_of([(0, 0), (0, 1)])
-    (course,) = put(disk, [log]).values()
-    stretches.complete(disk, FOLDER, UNITS, KEY, course)
+    (queue,) = put(disk, [log]).values()
+    ranges.complete(disk, FOLDER, UNITS, KEY, queue)
     assert disk.contents() == recovered(log)[0]
 
 
@@ -156,26 +154,26 @@ def test_a_file_whose_maker_died_gets_its_length() -> None:
 def test_a_write_that_is_lost_is_found(unit: int, byte: int) -> None:
     """Whichever byte of a unit is not what its writer wrote."""
     disk = SimulatedDisk()
-    (course,) = put(disk, [log_of([(0, offset) for offset in range(23)])]).values()
+    (queue,) = put(disk, [log_of([(0, offset) for offset in range(23)])]).values()
     start = unit // UNITS * UNITS * UNIT_BYTES
     file = disk.open(f"{FOLDER}/T/0/{start:020d}", write=True)
     position = unit * UNIT_BYTES - start + byte
     file.write([bytes([file.read(position, 1)[0] ^ 0x10])], position)
     with pytest.raises(DiskFailed, match="are not those that were written"):
-        stretches.complete(disk, FOLDER, UNITS, KEY, course)
+        ranges.complete(disk, FOLDER, UNITS, KEY, queue)
 
 
 @pytest.mark.parametrize("first", [0, 1, 7])
 def test_two_units_that_changed_places_are_found(first: int) -> None:
     """Their sum takes the offset into account, wherever they are."""
     disk = SimulatedDisk()
-    (course,) = put(disk, [log_of([(0, offset) for offset in range(10)])]).values()
+    (queue,) = put(disk, [log_of([(0, offset) for offset in range(10)])]).values()
     file = disk.open(f"{FOLDER}/T/0/{0:020d}", write=True)
     position = first * UNIT_BYTES
     units = file.read(position, 2 * UNIT_BYTES)
     file.write([units[UNIT_BYTES:], units[:UNIT_BYTES]], position)
     with pytest.raises(DiskFailed, match="are not those that were written"):
-        stretches.complete(disk, FOLDER, UNITS, KEY, course)
+        ranges.complete(disk, FOLDER, UNITS, KEY, queue)
 
 
 @pytest.mark.parametrize("offset", [-1, 1 << 59])
@@ -188,9 +186,9 @@ def test_an_offset_that_none_can_have_is_refused(offset: int) -> None:
 def test_a_gap_that_no_damage_leaves_is_refused() -> None:
     """It would be filled with gigabytes."""
     disk = SimulatedDisk()
-    (course,) = put(disk, [log_of([(0, 0), (0, 1 << 40)])]).values()
+    (queue,) = put(disk, [log_of([(0, 0), (0, 1 << 40)])]).values()
     with pytest.raises(CorruptRecord, match=f"the record at 100 says that it is number {1 << 40}"):
-        stretches.complete(disk, FOLDER, UNITS, KEY, course)
+        ranges.complete(disk, FOLDER, UNITS, KEY, queue)
     assert disk.contents().keys() == {
         f"{FOLDER}/T/0/{start:020d}" for start in (0, (1 << 40) // UNITS * UNITS * UNIT_BYTES)
     }
@@ -198,11 +196,11 @@ def test_a_gap_that_no_damage_leaves_is_refused() -> None:
 
 def test_how_far_out_a_gap_is_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only how large it is."""
-    monkeypatch.setattr(stretches, "FILLERS_MAX", 20)
+    monkeypatch.setattr(ranges, "FILLERS_MAX", 20)
     disk = SimulatedDisk()
     log = log_of([(0, offset) for offset in (*range(15), 18)])
-    (course,) = put(disk, [log]).values()
-    stretches.complete(disk, FOLDER, UNITS, KEY, course)
+    (queue,) = put(disk, [log]).values()
+    ranges.complete(disk, FOLDER, UNITS, KEY, queue)
     assert disk.contents() == recovered(log)[0]
 
 
@@ -211,12 +209,12 @@ def test_fillers_keep_the_places_behind_the_end(
     monkeypatch: pytest.MonkeyPatch, chunk: int
 ) -> None:
     """Into the next file, too, however many are written at once."""
-    monkeypatch.setattr(stretches, "CHUNK_UNITS", chunk)
+    monkeypatch.setattr(ranges, "CHUNK_UNITS", chunk)
     disk = SimulatedDisk()
     log = log_of([(0, offset) for offset in range(8)])
-    (course,) = put(disk, [log]).values()
-    stretches.complete(disk, FOLDER, UNITS, KEY, course)
-    stretches.fill(disk, FOLDER, UNITS, KEY, 8, 13)
+    (queue,) = put(disk, [log]).values()
+    ranges.complete(disk, FOLDER, UNITS, KEY, queue)
+    ranges.fill(disk, FOLDER, UNITS, KEY, 8, 13)
     queues = FileQueues(disk, FOLDER, SMALL)
     queues.load(clean=True)
     assert (queues.by_key[KEY].max_offset, queues.by_key[KEY].last_unit()) == (13, (700, 100, 49))
@@ -225,11 +223,11 @@ def test_fillers_keep_the_places_behind_the_end(
 def test_fillers_behind_the_end_are_durable() -> None:
     """On the machine that wrote them: `sync_tree` is called on another one, before or after."""
     disk = SimulatedDisk()
-    (course,) = put(disk, [log_of([(0, offset) for offset in range(8)])]).values()
-    stretches.complete(disk, FOLDER, UNITS, KEY, course)
+    (queue,) = put(disk, [log_of([(0, offset) for offset in range(8)])]).values()
+    ranges.complete(disk, FOLDER, UNITS, KEY, queue)
     disk.sync_tree("/store")
     disk.sync_folder("/")
-    stretches.fill(disk, FOLDER, UNITS, KEY, 8, 10)
+    ranges.fill(disk, FOLDER, UNITS, KEY, 8, 10)
     assert disk.crash(oldest).contents() == disk.contents()
 
 
@@ -242,11 +240,11 @@ def test_units_of_entries_are_parted_by_queue() -> None:
     assert found == {("T", 1): [5, 6], ("T", 0): [0]}
 
 
-def test_a_course_crosses_to_other_processes() -> None:
-    """By what its stretches are."""
-    course = Course()
+def test_ranges_cross_to_other_processes() -> None:
+    """By what its ranges are."""
+    queue = JoinedQueue()
     for first, stop in ((0, 4), (2, 6)):
-        course.add(Stretch(first, stop, 100 * first, 100 * stop, 7))
-    kept = msgspec.json.decode(msgspec.json.encode(course.stretches), type=list[Stretch])
-    assert Course(kept).stretches == course.stretches
-    assert not course.is_settled
+        queue.add(UnitRange(first, stop, 100 * first, 100 * stop, 7))
+    kept = msgspec.json.decode(msgspec.json.encode(queue.ranges), type=list[UnitRange])
+    assert JoinedQueue(kept).ranges == queue.ranges
+    assert not queue.is_settled

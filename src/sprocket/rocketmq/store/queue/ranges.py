@@ -1,18 +1,18 @@
-"""Stretches of queues: units that are put at their places in any order, and joined afterwards.
+"""Ranges of queues: units that are put at their places in any order, and joined afterwards.
 
 A large log is made into queues by many at once, each of whom has a part of it. The unit of queue
 offset n lies at byte n * 20, so nobody needs to know what others write.
 
 Theory of operation
 
-1. A `StretchWriter` puts the units of one part of the log at their places, and tells which
-   stretches of which queues these are.
-2. A `Course` joins the stretches of one queue in the order of the log. It says which of them the
-   queue consists of: where offsets begin anew at 0 the topic was deleted and made again, and what
-   was before does not count; an offset that is there already does not count either. Then units
-   have been written over each other, and the queue has to be put again, into an empty folder, by
-   writers that keep to its course.
-3. `complete` writes fillers where no stretch is, gives the files their length, and compares what
+1. A `RangeWriter` puts the units of one part of the log at their places, and tells which
+   ranges of which queues these are.
+2. A `JoinedQueue` joins the ranges of one queue in the order of the log. It says which of them
+   the queue consists of: where offsets begin anew at 0 the topic was deleted and made again, and
+   what was before does not count; an offset that is there already does not count either. Then
+   units have been written over each other, and the queue has to be put again, into an empty
+   folder, by writers that keep to its ranges.
+3. `complete` writes fillers where no range is, gives the files their length, and compares what
    they hold with the sums that the writers told: on a disk that machines share each has seen its
    own writes only.
 
@@ -21,8 +21,8 @@ be made in this way, see `Queue.is_plain`.
 
 Invariants
 
-1. What a writer writes depends on its part of the log and on the courses only. So it may be written
-   twice, and by two at once.
+1. What a writer writes depends only on its part of the log and on the ranges that are kept. So it
+   may be written twice, and by two at once.
 2. Nothing is written to a file beside units and fillers at their places.
 """
 
@@ -48,7 +48,7 @@ from sprocket.rocketmq.store.queue.runs import UnitBatch, UnitColumns
 
 GATHERED_MAX = 1 << 19
 """Units that are written at once, 20 MB of them: some for each of very many queues."""
-STRETCHES_MAX = 100_000
+RANGES_MAX = 100_000
 """Of one queue in one part of a log. No broker leaves so many gaps."""
 FILLERS_MAX = 1 << 24
 """In one gap of a queue, 335 MB of them. In a larger one the offset of a record is wrong."""
@@ -63,7 +63,7 @@ _FACTORS = (
 """Odd numbers whose bits look random, so that no two wrong fields make up for each other."""
 
 
-class Stretch(NamedTuple):
+class UnitRange(NamedTuple):
     """Units of one queue whose offsets follow each other.
 
     Attributes:
@@ -71,7 +71,7 @@ class Stretch(NamedTuple):
         next_offset: That behind the last.
         start: Where the record of the first lies.
         end: Where the record of the last ends.
-        check: A sum of all units, of 63 bits; those of stretches add up.
+        check: A sum of all units, of 63 bits; those of ranges add up.
     """
 
     first: int
@@ -80,78 +80,78 @@ class Stretch(NamedTuple):
     end: int
     check: int
 
-    def joined(self, following: "Stretch") -> "Stretch":
-        """Return this stretch and the one that follows it as one."""
+    def joined(self, following: "UnitRange") -> "UnitRange":
+        """Return this range and the one that follows it as one."""
         assert following.first == self.next_offset
         check = (self.check + following.check) & _CHECK_MASK
-        return Stretch(self.first, following.next_offset, self.start, following.end, check)
+        return UnitRange(self.first, following.next_offset, self.start, following.end, check)
 
 
-class Course:
-    """What one queue consists of, told by its stretches in the order of the log.
+class JoinedQueue:
+    """What one queue consists of, told by its ranges in the order of the log.
 
     Attributes:
-        stretches: Those that count, in order. From where one's first record lies up to where its
+        ranges: Those that count, in order. From where one's first record lies up to where its
             last one ends, the log has no other record of the queue.
         is_settled: No unit was written over another one.
     """
 
-    __slots__ = ("_ends_here", "is_settled", "stretches")
+    __slots__ = ("_ends_here", "is_settled", "ranges")
 
-    def __init__(self, stretches: Sequence[Stretch] = ()) -> None:
-        self.stretches = list(stretches)
+    def __init__(self, ranges: Sequence[UnitRange] = ()) -> None:
+        self.ranges = list(ranges)
         self.is_settled = True
-        self._ends_here = False  # what comes does not belong to the last stretch
+        self._ends_here = False  # what comes does not belong to the last range
 
-    def add(self, stretch: Stretch) -> None:
-        """Take up the next stretch of the log."""
+    def add(self, span: UnitRange) -> None:
+        """Add the next range of the log."""
         reached = self.next_offset
-        if self.stretches and not stretch.first:  # its topic was made again
-            self.stretches, self.is_settled, self._ends_here = [], False, False
-        elif stretch.first < reached:
+        if self.ranges and not span.first:  # its topic was made again
+            self.ranges, self.is_settled, self._ends_here = [], False, False
+        elif span.first < reached:
             self.is_settled, self._ends_here = False, True
-            if stretch.next_offset <= reached:
+            if span.next_offset <= reached:
                 return
-            stretch = stretch._replace(first=reached)
-        if self.stretches and stretch.first == reached and not self._ends_here:
-            self.stretches[-1] = self.stretches[-1].joined(stretch)
+            span = span._replace(first=reached)
+        if self.ranges and span.first == reached and not self._ends_here:
+            self.ranges[-1] = self.ranges[-1].joined(span)
         else:
-            self.stretches.append(stretch)
+            self.ranges.append(span)
             self._ends_here = False
 
     @property
     def first(self) -> int:
         """Queue offset of the first unit."""
-        return self.stretches[0].first
+        return self.ranges[0].first
 
     @property
     def next_offset(self) -> int:
         """Queue offset behind the last one, 0 without any."""
-        return self.stretches[-1].next_offset if self.stretches else 0
+        return self.ranges[-1].next_offset if self.ranges else 0
 
     @property
     def gaps(self) -> list[tuple[int, int]]:
-        """The offsets between stretches: each gap's first, and the one behind its last."""
-        return [(one.next_offset, other.first) for one, other in pairwise(self.stretches)]
+        """The offsets between ranges: each gap's first, and the one behind its last."""
+        return [(one.next_offset, other.first) for one, other in pairwise(self.ranges)]
 
     def keeps(self, units: UnitColumns) -> Mask:
         """Tell which of some units count."""
         keep: Mask = np.zeros(len(units.size), np.bool_)
         place, offset = units.physical_offset, units.queue_offset
-        for one in self.stretches:
+        for one in self.ranges:
             in_log = (one.start <= place) & (place < one.end)
             keep |= in_log & (one.first <= offset) & (offset < one.next_offset)
         return keep
 
 
-class StretchWriter:
+class RangeWriter:
     """Puts the units of one part of a log at their places.
 
     Args:
         disk: Where.
         folder: The folder of all queues, in which every writer writes.
         units_per_file: As `QueueGeometry` has it.
-        courses: Only what these keep is put; None puts everything.
+        kept: Only what these keep is put; None puts everything.
     """
 
     def __init__(
@@ -159,14 +159,14 @@ class StretchWriter:
         disk: Disk,
         folder: str,
         units_per_file: int,
-        courses: Mapping[QueueKey, Course] | None = None,
+        kept: Mapping[QueueKey, JoinedQueue] | None = None,
     ) -> None:
         self._disk = disk
         self._folder = folder
         self._units_per_file = units_per_file
-        self._courses = courses
+        self._kept = kept
         self._gathered: list[UnitBatch] = []
-        self._stretches: dict[QueueKey, list[Stretch]] = {}
+        self._ranges: dict[QueueKey, list[UnitRange]] = {}
 
     def put(self, units: UnitBatch) -> None:
         """Take up the next units of this part of the log.
@@ -179,15 +179,15 @@ class StretchWriter:
         if sum(map(len, self._gathered)) >= GATHERED_MAX:
             self._write()
 
-    def close(self) -> Iterator[tuple[QueueKey, Stretch]]:
-        """Write what is left; give the stretches, those of a queue in the order of the log.
+    def close(self) -> Iterator[tuple[QueueKey, UnitRange]]:
+        """Write what is left; give the ranges, those of a queue in the order of the log.
 
         Durability: none before `complete`.
         """
         self._write()
-        for key, stretches in self._stretches.items():
-            for stretch in stretches:
-                yield key, stretch
+        for key, ranges in self._ranges.items():
+            for span in ranges:
+                yield key, span
 
     def _write(self) -> None:
         if not self._gathered:
@@ -195,33 +195,33 @@ class StretchWriter:
         joined = UnitBatch.joined(self._gathered)
         self._gathered = []
         for key, units in joined.by_queue():
-            if self._courses is None:
+            if self._kept is None:
                 self._put(key, units)
-            elif key in self._courses:
-                keep = self._courses[key].keeps(units)
+            elif key in self._kept:
+                keep = self._kept[key].keeps(units)
                 self._put(key, UnitColumns(*(column[keep] for column in units)))
 
     def _put(self, key: QueueKey, units: UnitColumns) -> None:
         """Write the units of one queue; they follow each other in the log."""
-        known = self._stretches.setdefault(key, [])
+        known = self._ranges.setdefault(key, [])
         ends = np.flatnonzero(np.diff(units.queue_offset) != 1) + 1
         bounds = [0, *ends.tolist(), len(units.size)]
-        if len(known) + len(bounds) > STRETCHES_MAX:
+        if len(known) + len(bounds) > RANGES_MAX:
             raise CorruptRecord(
-                f"queue {key[0]}/{key[1]}: more than {STRETCHES_MAX:,} gaps before the record at"
+                f"queue {key[0]}/{key[1]}: more than {RANGES_MAX:,} gaps before the record at"
                 f" {units.physical_offset[-1]}"
             )
         for start, stop in pairwise(bounds):
             if start == stop:
                 continue
             part = units.part(start, stop)
-            stretch = self._placed(key, part)
-            if known and known[-1].next_offset == stretch.first:
-                known[-1] = known[-1].joined(stretch)
+            span = self._placed(key, part)
+            if known and known[-1].next_offset == span.first:
+                known[-1] = known[-1].joined(span)
             else:
-                known.append(stretch)
+                known.append(span)
 
-    def _placed(self, key: QueueKey, units: UnitColumns) -> Stretch:
+    def _placed(self, key: QueueKey, units: UnitColumns) -> UnitRange:
         """Write units whose offsets follow each other."""
         first, place = int(units.queue_offset[0]), int(units.physical_offset[0])
         next_offset = first + len(units.size)
@@ -241,10 +241,12 @@ class StretchWriter:
             data = data[count * UNIT_BYTES :]
         end = int(units.physical_offset[-1] + units.size[-1])
         check = _check(units.queue_offset, units.physical_offset, units.size, units.tags_code)
-        return Stretch(first, next_offset, place, end, check)
+        return UnitRange(first, next_offset, place, end, check)
 
 
-def complete(disk: Disk, folder: str, units_per_file: int, key: QueueKey, course: Course) -> int:
+def complete(
+    disk: Disk, folder: str, units_per_file: int, key: QueueKey, queue: JoinedQueue
+) -> int:
     """Make one queue whole, of which every unit was put by some writer, and compare it.
 
     Args:
@@ -252,7 +254,7 @@ def complete(disk: Disk, folder: str, units_per_file: int, key: QueueKey, course
         folder: The folder of all queues.
         units_per_file: As `QueueGeometry` has it.
         key: The queue.
-        course: It is settled.
+        queue: It is settled.
 
     Returns:
         How many fillers stand for messages that are lost.
@@ -263,22 +265,22 @@ def complete(disk: Disk, folder: str, units_per_file: int, key: QueueKey, course
         DiskFull: There is no space for them.
     Durability: the files are on the disk; their names after a `sync_tree` of the folder.
     """
-    assert course.is_settled
+    assert queue.is_settled
     name = f"{key[0]}/{key[1]}"
     own = f"{folder}/{check_topic(key[0])}/{key[1]}"
     lost = 0
-    for (start, stop), after in zip(course.gaps, course.stretches[1:], strict=True):
+    for (start, stop), after in zip(queue.gaps, queue.ranges[1:], strict=True):
         if stop - start > FILLERS_MAX:
             raise CorruptRecord(
                 f"queue {name} ends at {start}, and the record at {after.start} says that it is"
                 f" number {stop}: one of the two is damaged"
             )
         lost += stop - start
-    begin = course.first - course.first % units_per_file
-    for start, stop in [(begin, course.first), *course.gaps]:
+    begin = queue.first - queue.first % units_per_file
+    for start, stop in [(begin, queue.first), *queue.gaps]:
         _fill(disk, own, units_per_file, start, stop)
     check = fillers = 0
-    for start, position, count in _in_files(begin, course.next_offset, units_per_file):
+    for start, position, count in _in_files(begin, queue.next_offset, units_per_file):
         assert not position, "a queue begins with a file"
         file = _opened(disk, own, start, units_per_file)
         try:
@@ -289,10 +291,10 @@ def complete(disk: Disk, folder: str, units_per_file: int, key: QueueKey, course
         finally:
             file.close()
         check, fillers = (check + found[0]) & _CHECK_MASK, fillers + found[1]
-    expected = sum(one.check for one in course.stretches) & _CHECK_MASK
-    if (check, fillers) != (expected, lost + course.first - begin):
+    expected = sum(one.check for one in queue.ranges) & _CHECK_MASK
+    if (check, fillers) != (expected, lost + queue.first - begin):
         raise DiskFailed(
-            f"{own}: the units from {course.first} to {course.next_offset} are not those that were"
+            f"{own}: the units from {queue.first} to {queue.next_offset} are not those that were"
             " written; does every machine see the same folder?",
             own,
         )
