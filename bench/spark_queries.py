@@ -13,6 +13,7 @@ import io
 import json
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -28,7 +29,6 @@ from bench import processes, spark_samples
 from sprocket.base.errors import StoreError
 from sprocket.base.units import MIB
 from sprocket.cli import sql as command
-from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.spark import sql
 
 ROUNDS = 5
@@ -148,7 +148,7 @@ def _goals(folder: Path, rounds: int) -> list[Goal]:
     from sprocket.spark import session
 
     store = spark_samples.store(folder / "store", BODY_BYTES, topics=TOPICS, file_bytes=FILE_BYTES)
-    _name_topics(store.folder)
+    _derive(store.folder)
     print(f"{store.count:,} messages, {store.size / 1e6:,.0f} MB")
     spark = session("bench", folder=str(folder / "spark"))
     try:
@@ -161,12 +161,12 @@ def _goals(folder: Path, rounds: int) -> list[Goal]:
     return _shown(took)
 
 
-def _name_topics(folder: str) -> None:
-    """Write the table of topics, from which `sprocket sql` has the names of its tables."""
-    path = Path(StoreLayout(folder).topics)
-    path.parent.mkdir(parents=True)
-    table = {topic: {"topicName": topic} for topic in TOPICS}
-    path.write_text(json.dumps({"topicConfigTable": table}))
+def _derive(folder: str) -> None:
+    """Make what a broker keeps of a log: queues, index, the table of topics."""
+    command = [sys.executable, "-m", "sprocket", "store", "recover", folder]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BenchError(done.stderr)
 
 
 def _seconds(tables: Tables, count: int, rounds: int) -> dict[tuple[str, str], list[float]]:

@@ -135,13 +135,18 @@ class _Block:
         self._data = np.frombuffer(b"".join(made), np.uint8).copy()
         unique = [one.index(b"UNIQ_KEY\x01") + len("UNIQ_KEY\x01") for one in made]
         self._unique_at = self.starts[:-1] + unique + 32 - _UNIQUE_DIGITS
+        self._placed = np.zeros(len(topics), np.int64)
+        """How many of each topic there are before."""
 
     def placed(self, first: int, base: int, count: int) -> memoryview:
         """Return some records, the number of the first and its physical offset being given."""
         start, end = self.starts[:count], self.starts[1 : count + 1]
         number = np.arange(first, first + count)
-        self._set(start + QUEUE_ID_AT, number % QUEUES, ">i4")
-        self._set(start + QUEUE_OFFSET_AT, number // QUEUES, ">i8")
+        times, topic = np.divmod(np.arange(count), len(self._placed))
+        of_topic = self._placed[topic] + times
+        self._placed += np.bincount(topic, minlength=len(self._placed))
+        self._set(start + QUEUE_ID_AT, of_topic % QUEUES, ">i4")
+        self._set(start + QUEUE_OFFSET_AT, of_topic // QUEUES, ">i8")
         self._set(start + PHYSICAL_OFFSET_AT, base + start, ">i8")
         self._set(start + STORED_AT_MS_AT, AT_MS + number // 100, ">i8")
         digits = number[:, None] // 10 ** np.arange(_UNIQUE_DIGITS - 1, -1, -1) % 10 + ord("0")

@@ -75,6 +75,8 @@ class StoreLayout:
         """How consumer groups get the messages of topics."""
         self.delay_journal = f"{self.config}/sprocket.delays"
         """How far it is now (Sprocket's own files)."""
+        self.erased = f"{self.config}/erased.json"
+        """How many messages a job has erased, if any; their units are left (Sprocket's own)."""
         self.notes = frozenset(
             (
                 *(self.geometry, self.recovery, self.mended),

@@ -27,7 +27,7 @@ from typing import Annotated, Any
 import numpy as np
 import pyarrow as pa
 
-from sprocket.base.disk import Disk, File, RealDisk, copying, read_file
+from sprocket.base.disk import Disk, File, RealDisk, copying, read_file, replace_file
 from sprocket.base.errors import ForeignStore, SettingsError
 from sprocket.base.progress import Step, unwatched
 from sprocket.base.units import MIB
@@ -185,6 +185,7 @@ def erase(
             disk.open(path, write=True, create=True, size=geometry.log.segment_bytes).close()
         found = _erased(spark, stored, source, made, chosen, geometry, progress)
         entries = _index(spark, source, made, geometry, found.places, progress)
+        _note(disk, StoreLayout(made), found)
         if source.disk().exists(source.layout.abort):
             raise ForeignStore(f"{source.path} was opened meanwhile; the copy is not used")
         disk.sync_tree(made)
@@ -357,6 +358,13 @@ class _Found:
     size: int
     topics: Counter[str]
     kept: int
+
+
+def _note(disk: Disk, layout: StoreLayout, found: _Found) -> None:
+    """Have the new store say that messages were erased from it."""
+    if len(found.places):
+        disk.make_folder(layout.config)
+        replace_file(disk, layout.erased, b'{"messages":%d}\n' % len(found.places))
 
 
 _SCHEMA = "places binary, size bigint, kept bigint, topics map<string,bigint>"

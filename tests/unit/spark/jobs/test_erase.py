@@ -1,6 +1,7 @@
 """The job that copies a store without some messages: nothing of these, everything of the others."""
 
 import hashlib
+import json
 import os
 import random
 import signal
@@ -22,6 +23,7 @@ from sprocket.rocketmq.geometry import Geometry, IndexGeometry, LogGeometry, Que
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED, NewRecord
 from sprocket.rocketmq.settings import StoreSettings
+from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.repair.check import check
 from sprocket.rocketmq.store.store import Store
 from sprocket.spark import QueryFailed
@@ -132,6 +134,8 @@ def test_nothing_is_left_of_the_erased_and_all_of_the_others(
     assert report.index_entries == 3 * report.messages
     assert list(check(RealDisk(), target)) == []
     assert before == contents(store)
+    note = Path(StoreLayout(target).erased)
+    assert json.loads(note.read_text()) == {"messages": report.messages}
     for path in (path for path in Path(target).rglob("*") if path.is_file()):
         data = path.read_bytes()
         for person in GONE:

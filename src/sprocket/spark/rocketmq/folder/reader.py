@@ -18,6 +18,7 @@ from sprocket.spark.rocketmq.folder.plan import Span, log_files, plan
 from sprocket.spark.rocketmq.folder.scan import pieces, scan
 from sprocket.spark.rocketmq.folder.slices import time_of_record
 from sprocket.spark.rocketmq.folder.stored_times import part_of_times
+from sprocket.spark.rocketmq.folder.unit_counts import UnitCounts
 from sprocket.spark.rocketmq.options import Options
 from sprocket.spark.rocketmq.rows.batches import Batches
 from sprocket.spark.rocketmq.rows.damage import DamagedRange, LeftOut, without_wrong
@@ -66,8 +67,14 @@ class DirectoryReader(DataSourceReader):  # type: ignore[misc]
             return
         options = self._options
         batches = Batches(self._schema, options, left_out=left_out)
-        files = self._files(spans)
-        made = scan(files, spans, batches, fail_on_data_loss=options.fail_on_data_loss)
+        folder, files = self._folder(spans), self._files(spans)
+        made = scan(
+            files,
+            spans,
+            batches,
+            fail_on_data_loss=options.fail_on_data_loss,
+            counts=UnitCounts(files, StoreLayout(folder)) if batches.counts_queues else None,
+        )
         yield from batches.added_up(made)
 
     def records(self, spans: Sequence[Span]) -> Iterator[Records | DamagedRange]:
@@ -105,8 +112,11 @@ class DirectoryReader(DataSourceReader):  # type: ignore[misc]
 
     def _files(self, spans: Sequence[Span]) -> Files:
         """Return what reads the files of a task."""
-        folder = max((one for one in self._folders if spans[0].path.startswith(f"{one}/")), key=len)
-        return open_files(folder, dict(self._options.file_system))
+        return open_files(self._folder(spans), dict(self._options.file_system))
+
+    def _folder(self, spans: Sequence[Span]) -> str:
+        """Return the directory of a task."""
+        return max((one for one in self._folders if spans[0].path.startswith(f"{one}/")), key=len)
 
     @property
     def _folders(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from sprocket.rocketmq.codec.columns import Records, Stop
 from sprocket.spark.files import Files, ReadableFile, read_on
 from sprocket.spark.rocketmq.folder.plan import Span
 from sprocket.spark.rocketmq.folder.slices import resync, slices
+from sprocket.spark.rocketmq.folder.unit_counts import UnitCounts
 from sprocket.spark.rocketmq.rows.batches import Batches
 from sprocket.spark.rocketmq.rows.damage import DamagedRange
 
@@ -18,12 +19,24 @@ _log = log.get_logger(__name__)
 
 
 def scan(
-    disk: Files, spans: Sequence[Span], batches: Batches, *, fail_on_data_loss: bool
+    disk: Files,
+    spans: Sequence[Span],
+    batches: Batches,
+    *,
+    fail_on_data_loss: bool,
+    counts: UnitCounts | None = None,
 ) -> Iterator[Any]:
     """Give the Arrow batches of some spans.
 
     Each span must end where a record ends (or in the padding of its file), else it is damaged: a
     cut that fell on bytes that only look like a record shows here.
+
+    Args:
+        disk: Where.
+        spans: The spans.
+        batches: Makes the batches.
+        fail_on_data_loss: A file that was cleaned away is an error.
+        counts: What the queues say, where only their messages are counted.
 
     Raises:
         CorruptRecord: There is damage, and the mode is FAILFAST.
@@ -32,6 +45,10 @@ def scan(
     for span in spans:
         if span.why:
             yield from batches.damage([span.damage])
+            continue
+        counted = None if counts is None else counts.of(span)
+        if counted is not None and (made := batches.of_counts(counted)) is not None:
+            yield from made
             continue
         try:
             file = disk.open(span.path)

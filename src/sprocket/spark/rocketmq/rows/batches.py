@@ -32,7 +32,7 @@ from sprocket.spark.rocketmq.rows.columns import (
     SourceColumn,
 )
 from sprocket.spark.rocketmq.rows.damage import DamagedRange, LeftOut, wrong_records
-from sprocket.spark.rocketmq.rows.selection import RecordSelection
+from sprocket.spark.rocketmq.rows.selection import QueueCount, RecordSelection
 
 BATCH_BYTES_MAX = 16 * MIB
 """Unpacked bodies per batch; Arrow's offsets have 32 bits and the JVM holds several batches."""
@@ -163,6 +163,38 @@ class Batches:
         if options.verify_crc is not None:
             return options.verify_crc
         return bool(options.tags) or not (BODIES | FROM_PROPERTIES).isdisjoint(self._names)
+
+    @property
+    def counts_queues(self) -> bool:
+        """Whether all that is asked for is how many messages of each queue there are."""
+        return (
+            self._count_number >= 0
+            and set(self._names) <= {"topic", "queueId", ROW_COUNT}
+            and not self._verifies
+            and self._options.mode is Mode.FAILFAST
+            and self._selection.is_by_queue
+        )
+
+    def of_counts(self, counts: Sequence[QueueCount]) -> Sequence[Any] | None:
+        """Return what stands for the records of queues, of which only the number is known.
+
+        Only if `counts_queues`.
+
+        Returns:
+            A batch, or nothing if none of them is wanted; None if the records have to be seen.
+        """
+        kept = self._selection.of_counts(counts)
+        if not kept:
+            return kept
+        topics, queue_ids, numbers_of = zip(*kept, strict=True)
+        values = {"topic": topics, "queueId": queue_ids, ROW_COUNT: numbers_of}
+        columns = [
+            pa.array(values[name], kind)
+            for name, kind in zip(self._names, self._schema.types, strict=True)
+        ]
+        return [
+            _alike([pa.RecordBatch.from_arrays(columns, schema=self._schema)], self._count_number)
+        ]
 
     def of(self, records: Records, where: str, wanted: Mask | None = None) -> Iterator[Any]:
         """Give the batches of some records.

@@ -4,8 +4,8 @@ Everything is decided for all records of a buffer at once. Offsets and times are
 record, as the store time of a log may go back where its broker changed.
 """
 
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,14 @@ _NUMBERS: Mapping[str, Callable[[Records], Ints]] = {
     "queueOffset": lambda records: records.number("queue_offset"),
     "storeTimestamp": lambda records: records.stored_at_ms,
 }
+
+
+class QueueCount(NamedTuple):
+    """How many messages of a queue there are in some part of a log."""
+
+    topic: str
+    queue_id: int
+    messages: int
 
 
 class RecordSelection:
@@ -77,6 +85,34 @@ class RecordSelection:
         if options.tags:
             records = self._tagged(records)
         return records
+
+    @property
+    def is_by_queue(self) -> bool:
+        """Whether nothing but topic and queue of a record decides whether it is wanted."""
+        options = self._options
+        return self._is_folder and not (
+            options.tags
+            or options.starting_at_ms is not None
+            or options.ending_at_ms is not None
+            or any((self._first, self._last, self._from_ms, self._to_ms))
+            or "storeTimestamp" in (options.filters or {})
+        )
+
+    def of_counts(self, counts: Sequence[QueueCount]) -> list[QueueCount] | None:
+        """Return the queues wanted; None if some of their messages may not be. If `is_by_queue`."""
+        options = self._options
+        filters = options.filters or {}
+        kept = [
+            one
+            for one in counts
+            if self._wants(one.topic)
+            and one.topic in filters.get("topic", (one.topic,))
+            and one.queue_id in filters.get("queueId", (one.queue_id,))
+            and (options.assigned is None or _is_assigned(options.assigned, one))
+        ]
+        if not self._names_topics and any(may_hold_replies(one.topic) for one in kept):
+            return None
+        return kept
 
     def _of_topics(self, records: Records) -> Records:
         """Return the records of the topics and queues wanted that have a place in a queue.
@@ -138,6 +174,10 @@ def _filtered(records: Records, filters: Limits) -> Records:
     if last_ms is not None:
         wanted &= records.stored_at_ms <= last_ms
     return records if wanted.all() else records.keep(wanted)
+
+
+def _is_assigned(assigned: Mapping[str, Mapping[str, tuple[int, ...]]], queue: QueueCount) -> bool:
+    return any(queue.queue_id in ids for ids in assigned.get(queue.topic, {}).values())
 
 
 def _without_replies(records: Records) -> Records:
