@@ -163,7 +163,7 @@ def _goals(folder: Path, rounds: int) -> list[Goal]:
 
 def _derive(folder: str) -> None:
     """Make what a broker keeps of a log: queues, index, the table of topics."""
-    command = [sys.executable, "-m", "sprocket", "store", "recover", folder]
+    command = [str(Path(sys.executable).with_name("sprocket")), "store", "recover", folder]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BenchError(done.stderr)
