@@ -20,7 +20,7 @@ import pytest
 import structlog
 from tests.fuzz.frames import KINDS, good_frames, mutated_frames
 
-from sprocket.base.errors import RequestRefused, WireError
+from sprocket.base.errors import WireError
 from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.codec import bodies, registration_body
 from sprocket.rocketmq.codec.bodies import ClientCheck
@@ -71,7 +71,7 @@ def handle(asked: Request, header: Header) -> Answer:
         if (reader := READERS.get(RequestCode(request.code))) is not None:
             reader(request.body)
         return Answer(0, header, request.remark, [request.body], request.ext_map())
-    except (RequestRefused, WireError):
+    except WireError:
         raise
     except Exception as error:
         raise Escaped(repr(error)) from error

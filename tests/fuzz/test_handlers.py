@@ -1,7 +1,7 @@
 """Any fields and any bodies in whole requests, for every code, at the real handlers.
 
 Invariant: each request is answered once, within seconds, on a connection that goes on; what a
-handler raises is a WireError, a StoreError or a RequestRefused, never anything else; and afterwards
+handler raises is a WireError, a StoreError or a Refused, never anything else; and afterwards
 the broker stores and gives back a message as if nothing had been.
 """
 

@@ -6,6 +6,8 @@ StoreError
 ├── MessageIllegal          a message breaks a rule of the queue it is for
 ├── EngineMissing           the queues need an engine that cannot be had here
 └── NumpyMissing            a store needs numpy, a client does not
+SprocketError
+└── Refused                 a correct request that the broker or NameServer declines
 ClientError
 ├── NoRoute                 no NameServer knows a broker for the topic
 │   └── NoSuchTopic         the NameServers know no topic of this name
@@ -14,7 +16,15 @@ ClientError
     └── ReplyTimeout        a request by message was stored, but nobody replied in time
 """
 
-from sprocket.base.errors import ClientError, MessageTooLarge, RequestTimeout, StoreError
+from enum import Enum
+
+from sprocket.base.errors import (
+    ClientError,
+    MessageTooLarge,
+    RequestTimeout,
+    SprocketError,
+    StoreError,
+)
 
 
 class PropertiesTooLarge(MessageTooLarge):
@@ -31,6 +41,34 @@ class EngineMissing(StoreError):
 
 class NumpyMissing(StoreError):
     """A store needs numpy, which is not installed."""
+
+
+class Refusal(Enum):
+    """Why a correct request is declined; a server has a code of its protocol for each."""
+
+    OTHER = "only the remark says why"
+    INVALID_ARGUMENT = "a name or a number is not one that may be given"
+    ILLEGAL_MESSAGE = "the message breaks a rule of where it is to go"
+    NO_PERMISSION = "settings close the broker, a topic or a group to it"
+    NO_TOPIC = "there is no such topic"
+    NO_GROUP = "there is no such group"
+    NO_CONSUMER = "nobody consumes in the group"
+    NOT_FOUND = "nothing is found"
+    UNREADABLE_SUBSCRIPTION = "the subscription cannot be parsed"
+    NO_SUBSCRIPTION = "nobody of the group is connected and subscribed"
+    OLD_SUBSCRIPTION = "the broker does not know the latest subscription of the group yet"
+
+
+class Refused(SprocketError):
+    """A correct request that the broker or NameServer declines.
+
+    `remark` is one sentence for the person who reads it.
+    """
+
+    def __init__(self, why: Refusal, remark: str) -> None:
+        super().__init__(remark)
+        self.why = why
+        self.remark = remark
 
 
 class NoRoute(ClientError):

@@ -11,11 +11,10 @@ import msgspec
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
-from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq import aliases
 from sprocket.rocketmq.aliases import Alias
-from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.config import DataVersion
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.settings import Settings
 
 _log = log.get_logger(__name__)
@@ -84,16 +83,14 @@ class LiveSettings:
             texts: By RocketMQ's name, in its units, or by ours, such as `pull.hold_count_max`.
 
         Raises:
-            RequestRefused: NO_PERMISSION; a name is on RocketMQ's black list.
+            Refused: A name is on RocketMQ's black list.
         Source: the real 5.3.3 answers success to whatever it ignores, and takes a text that is
         neither true nor false for false.
         """
         black_list = self.told()["configBlackList"].split(";")
         for name in texts:
             if name in black_list:
-                raise RequestRefused(
-                    ResponseCode.NO_PERMISSION, self._server.refusal.format(name=name)
-                )
+                raise Refused(Refusal.NO_PERMISSION, self._server.refusal.format(name=name))
         for name, text in texts.items():
             self._change(name, text)
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq import live_settings
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.live_settings import LiveSettings
 from sprocket.rocketmq.settings import NameServerSettings, ServerSettings, Settings
 from sprocket.testing.clock import FakeClock
@@ -65,9 +65,9 @@ def test_what_cannot_be_changed_is_left(config: LiveSettings, used: dict[str, An
 
 def test_the_black_list_is_refused_as_a_whole(config: LiveSettings, used: dict[str, Any]) -> None:
     """Nothing beside it is changed either."""
-    with pytest.raises(RequestRefused, match=r"black list\. \(code 16\)$") as caught:
+    with pytest.raises(Refused, match=r"black list\.$") as caught:
         config.update({"fileReservedTime": "48", "rocketmqHome": "/"})
-    assert (caught.value.code, used) == (16, {})
+    assert (caught.value.why, used) == (Refusal.NO_PERMISSION, {})
 
 
 def test_switches_of_a_nameserver_change_while_running() -> None:
@@ -87,9 +87,9 @@ def test_switches_of_a_nameserver_change_while_running() -> None:
 def test_what_tells_where_files_lie_is_refused(name: str) -> None:
     """And nothing else of that request is changed either."""
     config = live_settings.of_nameserver(Settings(), FakeClock())
-    with pytest.raises(RequestRefused, match=rf"black list: {name} \(code 16\)$") as refused:
+    with pytest.raises(Refused, match=rf"black list: {name}$") as refused:
         config.update({"orderMessageEnable": "true", name: "/etc/passwd"})
-    assert refused.value.code == 16
+    assert refused.value.why is Refusal.NO_PERMISSION
     assert config.now.nameserver == NameServerSettings()
 
 

@@ -88,7 +88,7 @@ class Command(msgspec.Struct, gc=False):
         """Read the ext fields as a declared header; unknown fields are ignored.
 
         Raises:
-            RequestRefused: SYSTEM_ERROR; a required field is missing or unreadable.
+            FieldUnreadable: A required field is missing, or a number is none.
         """
         ext = self.ext
         if type(ext) is kind:

@@ -23,8 +23,7 @@ from typing import Any, ClassVar, Generic, TypeVar, get_args
 
 import msgspec
 
-from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.base.errors import WireError
 from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.model.integers import Int32, Int64
 
@@ -35,11 +34,8 @@ _INTEGER = re.compile(r"[+-]?\d{1,20}\Z")
 """Digits of any script, as Java takes them."""
 
 
-class FieldUnreadable(RequestRefused):
-    """A request lacks a field that it must have, or a number is none: SYSTEM_ERROR."""
-
-    def __init__(self, remark: str) -> None:
-        super().__init__(ResponseCode.SYSTEM_ERROR, remark)
+class FieldUnreadable(WireError):
+    """A header lacks a field that it must have, or a number is none."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
@@ -80,7 +76,7 @@ class HeaderCodec(Generic[H]):
         """Read a header from texts, by Java's rules.
 
         Raises:
-            RequestRefused: SYSTEM_ERROR; a required field is missing or a number is none.
+            FieldUnreadable: A required field is missing or a number is none.
         """
         if not any("." in text for text in ext.values()):  # msgspec takes 1.0 for a whole number
             with contextlib.suppress(msgspec.ValidationError):

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.codec.bodies import ClusterInfo
-from sprocket.rocketmq.codec.codes import ResponseCode
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.live_settings import LiveSettings
 from sprocket.rocketmq.model.route import MASTER_ID, BrokerData, QueueData, TopicRoute
 from sprocket.rocketmq.model.topic import UNIT, UNIT_SUBSCRIPTION, WRITE
@@ -48,12 +47,12 @@ class Lookup:
         """Return where a topic lies; in a zone, on its brokers and on those that have no master.
 
         Raises:
-            RequestRefused: TOPIC_NOT_EXIST.
+            Refused: NO_TOPIC.
         """
         queues = self._tables.topics.get(topic)
         if not queues:
-            raise RequestRefused(
-                ResponseCode.TOPIC_NOT_EXIST,
+            raise Refused(
+                Refusal.NO_TOPIC,
                 f"No topic route info in name server for the topic: {topic}{HELP}",
             )
         brokers = [self._broker(topic, queue) for queue in queues.values()]

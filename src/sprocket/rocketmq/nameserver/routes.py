@@ -25,11 +25,10 @@ from msgspec import structs
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
-from sprocket.base.errors import RequestRefused
-from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.config import DataVersion
 from sprocket.rocketmq.codec.headers import RegisterBroker
 from sprocket.rocketmq.codec.registration_body import RegisterBrokerBody
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.live_settings import LiveSettings
 from sprocket.rocketmq.model.route import MASTER_ID, BrokerData, QueueData
 from sprocket.rocketmq.model.topic import READ, WRITE, TopicConfig
@@ -111,8 +110,8 @@ class RouteTables:
         """Take in what a broker says of itself: all its topics, or one that has just changed.
 
         Raises:
-            RequestRefused: SYSTEM_ERROR; a name or the address is empty, or a broker that is not
-                known yet sent one topic only (this NameServer was restarted: it must send all).
+            Refused: A name or the address is empty, or a broker that is not known yet sent one
+                topic only (this NameServer was restarted: it must send all).
         """
         _check(header)
         name, broker_id, address = header.broker_name, header.broker_id, header.broker_addr
@@ -125,8 +124,8 @@ class RouteTables:
                 _log.warning("a newer broker has this id", broker=name, id=broker_id)
                 return Registered()
         if known_addr is None and len(body.topics) == 1:
-            raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR,
+            raise Refused(
+                Refusal.OTHER,
                 "register broker failed: a broker that is new here must send all its topics",
             )
         for other, known in list(addresses.items()):
@@ -323,4 +322,4 @@ def _check(header: RegisterBroker) -> None:
         ("clusterName", header.cluster_name),
     ):
         if not value:
-            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"register broker failed: no {what}")
+            raise Refused(Refusal.OTHER, f"register broker failed: no {what}")

@@ -6,9 +6,9 @@ by the request's methods, or not at all.
 
 What goes wrong in a handler concerns its request only; the connection goes on:
 
-    RequestRefused          its code and remark; ext fields as `REFUSED_FIELDS` has them
-    Refused                 the same, with the code that `CODES` has for its kind
-    WireError               SYSTEM_ERROR: the body of this request could not be read
+    Refused                 its remark and the code that `CODES` has for its kind, with ext fields
+                            as `REFUSED_FIELDS` has them
+    WireError               SYSTEM_ERROR: header or body of this request could not be read
     DiskBusy                SYSTEM_BUSY: it would have had to wait for the disk with too many others
     StoreError              SYSTEM_ERROR, logged; handlers translate those that mean something else
     any other exception     SYSTEM_ERROR with the exception's class, logged with context
@@ -27,14 +27,14 @@ from msgspec import Struct
 
 from sprocket.base import log
 from sprocket.base.audit import Actor
-from sprocket.base.errors import DiskBusy, RequestRefused, StoreError, WireError
+from sprocket.base.errors import DiskBusy, StoreError, WireError
 from sprocket.base.units import KIB
-from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode, request_name
 from sprocket.rocketmq.codec.command import RESPONSE_FLAG, Command, response
-from sprocket.rocketmq.codec.ext import FieldUnreadable, Header
+from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.codec.frame import FRAME_BYTES_MAX, Buffer
 from sprocket.rocketmq.codec.headers import NoFields, QueryMessageAnswer, Region
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.slices import Sliced, Slices
@@ -53,7 +53,8 @@ CODES: Mapping[Refusal, ResponseCode] = {
     Refusal.NO_PERMISSION: ResponseCode.NO_PERMISSION,
     Refusal.NO_TOPIC: ResponseCode.TOPIC_NOT_EXIST,
     Refusal.NO_GROUP: ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-    Refusal.NO_MESSAGE: ResponseCode.QUERY_NOT_FOUND,
+    Refusal.NO_CONSUMER: ResponseCode.CONSUMER_NOT_ONLINE,
+    Refusal.NOT_FOUND: ResponseCode.QUERY_NOT_FOUND,
     Refusal.UNREADABLE_SUBSCRIPTION: ResponseCode.SUBSCRIPTION_PARSE_FAILED,
     Refusal.NO_SUBSCRIPTION: ResponseCode.SUBSCRIPTION_NOT_EXIST,
     Refusal.OLD_SUBSCRIPTION: ResponseCode.SUBSCRIPTION_NOT_LATEST,
@@ -325,13 +326,13 @@ class Body:
         """Add a piece.
 
         Raises:
-            RequestRefused: No frame takes so much, so no client could read it.
+            Refused: No frame takes so much, so no client could read it.
         """
         self.pieces.append(piece)
         self._bytes += len(piece)
         if self._bytes > BODY_BYTES_MAX:
-            raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR,
+            raise Refused(
+                Refusal.OTHER,
                 f"the answer is longer than the {FRAME_BYTES_MAX} bytes that a frame may have; "
                 "ask about one topic or group at a time",
             )
@@ -341,7 +342,7 @@ def body(pieces: Iterator[bytes]) -> Sliced[list[bytes]]:
     """Make a body of pieces, of which each is one call.
 
     Raises:
-        RequestRefused: No frame takes it.
+        Refused: No frame takes it.
     """
     made = Body()
     while (piece := (yield partial(next, pieces, None))) is not None:
@@ -349,12 +350,9 @@ def body(pieces: Iterator[bytes]) -> Sliced[list[bytes]]:
     return made.pieces
 
 
-def busy() -> RequestRefused:
+def busy() -> DiskBusy:
     """Return the refusal of what would add to what waits for the disk (`runtime.pressure`)."""
-    return RequestRefused(
-        ResponseCode.SYSTEM_BUSY,
-        "[OVERLOAD]system busy, the disk is behind and too many messages wait for it",
-    )
+    return DiskBusy("the disk is behind and too many messages wait for it")
 
 
 def unsupported(command: Command) -> Answer:
@@ -366,22 +364,17 @@ def unsupported(command: Command) -> Answer:
     return Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, None, remark)
 
 
-def _refused(command: Command, refused: RequestRefused) -> Answer:
+def _refused(command: Command, refused: Refused) -> Answer:
     """Return the answer to a request that is declined."""
     fields = REFUSED_FIELDS.get(command.code)
-    is_empty = isinstance(fields, NoFields)
-    is_failure = refused.code == ResponseCode.SYSTEM_ERROR and not is_empty
-    is_busy = refused.code == ResponseCode.SYSTEM_BUSY
-    if is_failure or is_busy or isinstance(refused, FieldUnreadable):
+    if refused.why is Refusal.OTHER and not isinstance(fields, NoFields):
         fields = None
-    return Answer(refused.code, fields, refused.remark)
+    return Answer(CODES[refused.why], fields, refused.remark)
 
 
 def failed(peer: Peer, command: Command, error: Exception) -> Answer:
     """Return the answer to a request whose handler raised, now or in a later turn of the loop."""
     if isinstance(error, Refused):
-        error = RequestRefused(CODES[error.why], error.remark)
-    if isinstance(error, RequestRefused):
         return _refused(command, error)
     if isinstance(error, DiskBusy):
         return Answer(ResponseCode.SYSTEM_BUSY, None, f"[OVERLOAD]system busy, {error}")

@@ -6,9 +6,9 @@ import pytest
 from msgspec import structs
 from tests.unit.rocketmq.nameserver.test_routes import FakeLink
 
-from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq import live_settings
 from sprocket.rocketmq.codec.config import DataVersion
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.route import BrokerData, QueueData
 from sprocket.rocketmq.nameserver import KeyValues, Lookup, RouteTables
 from sprocket.rocketmq.nameserver.lookup import SystemTopics
@@ -56,9 +56,9 @@ def two_brokers() -> RouteTables:
 
 def test_a_topic_that_is_not_there() -> None:
     """Is refused with its name, as every client expects of an unknown one."""
-    with pytest.raises(RequestRefused, match="the topic: N") as refused:
+    with pytest.raises(Refused, match="the topic: N") as refused:
         lookup(empty()).route("N")
-    assert refused.value.code == 17
+    assert refused.value.why is Refusal.NO_TOPIC
 
 
 def test_the_order_of_a_topic_is_told_where_it_is_set_so() -> None:

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq import live_settings
 from sprocket.rocketmq.codec.config import DataVersion
 from sprocket.rocketmq.codec.headers import RegisterBroker
 from sprocket.rocketmq.codec.registration_body import RegisterBrokerBody
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.route import BrokerData, QueueData, TopicRoute
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.nameserver import KeyValues, Lookup, RouteTables
@@ -99,9 +99,9 @@ def header(
 def addresses(routes: Both, topic: str = "X") -> list[dict[int, str]]:
     """Return the addresses of each broker of a topic; none without a route."""
     if topic not in routes.topics():
-        with pytest.raises(RequestRefused) as refused:
+        with pytest.raises(Refused) as refused:
             routes.route(topic)
-        assert refused.value.code == 17
+        assert refused.value.why is Refusal.NO_TOPIC
         return []
     return [dict(one.addresses) for one in routes.route(topic).brokers]
 
@@ -136,9 +136,9 @@ def test_a_changed_version_changes_queues() -> None:
 def test_an_unknown_broker_must_send_everything() -> None:
     """A lone topic of it is refused, so that a restarted NameServer does not lose the others."""
     routes = Both()
-    with pytest.raises(RequestRefused) as refused:
+    with pytest.raises(Refused) as refused:
         routes.register("l", header(), V1, [X])
-    assert refused.value.code == 1
+    assert refused.value.why is Refusal.OTHER
     assert routes.topics() == []
     assert routes.cluster_info().brokers == {}
 
@@ -215,7 +215,7 @@ def test_nameless_brokers_are_refused(field: str) -> None:
     """RocketMQ takes them and lists them in part."""
     named = RegisterBroker(broker_name="a", broker_addr="1.1.1.1:1", cluster_name="C", broker_id=0)
     routes = Both()
-    with pytest.raises(RequestRefused):
+    with pytest.raises(Refused):
         routes.register("l", msgspec.structs.replace(named, **{field: ""}), V1, [X, Y])
 
 

@@ -10,12 +10,12 @@ from tests import sockets
 from tests.pipe import PipeNetwork
 from tests.waits import LONG_SECONDS
 
-from sprocket.base.errors import MessageTooLarge, RequestRefused, StoreFailed, WireError
-from sprocket.rocketmq.broker.refusals import Refusal, Refused
+from sprocket.base.errors import MessageTooLarge, StoreFailed, WireError
 from sprocket.rocketmq.codec import command, headers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import NoFields, QueryConsumerOffset
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.remoting import Connection
 from sprocket.rocketmq.server.dispatch import Answer, Dispatcher, Request, Row, row
 from sprocket.runtime import driver
@@ -70,7 +70,7 @@ def ok(_request: Request, _header: NoFields) -> Answer:
 @pytest.mark.parametrize(
     ("error", "code", "remark"),
     [
-        (RequestRefused(17, "no such topic"), 17, "no such topic"),
+        (Refused(Refusal.NO_TOPIC, "no such topic"), 17, "no such topic"),
         (WireError("no JSON"), 1, "no JSON"),
         (StoreFailed("a sync failed"), 1, "a sync failed"),
         (MessageTooLarge("too large"), 1, "too large"),

@@ -10,8 +10,8 @@ from enum import Enum, IntEnum
 from msgspec import Struct
 
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups
-from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.group import (
     BROADCASTING,
     CLUSTERING,

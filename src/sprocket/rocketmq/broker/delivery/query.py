@@ -7,7 +7,7 @@ from msgspec import Struct
 from sprocket.base import log
 from sprocket.base.disk import Missing, WouldBlock
 from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall
-from sprocket.rocketmq.broker.refusals import Refusal, Refused
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.model.query import KeyQuery, QueueSpan, QueueUnit
 from sprocket.rocketmq.settings import StoreSettings
@@ -59,7 +59,7 @@ class Queries:
             raise Refused(Refusal.OTHER, f"maxNum {query.max_count} must not be negative")
         if not self._settings.index_messages:
             raise Refused(
-                Refusal.NO_MESSAGE,
+                Refusal.NOT_FOUND,
                 "this broker keeps no index (setting store.index_messages, messageIndexEnable)",
             )
         wanted = UNIQUE_KEY_MAX if query.is_unique_key else query.max_count
@@ -145,4 +145,4 @@ class Queries:
 
 
 def _not_found() -> Refused:
-    return Refused(Refusal.NO_MESSAGE, "can not find message, maybe time range")
+    return Refused(Refusal.NOT_FOUND, "can not find message, maybe time range")

@@ -11,8 +11,8 @@ from msgspec import structs
 
 from sprocket.base import log
 from sprocket.base.place import Place
-from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.codec.config import JsonObject, declared, fastjson, tables, values
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.internal import NAME, SYSTEM_GROUPS
 from sprocket.rocketmq.settings import GroupSettings

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from sprocket.base.clock import Clock
 from sprocket.base.errors import StoreError
 from sprocket.rocketmq.broker.messages.diverters import InboundMessage
-from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.codec.record import properties
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.store.log import check_queue
 from sprocket.rocketmq.store.queue import delays_ms

@@ -22,9 +22,9 @@ from sprocket.rocketmq.broker.groups import Groups, QueueLocks
 from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
 from sprocket.rocketmq.broker.messages.diverters import InboundMessage
 from sprocket.rocketmq.broker.messages.message_copy import copy_of
-from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.record import properties, record
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from sprocket.rocketmq.model.message import NewRecord, SendBackRequest, StoredMessage

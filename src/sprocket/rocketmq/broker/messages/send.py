@@ -20,9 +20,9 @@ from msgspec import structs
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.broker.messages.delay_levels import LOOKED_AT, DelayLevels
 from sprocket.rocketmq.broker.messages.diverters import Diverter, InboundMessage
-from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import FORBIDDEN_TO_SEND, Topics, check_name
 from sprocket.rocketmq.codec.record import COUNT_MAX, batch, batch_rows, parse_host, properties
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from sprocket.rocketmq.model.message import (
     BORN_HOST_V6,

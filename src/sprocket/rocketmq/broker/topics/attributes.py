@@ -8,7 +8,7 @@ Source: RocketMQ `AttributeParser`, `AttributeUtil`, `TopicAttributes`.
 
 from collections.abc import Mapping
 
-from sprocket.rocketmq.broker.refusals import Refusal, Refused
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.topic import BATCH_QUEUES, QUEUE_TYPE, RESERVE_TIME, is_hours
 
 MESSAGE_TYPE = "message.type"

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 
 from sprocket.base import log
 from sprocket.base.place import Place
-from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.codec.config import JsonObject, declared, fastjson, tables
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.internal import (
     NAME,
     SCHEDULE_TOPIC,

@@ -11,7 +11,7 @@ from types import FrameType
 
 from sprocket import __version__
 from sprocket.base import log
-from sprocket.base.errors import RequestRefused, WireError
+from sprocket.base.errors import WireError
 from sprocket.rocketmq.client.consumer.delivery import DeliverLater, call
 from sprocket.rocketmq.client.consumer.plan import ConsumerPlan, Listener
 from sprocket.rocketmq.client.consumer.queues import NEVER, Assignment, Offsets, ProcessQueue
@@ -33,6 +33,7 @@ from sprocket.rocketmq.codec.headers import (
     GetConsumerStatus,
 )
 from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
@@ -75,7 +76,7 @@ class Directives:
             return False
         try:
             found(peer, command)
-        except (RequestRefused, WireError) as error:
+        except (Refused, WireError) as error:
             _log.warning("request of a broker not understood", code=command.code, error=str(error))
             if not command.is_oneway:
                 peer.send(response(command, ResponseCode.SYSTEM_ERROR, None, str(error)))
@@ -134,7 +135,7 @@ class Directives:
     def _consume(self, peer: Peer, command: Command) -> None:
         listener = self._plan.listener
         if listener is None or self._plan.is_loop:
-            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "this consumer has no listener")
+            raise Refused(Refusal.OTHER, "this consumer has no listener")
         header = command.header(ConsumeMessageDirectly)
         stored = record.decode(command.body)
         queue = MessageQueue(stored.topic, header.broker_name or "", stored.queue_id)

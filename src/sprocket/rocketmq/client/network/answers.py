@@ -3,7 +3,7 @@
 from collections.abc import Callable, Container
 from typing import TypeVar
 
-from sprocket.base.errors import BrokerRefused, RequestRefused, WireError
+from sprocket.base.errors import BrokerRefused, WireError
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 
@@ -35,7 +35,7 @@ def read(source: str, decode: Callable[[], T]) -> T:
     """
     try:
         return decode()
-    except (WireError, RequestRefused) as wrong:
+    except WireError as wrong:
         raise BrokerRefused(
             ResponseCode.SYSTEM_ERROR, f"unreadable answer of {source}: {wrong}"
         ) from wrong

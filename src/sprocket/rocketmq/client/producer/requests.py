@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from sprocket.base.clock import Clock
-from sprocket.base.errors import InvalidMessage, RequestRefused
+from sprocket.base.errors import InvalidMessage, WireError
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
@@ -103,8 +103,8 @@ class Requests:
         """Take PUSH_REPLY_MESSAGE_TO_CLIENT 326; False if it answers no request of this user."""
         try:
             header = command.header(PushReply)
-        except RequestRefused as wrong:
-            peer.send(response(command, wrong.code, None, wrong.remark))
+        except WireError as wrong:
+            peer.send(response(command, ResponseCode.SYSTEM_ERROR, None, str(wrong)))
             return True
         pairs = properties.decode(header.properties)
         reply = self._waiting.pop(pairs.get(properties.CORRELATION_ID, ""), None)

@@ -7,7 +7,7 @@ from typing import cast
 from msgspec import Struct
 
 from sprocket.base.clock import Clock
-from sprocket.base.errors import BrokerRefused, ClientError, RequestRefused, RequestTimeout
+from sprocket.base.errors import BrokerRefused, ClientError, RequestTimeout, WireError
 from sprocket.rocketmq.client.producer.outgoing import Outgoing, SendResult, SendStatus
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
@@ -142,7 +142,7 @@ class SendRequests:
             if command.code in _STATUS:
                 try:
                     return self._stored(queue, sent, command, is_ordered)
-                except RequestRefused as wrong:
+                except WireError as wrong:
                     error = BrokerRefused(command.code, f"unreadable answer to a send: {wrong}")
             else:
                 error = BrokerRefused(command.code, _describe(command, queue))

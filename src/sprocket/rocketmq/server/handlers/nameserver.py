@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from sprocket.base.checksum import crc31
-from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.codec import bodies, registration_body
 from sprocket.rocketmq.codec.bodies import KeyValueTable, MemberGroup, MemberGroups, TopicNames
-from sprocket.rocketmq.codec.codes import NOT_SET, STANDARD_JSON_VERSION, RequestCode, ResponseCode
+from sprocket.rocketmq.codec.codes import NOT_SET, STANDARD_JSON_VERSION, RequestCode
 from sprocket.rocketmq.codec.config import DataVersion, java_properties
 from sprocket.rocketmq.codec.headers import (
     AddAnswer,
@@ -38,6 +37,7 @@ from sprocket.rocketmq.codec.headers import (
     ValueAnswer,
     WipeAnswer,
 )
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.live_settings import LiveSettings
 from sprocket.rocketmq.model.route import TopicRoute
 from sprocket.rocketmq.nameserver import ORDER_NAMESPACE, KeyValues, Lookup, RouteTables
@@ -86,7 +86,7 @@ class NameServerHandlers:
     def register(self, request: Request, header: RegisterBroker) -> Answer:
         """Take in what a broker says of itself; it learns its master and the order of topics."""
         if header.body_crc32 != 0 and header.body_crc32 != crc31(request.body):
-            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "crc32 not match")
+            raise Refused(Refusal.OTHER, "crc32 not match")
         body = registration_body.decode(
             request.body, compressed=header.compressed, version=request.command.version
         )
@@ -202,8 +202,8 @@ class NameServerHandlers:
         """Answer a value."""
         value = self._key_values.get(header.namespace, header.key)
         if value is None:
-            raise RequestRefused(
-                ResponseCode.QUERY_NOT_FOUND,
+            raise Refused(
+                Refusal.NOT_FOUND,
                 f"No config item, Namespace: {header.namespace} Key: {header.key}",
             )
         return Answer(header=ValueAnswer(value=value))
@@ -218,7 +218,7 @@ class NameServerHandlers:
         name = header.namespace
         texts = self._key_values.namespace(name)
         if texts is None:
-            raise RequestRefused(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {name}")
+            raise Refused(Refusal.NOT_FOUND, f"No config item, Namespace: {name}")
         return Answer(body=(bodies.encode(KeyValueTable(texts)),))
 
     def update(self, request: Request, _header: NoFields) -> Answer:
@@ -239,5 +239,5 @@ def _is_new(request: Request) -> bool:
     return request.command.version >= STANDARD_JSON_VERSION
 
 
-def _disabled() -> RequestRefused:
-    return RequestRefused(ResponseCode.SYSTEM_ERROR, "disable")
+def _disabled() -> Refused:
+    return Refused(Refusal.OTHER, "disable")

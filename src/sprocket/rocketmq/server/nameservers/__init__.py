@@ -8,7 +8,6 @@ from sprocket.rocketmq.server.nameservers.registration import (
     BrokerNameServers,
     Identity,
     Registration,
-    RegistrationRefused,
 )
 from sprocket.rocketmq.server.nameservers.route_lookup import FRESH_SECONDS, RouteLookup
 
@@ -17,6 +16,5 @@ __all__ = [
     "BrokerNameServers",
     "Identity",
     "Registration",
-    "RegistrationRefused",
     "RouteLookup",
 ]

@@ -10,8 +10,8 @@ from sprocket.base.place import Place
 from sprocket.rocketmq.broker.delivery import PullForbidden, PullOutcome, PullService, pull
 from sprocket.rocketmq.broker.delivery.pull import Forbidden
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups, Link
-from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.group import BROADCASTING, Heartbeat, Membership, Subscription
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.pull import PullQuery

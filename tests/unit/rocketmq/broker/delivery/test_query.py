@@ -6,7 +6,7 @@ import pytest
 
 from sprocket.base.errors import CorruptRecord, OffsetTooSmall
 from sprocket.rocketmq.broker.delivery import Queries, query
-from sprocket.rocketmq.broker.refusals import Refusal, Refused
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.model.query import KeyQuery
 from sprocket.rocketmq.settings import StoreSettings
@@ -104,4 +104,4 @@ def test_a_broker_without_an_index_says_so() -> None:
     queries = Queries(cast("Store", FakeStore()), StoreSettings(index_messages=False))
     with pytest.raises(Refused, match="keeps no index") as refused:
         queries.by_key(asked_for())
-    assert refused.value.why is Refusal.NO_MESSAGE
+    assert refused.value.why is Refusal.NOT_FOUND

@@ -8,8 +8,8 @@ from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import DiskFailed
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import Groups
-from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.codec.config import fastjson
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.internal import SYSTEM_GROUPS
 from sprocket.rocketmq.settings import GroupSettings

@@ -4,7 +4,7 @@ import pytest
 
 from sprocket.base.errors import SettingsError
 from sprocket.rocketmq.broker.messages import DelayLevels
-from sprocket.rocketmq.broker.refusals import Refusal, Refused
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.testing.clock import FakeClock
 
 

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.messages import DelayLevels, RetryService
-from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.record import properties
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.message import NewRecord, SendBackRequest
 from sprocket.rocketmq.model.topic import READ

@@ -11,9 +11,9 @@ from msgspec import structs
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import Groups, QueueLocks
 from sprocket.rocketmq.broker.messages import DelayLevels, RetryLimit, Sender, Stamp
-from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.record import batch, ids, properties
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.message import NewBatch, NewRecord, ProducedMessage, SendRequest
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import attributes
+from sprocket.rocketmq.errors import Refusal, Refused
 
 
 def test_a_text_names_changes() -> None:

@@ -7,9 +7,9 @@ import pytest
 from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import DiskFailed, ForeignStore
 from sprocket.base.place import Place
-from sprocket.rocketmq.broker.refusals import Refusal, Refused
 from sprocket.rocketmq.broker.topics import Topics, check_name
 from sprocket.rocketmq.codec.config import declared, fastjson
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
 from sprocket.testing.clock import FakeClock

@@ -7,7 +7,7 @@ import pytest
 from tests import sockets
 from tests.waits import LONG_SECONDS
 
-from sprocket.base.errors import RequestRefused, SettingsError
+from sprocket.base.errors import SettingsError
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies, registration_body
@@ -22,7 +22,6 @@ from sprocket.rocketmq.server.nameservers import (
     BrokerNameServers,
     Identity,
     Registration,
-    RegistrationRefused,
     registration,
 )
 from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
@@ -43,6 +42,7 @@ class FakeNameServer:
         self.refuse = 0
         self.asked = 0
         self.is_current = False
+        self.leaves_fields_out = False
         self.holders = {0: "127.0.0.1:1"}
         self.is_silent = False
 
@@ -62,7 +62,7 @@ class FakeNameServer:
         if request.code == RequestCode.QUERY_DATA_VERSION:
             self.asked += 1
             changed = QueryDataVersionAnswer(changed=not self.is_current)
-            peer.send(response(request, 0, changed))
+            peer.send(response(request, 0, None if self.leaves_fields_out else changed))
             return
         if request.code == RequestCode.GET_BROKER_CLUSTER_INFO:
             broker = BrokerData(cluster="C", name="b", addresses=self.holders)
@@ -292,11 +292,6 @@ def test_an_address_is_host_and_port() -> None:
             BrokerNameServers([wrong])
 
 
-def test_refusals_are_not_requests_refused() -> None:
-    """What a NameServer says is no refusal of ours."""
-    assert not issubclass(RegistrationRefused, RequestRefused)
-
-
 def test_a_nameserver_that_knows_everything_is_only_asked() -> None:
     """All topics again, when nothing has changed, held the loops of both up: 70 ms for 10,000."""
 
@@ -311,6 +306,17 @@ def test_a_nameserver_that_knows_everything_is_only_asked() -> None:
         it.nameservers.note([])
         await nameserver.until(lambda: len(nameserver.seen) == 3)
         assert nameserver.seen[2] == {topic.name for topic in topics.all()}
+
+    run(scenario)
+
+
+def test_a_nameserver_whose_answer_lacks_a_field_counts_as_lost() -> None:
+    """The broker connects to it again later, and does not give it up."""
+
+    async def scenario(nameserver: FakeNameServer, _: Topics, it: Registration) -> None:
+        nameserver.leaves_fields_out = True
+        it.nameservers.note([])
+        await nameserver.until(lambda: not it.nameservers.all[0].is_up)
 
     run(scenario)
 

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.admin import Removal, Upkeep
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import KeyValueTable, ReplicaStatus
-from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.config import java_properties
 from sprocket.rocketmq.codec.headers import BrokerConfigAnswer, NoFields, ViewStats
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.live_settings import LiveSettings
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
 from sprocket.rocketmq.server.handlers.admin.runtime_info import RuntimeInfo
@@ -63,8 +63,8 @@ class StatusHandlers:
         """Answer one statistic."""
         found = self._stats.view(header.stats_name, header.stats_key, self._cluster)
         if found is None:
-            raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR,
+            raise Refused(
+                Refusal.OTHER,
                 f"The stats <{header.stats_name}> <{header.stats_key}> not exist",
             )
         return Answer(body=(bodies.encode(found),))

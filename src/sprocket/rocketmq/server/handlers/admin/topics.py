@@ -6,15 +6,16 @@ from functools import partial
 from msgspec import structs
 
 from sprocket.base.disk import gather
-from sprocket.base.errors import RequestRefused, StoreError
+from sprocket.base.errors import StoreError
 from sprocket.rocketmq.broker.admin import Removal
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics, attributes, check_name
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import QueueStats, TopicConfigs, TopicNames, TopicStats
-from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode, ResponseCode
+from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode
 from sprocket.rocketmq.codec.config import TopicTable
 from sprocket.rocketmq.codec.headers import CreateTopic, DeleteTopic, NoFields, TopicOnly
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import MULTI_TAG, SINGLE_TAG, TopicConfig
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, body, row, sliced_row
@@ -83,7 +84,7 @@ class TopicHandlers:
         """Delete a topic with everything in it; one that is not there is a success."""
         name = header.topic
         if not name.strip():
-            raise RequestRefused(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
+            raise Refused(Refusal.INVALID_ARGUMENT, "The specified topic is blank.")
         self._refuse_system(name)
         self._removal.delete_topic(name, request.done)
 
@@ -146,12 +147,12 @@ class TopicHandlers:
             ("writeQueueNums", topic.write_queues),
         ):
             if not 0 <= count <= QUEUES_MAX:
-                raise RequestRefused(
-                    ResponseCode.INVALID_PARAMETER, f"{what} is {count}, 0 to {QUEUES_MAX} may be"
+                raise Refused(
+                    Refusal.INVALID_ARGUMENT, f"{what} is {count}, 0 to {QUEUES_MAX} may be"
                 )
         if topic.filter_type not in FILTER_TYPES:
-            raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR,
+            raise Refused(
+                Refusal.OTHER,
                 f"topicFilterType = [{topic.filter_type}] value invalid",
             )
         old = self._topics.get(topic.name)
@@ -163,7 +164,7 @@ class TopicHandlers:
 
     def _refuse_system(self, name: str) -> None:
         if self._topics.is_system(name):
-            raise RequestRefused(
-                ResponseCode.INVALID_PARAMETER,
+            raise Refused(
+                Refusal.INVALID_ARGUMENT,
                 f"The topic[{name}] is conflict with system topic.",
             )

@@ -10,14 +10,14 @@ and everybody is told to pull.
 from dataclasses import dataclass
 from functools import partial
 
-from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.groups import ClientManager, RequestModes
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import AssignmentQuery, QueueAssignment
-from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.config import RequestMode, RequestModeTable
 from sprocket.rocketmq.codec.headers import NoFields
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model import sharing
 from sprocket.rocketmq.model.group import BROADCASTING, PULL
 from sprocket.rocketmq.model.internal import LIGHT_PREFIX, RETRY_PREFIX
@@ -48,21 +48,17 @@ class AssignmentHandlers:
         """Answer which queues of a topic a consumer is to read."""
         query = bodies.decode_request(AssignmentQuery, request.body)
         if not query.topic:
-            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the query names no topic")
+            raise Refused(Refusal.OTHER, "the query names no topic")
         self._routes.queues(query.topic, partial(self._answer, request, query))
 
     def set_mode(self, request: Request, _header: NoFields) -> Answer:
         """Note how a group gets the messages of a topic."""
         mode = bodies.decode_request(RequestMode, request.body)
         if mode.topic.startswith(RETRY_PREFIX):
-            raise RequestRefused(
-                ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode"
-            )
+            raise Refused(Refusal.NO_PERMISSION, "retry topic is not allowed to set mode")
         self._topics.existing(mode.topic)
         if mode.mode != PULL:
-            raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR, f"request mode {mode.mode} is not supported, only {PULL}"
-            )
+            raise Refused(Refusal.OTHER, f"request mode {mode.mode} is not supported, only {PULL}")
         self._modes.put(mode)
         return Answer()
 

@@ -3,19 +3,18 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.groups import ClientManager, Groups, Link, QueueLocks
-from sprocket.rocketmq.broker.refusals import Refused
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies, command
 from sprocket.rocketmq.codec.bodies import ClientCheck, ConsumerIds, LockedQueues
-from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.headers import (
     ConsumerGroupOnly,
     HeartbeatAnswer,
     NoFields,
     UnregisterClient,
 )
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.group import TAG, Membership
 from sprocket.rocketmq.model.internal import RETRY_PREFIX
 from sprocket.rocketmq.model.topic import UNIT_SUBSCRIPTION
@@ -66,7 +65,7 @@ class ClientHandlers:
         group = self._members.consumers(name)
         client_ids = [] if group is None else group.client_ids()
         if not client_ids:
-            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {name}")
+            raise Refused(Refusal.OTHER, f"no consumer for this group, {name}")
         body = bodies.encode(ConsumerIds(client_ids))
         return Answer(header=NoFields(), body=(body,))
 
@@ -76,8 +75,8 @@ class ClientHandlers:
             return Answer()  # nothing that could fail
         kind = bodies.decode_request(ClientCheck, request.body).subscription.type
         if kind != TAG:
-            raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR,
+            raise Refused(
+                Refusal.OTHER,
                 f"The broker does not support consumer to filter message by {kind}",
             )
         return Answer()

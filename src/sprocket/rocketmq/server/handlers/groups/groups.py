@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from sprocket.base.clock import Clock
-from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.admin import Removal
 from sprocket.rocketmq.broker.groups import ClientManager, ConnectedClient, Groups, Link
 from sprocket.rocketmq.codec import bodies
@@ -18,7 +17,7 @@ from sprocket.rocketmq.codec.bodies import (
     ProducerInfo,
     ProducerTable,
 )
-from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.headers import (
     ConsumerGroupOnly,
     DeleteGroup,
@@ -27,6 +26,7 @@ from sprocket.rocketmq.codec.headers import (
     NoFields,
     ProducerConnections,
 )
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, body, row, sliced_row
 from sprocket.runtime.slices import Sliced, Slices
 from sprocket.runtime.snapshots import Snapshots
@@ -90,9 +90,7 @@ class GroupHandlers:
         name = header.consumer_group
         group = self._members.consumers(name)
         if group is None or not group.clients:
-            raise RequestRefused(
-                ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online"
-            )
+            raise Refused(Refusal.NO_CONSUMER, f"the consumer group[{name}] not online")
         found = ConsumerConnection(
             connections=_connections(group.clients.items()),
             subscriptions=list(group.subscriptions.values()),
@@ -107,7 +105,7 @@ class GroupHandlers:
         name = header.producer_group
         clients = self._members.producers(name)
         if not clients:
-            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
+            raise Refused(Refusal.OTHER, f"the producer group[{name}] not exist")
         found = _connections(clients.items())
         return Answer(body=(bodies.encode(ProducerConnection(found)),))
 

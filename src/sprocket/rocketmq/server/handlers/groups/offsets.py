@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from sprocket.base.disk import gather
-from sprocket.base.errors import RequestRefused
 from sprocket.rocketmq.broker.delivery import PullHold
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import Corrections, QueueOffsets
-from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.ext import FieldUnreadable
 from sprocket.rocketmq.codec.headers import (
     CloneOffsets,
@@ -32,6 +31,7 @@ from sprocket.rocketmq.codec.headers import (
     TopicQueue,
     UpdateConsumerOffset,
 )
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
@@ -74,13 +74,13 @@ class OffsetHandlers:
         offset = self._offsets.get(header.consumer_group, header.topic, header.queue_id)
         if offset is None or offset < 0:
             if not header.set_zero_if_not_found:
-                raise RequestRefused(
-                    ResponseCode.QUERY_NOT_FOUND,
+                raise Refused(
+                    Refusal.NOT_FOUND,
                     "Not found, do not set to zero, maybe this group boot first",
                 )
             if not self._starts_in_memory(header.topic, header.queue_id):
-                raise RequestRefused(
-                    ResponseCode.QUERY_NOT_FOUND,
+                raise Refused(
+                    Refusal.NOT_FOUND,
                     "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first",
                 )
             offset = 0
@@ -89,19 +89,15 @@ class OffsetHandlers:
     def update(self, _: Request, header: UpdateConsumerOffset) -> Answer:
         """Note where a group is; on return it outlives the process."""
         if not header.consumer_group.strip() or self._groups.get(header.consumer_group) is None:
-            raise RequestRefused(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            raise Refused(
+                Refusal.NO_GROUP,
                 f"Group {header.consumer_group} not exist!",
             )
         self._topics.existing(header.topic, "Topic {} not exist!")
         if header.queue_id is None:
-            raise RequestRefused(
-                ResponseCode.INVALID_PARAMETER, "QueueId is null, topic is " + header.topic
-            )
+            raise Refused(Refusal.INVALID_ARGUMENT, "QueueId is null, topic is " + header.topic)
         if header.commit_offset is None:
-            raise RequestRefused(
-                ResponseCode.INVALID_PARAMETER, "Offset is null, topic is " + header.topic
-            )
+            raise Refused(Refusal.INVALID_ARGUMENT, "Offset is null, topic is " + header.topic)
         is_old = self._store.is_made_anew(header.topic) and (
             header.commit_offset > self._store.queue_end(header.topic, header.queue_id)
         )
@@ -144,9 +140,7 @@ class OffsetHandlers:
         """Send a group to a time, to the end, or in one queue to an offset."""
         topic = self._topics.existing(header.topic, "Topic {} does not exist")
         if not header.group.strip() or self._groups.get(header.group) is None:
-            raise RequestRefused(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {header.group} does not exist"
-            )
+            raise Refused(Refusal.NO_GROUP, f"Group {header.group} does not exist")
         if header.queue_id >= 0:
             targets = {header.queue_id: self._target_of_one(header)}
         else:
@@ -154,9 +148,7 @@ class OffsetHandlers:
             found = gather(partial(self._target_by_time, header, queue_id) for queue_id in queues)
             targets = dict(zip(queues, found, strict=True))
         if not targets:
-            raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR, f"Topic {header.topic} has no queues to reset"
-            )
+            raise Refused(Refusal.OTHER, f"Topic {header.topic} has no queues to reset")
         for queue_id, offset in targets.items():
             self._offsets.reset(header.group, header.topic, queue_id, offset)
             self._hold.wake(header.topic, queue_id)
@@ -208,15 +200,15 @@ class OffsetHandlers:
         """Return where one queue is reset to.
 
         Raises:
-            RequestRefused: SYSTEM_ERROR; the offset lies outside of the queue.
+            Refused: The offset lies outside of the queue.
         """
         offset = header.offset
         if offset is None or offset == -1:
             return self._target_by_time(header, header.queue_id)
         low, high = self._store.queue_range(header.topic, header.queue_id)
         if not low <= offset <= high + 1:
-            raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR,
+            raise Refused(
+                Refusal.OTHER,
                 f"Target offset {offset} not in consume queue range [{low}-{high}]",
             )
         return offset

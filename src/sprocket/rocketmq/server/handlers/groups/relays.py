@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from sprocket.base.disk import Buffer
-from sprocket.base.errors import ClientError, RequestRefused, RequestTimeout, WireError
+from sprocket.base.errors import ClientError, RequestTimeout, WireError
 from sprocket.rocketmq.broker.groups import ClientManager, ConnectedGroup, Groups
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies
@@ -24,6 +24,7 @@ from sprocket.rocketmq.codec.headers import (
     GetConsumerRunningInfo,
     GetConsumerStatus,
 )
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.remoting import Channels
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
@@ -85,9 +86,7 @@ class RelayHandlers:
         group = self._members.consumers(header.group)
         members = {} if group is None else _peers_by_id(group)
         if group is None or not members:
-            raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR, f"no consumer of group [{header.group}] is online"
-            )
+            raise Refused(Refusal.OTHER, f"no consumer of group [{header.group}] is online")
         if header.client_addr:
             members = {name: one for name, one in members.items() if name == header.client_addr}
         statuses: dict[str, Mapping[MessageQueue, int]] = {}
@@ -116,33 +115,29 @@ class RelayHandlers:
         """Return a consumer's connection.
 
         Raises:
-            RequestRefused: SYSTEM_ERROR; it is not there, or too old to be asked.
+            Refused: It is not there, or too old to be asked.
         """
         group = self._members.consumers(group_name)
         found = None if group is None else _peers_by_id(group).get(client_id)
         if group is None or found is None:
-            raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR, f"The Consumer <{group_name}> <{client_id}> not online"
-            )
+            raise Refused(Refusal.OTHER, f"The Consumer <{group_name}> <{client_id}> not online")
         version = group.clients[found].version
         if version < RELAY_VERSION_MIN:
-            raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR,
+            raise Refused(
+                Refusal.OTHER,
                 f"The Consumer <{client_id}> Version <{version}> too low to finish, please upgrade "
                 "it to V3_1_8_SNAPSHOT",
             )
         return found
 
     def _message(self, message_id: str | None) -> memoryview:
-        """Return the message with an offset id. Raises RequestRefused."""
+        """Return the message with an offset id. Raises Refused."""
         try:
             stored = self._store.find_by_id(message_id or "")
         except WireError as error:
-            raise RequestRefused(ResponseCode.SYSTEM_ERROR, str(error)) from error
+            raise Refused(Refusal.OTHER, str(error)) from error
         if stored is None:
-            raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR, f"no message of this broker has the id {message_id}"
-            )
+            raise Refused(Refusal.OTHER, f"no message of this broker has the id {message_id}")
         return stored
 
     def _relay(self, request: Request, consumer: Peer, header: Header, body: Buffer = b"") -> None:
