@@ -32,6 +32,7 @@ from sprocket.rocketmq.codec.config import (
     tables,
     values,
 )
+from sprocket.rocketmq.model.filters import MessageFilter
 from sprocket.rocketmq.model.group import (
     BROADCASTING,
     CLUSTERING,
@@ -75,13 +76,14 @@ class _TopicSubscription(_Subscription, frozen=True, kw_only=True, rename="camel
 
 
 def _to_json(found: Subscription) -> _TopicSubscription:
+    wanted = found.filter or MessageFilter()
     return _TopicSubscription(
         topic=found.topic,
         sub_string=found.expression,
         expression_type=found.type,
         sub_version=found.version,
-        code_set=sorted(found.tags or ()),
-        tags_set=found.tag_names,
+        code_set=sorted(wanted.codes),
+        tags_set=wanted.tags,
     )
 
 

@@ -6,9 +6,9 @@ from functools import lru_cache
 
 from msgspec import Struct, field
 
-from sprocket.rocketmq.model.hashes import hash32
+from sprocket.rocketmq.model import filters
+from sprocket.rocketmq.model.filters import ALL, MessageFilter
 
-ALL = "*"
 TAG = "TAG"
 
 BROADCASTING = "BROADCASTING"
@@ -68,23 +68,21 @@ class SubscriptionGroup(Struct, frozen=True, kw_only=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Which messages of a topic a group wants. Made by `parse`, which fills the tags in.
+    """Which messages of a topic a group wants. Made by `parse`, which makes the filter.
 
     Attributes:
         topic: The topic.
         expression: As written: `*`, or tags with `||` between them, or SQL.
         type: TAG or SQL92.
         version: When the client made it, ms since 1970; a newer one replaces an older.
-        tags: Hashes of the tags wanted, as queue units hold them; None for every message.
-        tag_names: The tags themselves, sorted; empty for every message.
+        filter: What the expression says; None for every message.
     """
 
     topic: str
     expression: str = ALL
     type: str = TAG
     version: int = 0
-    tags: frozenset[int] | None = None
-    tag_names: tuple[str, ...] = ()
+    filter: MessageFilter | None = None
 
     @staticmethod
     def parse(
@@ -96,10 +94,7 @@ class Subscription:
     ) -> "Subscription":
         """Read an expression; empty and `*` mean every message.
 
-        Expressions of another type than TAG are kept unread. Two tags may have one hash: whoever
-        needs to be exact must compare names, as consumers do.
-
-        Source: RocketMQ `FilterAPI.buildSubscriptionData`.
+        Expressions of another type than TAG are kept unread.
         """
         return _parse(topic, expression or ALL, type or TAG, version)
 
@@ -132,7 +127,5 @@ class Heartbeat(Struct, frozen=True, kw_only=True, rename="camel"):
 @lru_cache(maxsize=1024)
 def _parse(topic: str, text: str, kind: str, version: int) -> Subscription:
     """Read an expression; every pull may carry the same one."""
-    if kind != TAG or text == ALL:
-        return Subscription(topic, text, kind, version)
-    names = sorted({name.strip() for name in text.split("||")} - {""})
-    return Subscription(topic, text, kind, version, frozenset(map(hash32, names)), tuple(names))
+    wanted = filters.parse(text) if kind == TAG else None
+    return Subscription(topic, text, kind, version, wanted)

@@ -31,6 +31,7 @@ from sprocket.base.errors import DiskFailed, DiskFull, StoreError, StoreFailed
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.geometry import Geometry
+from sprocket.rocketmq.model.filters import MessageFilter
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.settings import FOUND_MESSAGES_MAX, RetentionSettings, StoreSettings
 from sprocket.rocketmq.store import opening
@@ -386,7 +387,7 @@ class Store:
         offset: int,
         *,
         max_count: int = 32,
-        tags: frozenset[int] | None = None,
+        wanted: MessageFilter | None = None,
         max_bytes: int = 262_144,
         reader: Hashable | None = None,
     ) -> GetResult:
@@ -405,7 +406,7 @@ class Store:
             self._queues.by_key.get((topic, queue_id)),
             self._log,
             offset,
-            Reading(max_count, max_bytes, tags, reader),
+            Reading(max_count, max_bytes, wanted, reader),
             bytes_in_memory=self._bytes_in_memory,
             page_cache=None if reader is None else self.page_cache,
             own_from=self._dispatch.began_at,

@@ -16,7 +16,7 @@ from sprocket.base import compression
 from sprocket.base.compression import Method
 from sprocket.base.errors import InvalidMessage, MethodMissing, SettingsError
 from sprocket.base.units import MIB
-from sprocket.rocketmq.model.group import Subscription
+from sprocket.rocketmq.model import filters
 from sprocket.spark.filters import ROCKETMQ, FilteredColumns, Limits
 from sprocket.spark.mode import Mode
 from sprocket.spark.source_options import (
@@ -102,9 +102,10 @@ def _tags(text: str) -> tuple[str, ...]:
     from sprocket.rocketmq.client.consumer import check_tags
 
     try:
-        return Subscription.parse("", check_tags(text).strip()).tag_names
+        wanted = filters.parse(check_tags(text).strip() or filters.ALL)
     except InvalidMessage as error:
         raise ValueError(f"must be tags with || between them: {error}") from error
+    return () if wanted is None else wanted.tags
 
 
 def _group(text: str) -> str:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from sprocket.rocketmq.model.filters import MessageFilter
 from sprocket.rocketmq.model.group import Subscription, SubscriptionGroup
 from sprocket.rocketmq.model.hashes import hash32
 
@@ -24,25 +25,24 @@ def test_no_expression_means_every_message(text: str | None) -> None:
     subscription = Subscription.parse("t", text)
     assert (
         subscription.expression,
-        subscription.tags,
-        subscription.tag_names,
-    ) == ("*", None, ())
+        subscription.filter,
+    ) == ("*", None)
 
 
 def test_tags_are_split_and_hashed() -> None:
     """At `||`, without blanks and doubles."""
     subscription = Subscription.parse("t", " b ||a|| ||b", version=3)
-    assert subscription.tag_names == ("a", "b")
-    assert frozenset({hash32("a"), hash32("b")}) == subscription.tags
+    wanted = MessageFilter(("a", "b"), frozenset({hash32("a"), hash32("b")}))
+    assert wanted == subscription.filter
     assert subscription.version == 3
 
 
 def test_an_expression_of_bars_wants_nothing() -> None:
     """It names no tag, so no message fits; a broker may refuse it before."""
-    assert Subscription.parse("t", "||").tags == frozenset()
+    assert Subscription.parse("t", "||").filter == MessageFilter()
 
 
 def test_other_types_are_kept_unread() -> None:
     """SQL is not split into tags."""
     subscription = Subscription.parse("t", "a || b", type="SQL92")
-    assert (subscription.type, subscription.tags) == ("SQL92", None)
+    assert (subscription.type, subscription.filter) == ("SQL92", None)

@@ -6,6 +6,7 @@ from sprocket.base.disk import SegmentFiles, SegmentWindow
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.rocketmq.codec.record import ids, record, record_scan
 from sprocket.rocketmq.geometry import QueueGeometry
+from sprocket.rocketmq.model.filters import MessageFilter
 from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.queue import QUEUE_UNIT, UNIT_BYTES, FileQueues, OtherKinds, Queue
@@ -88,12 +89,13 @@ class Log:
         bytes_in_memory: int | None = None,
         own_from: int | None = None,
     ) -> GetResult:
-        """Read the queue T/0."""
+        """Read the queue T/0; `tags` are the hashes that pass."""
+        wanted = None if tags is None else MessageFilter(codes=tags)
         return queue_reader.get_messages(
             self.queue,
             self,
             offset,
-            Reading(max_count, max_bytes, tags),
+            Reading(max_count, max_bytes, wanted),
             bytes_in_memory=bytes_in_memory,
             own_from=own_from,
         )

@@ -144,7 +144,7 @@ class PullService:
             queue_id,
             query.queue_offset,
             max_count=max(1, min(query.max_msg_nums, settings.messages_max)),
-            tags=permit.subscription.tags,
+            wanted=permit.subscription.filter,
             max_bytes=settings.bytes_max,
             reader=(group, topic, queue_id),
         )

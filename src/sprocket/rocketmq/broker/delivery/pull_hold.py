@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from sprocket.base import log
 from sprocket.rocketmq.broker.groups import Link
+from sprocket.rocketmq.model.filters import MessageFilter
 from sprocket.rocketmq.settings import PullSettings
 from sprocket.rocketmq.store.reput import Arrival
 from sprocket.runtime.timers import Timer, Timers
@@ -34,7 +35,7 @@ class HeldPull:
         topic: What it pulls.
         queue_id: Which queue of it.
         offset: The queue offset it waits for.
-        tags: Hashes of the tags it wants; None for all.
+        wanted: Which messages it wants; None for all.
         resume: Runs the pull again; called at most once.
     """
 
@@ -42,7 +43,7 @@ class HeldPull:
     topic: str
     queue_id: int
     offset: int
-    tags: frozenset[int] | None
+    wanted: MessageFilter | None
     resume: Callable[[], None]
 
 
@@ -95,7 +96,7 @@ class PullHold:
         for held in list(waiting):
             if arrival.next_offset <= held.offset:
                 continue
-            if held.tags is None or not held.tags.isdisjoint(codes):
+            if held.wanted is None or held.wanted.by_hashes(codes):
                 self._end(held)
 
     def wake(self, topic: str, queue_id: int) -> None:

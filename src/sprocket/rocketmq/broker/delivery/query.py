@@ -8,6 +8,7 @@ from sprocket.base import log
 from sprocket.base.disk import Missing, WouldBlock
 from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall
 from sprocket.rocketmq.errors import Refusal, Refused
+from sprocket.rocketmq.model.filters import MessageFilter
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.model.query import KeyQuery, QueueSpan, QueueUnit
 from sprocket.rocketmq.settings import StoreSettings
@@ -97,7 +98,7 @@ class Queries:
         return Found(records, result.index_updated_at_ms, result.index_end)
 
     def units(
-        self, topic: str, queue_id: int, first: int, count: int, tags: frozenset[int] | None
+        self, topic: str, queue_id: int, first: int, count: int, wanted: MessageFilter | None
     ) -> QueueSpan | None:
         """Return what a queue has for some messages; None if there is none at the first offset.
 
@@ -106,7 +107,7 @@ class Queries:
             queue_id: Its queue.
             first: The queue offset of the first.
             count: How many at most.
-            tags: Hashes of the tags that pass; None for every message.
+            wanted: Which of them pass; None for every message.
         """
         span = self._store.queue_range(topic, queue_id)
         if not span.min <= first < span.max:
@@ -122,7 +123,7 @@ class Queries:
                     physical_offset=place,
                     size=size,
                     tags_code=code,
-                    passes=tags is None or code in tags,
+                    passes=wanted is None or wanted.by_unit(code),
                 )
                 for _, place, size, code, _ in units
             ]

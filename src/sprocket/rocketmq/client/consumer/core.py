@@ -41,7 +41,7 @@ from sprocket.rocketmq.client.consumer.queues import (
 from sprocket.rocketmq.client.consumer.subscriptions import Subscriptions
 from sprocket.rocketmq.client.network import ClientOptions, JoinedGroup, Lease, Where
 from sprocket.rocketmq.client.producer import check_group
-from sprocket.rocketmq.model.group import ALL
+from sprocket.rocketmq.model.filters import ALL
 from sprocket.rocketmq.model.internal import RETRY_PREFIX
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.runtime.tasks import is_set_within

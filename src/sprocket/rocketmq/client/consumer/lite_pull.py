@@ -10,7 +10,7 @@ from sprocket.rocketmq.client.consumer.plan import ConsumerOptions, ConsumerPlan
 from sprocket.rocketmq.client.consumer.queues import ProcessQueue
 from sprocket.rocketmq.client.network import BrokerCalls, Where
 from sprocket.rocketmq.client.received import ReceivedMessage
-from sprocket.rocketmq.model.group import ALL
+from sprocket.rocketmq.model.filters import ALL
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
 

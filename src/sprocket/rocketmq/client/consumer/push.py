@@ -9,7 +9,7 @@ from sprocket.rocketmq.client.consumer.delivery import DeadLetter, DeliverLater,
 from sprocket.rocketmq.client.consumer.plan import ConsumerPlan, Listener, PushOptions
 from sprocket.rocketmq.client.network import Where
 from sprocket.rocketmq.client.received import ReceivedMessage
-from sprocket.rocketmq.model.group import ALL
+from sprocket.rocketmq.model.filters import ALL
 from sprocket.rocketmq.model.route import MessageQueue
 
 

@@ -9,7 +9,8 @@ from sprocket.base.errors import InvalidMessage
 from sprocket.rocketmq.client.consumer.plan import ConsumerPlan
 from sprocket.rocketmq.client.producer import check_topic
 from sprocket.rocketmq.codec.bodies import ConsumerData
-from sprocket.rocketmq.model.group import ALL, Subscription
+from sprocket.rocketmq.model.filters import ALL
+from sprocket.rocketmq.model.group import Subscription
 
 _SQL = re.compile(
     r"[<>=]|\bis\s+(not\s+)?null\b|\bin\s*\(|\bbetween\b.+\band\b|\b(like|contains)\s+'",

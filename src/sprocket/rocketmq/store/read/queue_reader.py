@@ -32,6 +32,7 @@ from sprocket.rocketmq.codec.record_layout import (
     PLACE,
     RECORD_BYTES_MIN,
 )
+from sprocket.rocketmq.model.filters import MessageFilter
 from sprocket.rocketmq.model.internal import LIGHT_PREFIX
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.log import PageCache
@@ -160,13 +161,13 @@ class Reading(Struct, frozen=True, gc=False):
     Attributes:
         max_count: Most messages to return; a batch is returned whole if it is the first.
         max_bytes: Most bytes to return; the first message is returned whatever its size.
-        tags: Tag codes that pass; None lets everything pass.
+        wanted: Which messages pass; None lets everything pass.
         reader: Who reads on from here; None if this is no consumer.
     """
 
     max_count: int = 32
     max_bytes: int = 256 * KIB
-    tags: frozenset[int] | None = None
+    wanted: MessageFilter | None = None
     reader: Hashable | None = None
 
 
@@ -203,10 +204,10 @@ def get_messages(
         return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, zero, zero, zero, [])
     if not queue.min_offset <= offset < queue.max_offset:
         return _outside(queue, offset)
-    max_count, tags = reading.max_count, reading.tags
+    max_count, wanted = reading.max_count, reading.wanted
     max_bytes = min(max(reading.max_bytes, ANSWER_BYTES_MIN), ANSWER_BYTES_MAX)
     far_before = -1 if bytes_in_memory is None else log.end - bytes_in_memory
-    if tags is None and own_from is not None and max_count > 0:
+    if wanted is None and own_from is not None and max_count > 0:
         own_from = max(own_from, far_before)
         found = _own(queue, log, offset, reading, max_bytes, own_from, page_cache)
         if found is not None:
@@ -217,14 +218,14 @@ def get_messages(
         GetStatus.NO_MATCHED_MESSAGE, QueueOffset(offset), queue.min_offset, queue.max_offset, []
     )
     look_at = scan_end - offset
-    if tags is None:
+    if wanted is None:
         look_at = min(look_at, max_count + SPARE_UNITS)
     try:
         units = queue.units(result.next_offset, look_at)
         _, place, size, _, _ = units[0]
         if page_cache is not None and size != FILLER_SIZE:
             page_cache.note(reading.reader, place)
-        _collect(result, queue, log, limits, tags, units)
+        _collect(result, queue, log, limits, wanted, units)
     except (OffsetTooSmall, OffsetTooLarge):
         result.status = GetStatus.OFFSET_FOUND_NULL
         result.next_offset = queue.after_unreadable(result.next_offset)
@@ -370,7 +371,7 @@ def _collect(
     queue: Queue,
     log: LogReader,
     limits: _Limits,
-    tags: frozenset[int] | None,
+    wanted: MessageFilter | None,
     units: list[UnitRead],
 ) -> None:
     """Go through units, which begin at `result.next_offset`, and take what fits.
@@ -386,6 +387,7 @@ def _collect(
     (view, view_start, view_end), gone_before = _NO_WINDOW, 0
     offset, count, total, last = int(result.next_offset), 0, 0, far_before
     queue_id = None if queue.topic.startswith(LIGHT_PREFIX) else queue.queue_id
+    passes = None if wanted is None else wanted.by_unit
     missing: list[Missing] = []
     blocked_from = blocked_to = 0
     for first, place, size, code, messages in units:
@@ -400,9 +402,11 @@ def _collect(
         before, offset = offset, first + messages
         if place < gone_before:
             continue
-        if tags is not None and not _may_be_wanted(queue, tags, code):
-            result.status = GetStatus.NO_MATCHED_MESSAGE
-            continue
+        if passes is not None:
+            known = _extended_code(queue, code) if is_address(code) else code
+            if known is not None and not passes(known):
+                result.status = GetStatus.NO_MATCHED_MESSAGE
+                continue
         if missing and blocked_from <= place <= blocked_to - size:
             count += messages
             total += size
@@ -412,7 +416,7 @@ def _collect(
                 if place >= log.warm_from:
                     view, view_start, view_end = _window(log, place, max(size, RECORD_BYTES_MIN))
                 else:
-                    view, view_start, view_end = _cold(log, units, first, alone=tags is not None)
+                    view, view_start, view_end = _cold(log, units, first, alone=wanted is not None)
             except DiskFailed:
                 if not count:
                     raise
@@ -517,22 +521,6 @@ def _window(log: LogReader, place: int, size: int) -> SegmentWindow:
         return _NO_WINDOW
 
 
-def _may_be_wanted(queue: Queue, tags: frozenset[int], code: int) -> bool:
-    """Say whether a message may have one of these tags; consumers compare the tag itself.
-
-    Hashes are compared by their low 32 bits, as Java's `(int)` takes them. Of a unit whose extended
-    one is lost the hash is not known.
-
-    Source: RocketMQ `ExpressionMessageFilter`.
-    """
-    if is_address(code):
-        extended = queue.extended(code)
-        if extended is None:
-            return True
-        code = extended.tags_code
-    return ((code + 0x8000_0000) & 0xFFFF_FFFF) - 0x8000_0000 in tags
-
-
 def _is_meant(stored: memoryview, place: int, queue: Queue, offset: int) -> bool:
     """Say whether a record that is not plainly the one its unit points at is that all the same.
 
@@ -588,5 +576,11 @@ _SUMMED_UNITS = 4096
 
 def _resolved(queue: Queue, unit: UnitRead) -> UnitRead:
     first, place, size, code, messages = unit
-    extended = queue.extended(code) if is_address(code) else None
-    return unit if extended is None else (first, place, size, extended.tags_code, messages)
+    known = _extended_code(queue, code) if is_address(code) else None
+    return unit if known is None else (first, place, size, known, messages)
+
+
+def _extended_code(queue: Queue, address: int) -> int | None:
+    """Return the tags code of an extended unit, None if that is lost."""
+    extended = queue.extended(address)
+    return None if extended is None else extended.tags_code

@@ -27,7 +27,7 @@ from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.codec.record_layout import MAGIC_V1
 from sprocket.rocketmq.geometry import Geometry, LogGeometry, QueueGeometry
-from sprocket.rocketmq.model.hashes import hash32
+from sprocket.rocketmq.model import filters
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.message import NewRecord, StoredMessage
 from sprocket.rocketmq.settings import PullSettings, Settings, StoreSettings
@@ -282,8 +282,8 @@ def test_a_unit_has_the_tag_of_a_delivered_message() -> None:
     desk = Desk().start()
     desk.wait(1, TAGS="wanted")
     desk.timers.advance(1010)
-    tags = frozenset({hash32("wanted")})
-    assert desk.store.get_messages("T", 1, 0, tags=tags).count == 1
+    assert desk.store.get_messages("T", 1, 0, wanted=filters.parse("wanted")).count == 1
+    assert desk.store.get_messages("T", 1, 0, wanted=filters.parse("other")).count == 0
 
 
 def test_the_level_goes_on_behind_what_cannot_be_delivered() -> None:

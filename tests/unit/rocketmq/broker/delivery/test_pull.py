@@ -12,6 +12,8 @@ from sprocket.rocketmq.broker.delivery.pull import Forbidden
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups, Link
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.errors import Refusal, Refused
+from sprocket.rocketmq.model import filters
+from sprocket.rocketmq.model.filters import MessageFilter
 from sprocket.rocketmq.model.group import BROADCASTING, Heartbeat, Membership, Subscription
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.pull import PullQuery
@@ -102,9 +104,10 @@ def test_a_read_is_asked_for_within_the_limits() -> None:
     assert (pulled.outcome, pulled.result.next_offset) == (PullOutcome.FOUND, 9)
     assert desk.store.asked["max_count"] == 16
     assert desk.store.asked["max_bytes"] == 1000
-    assert desk.store.asked["tags"] == pulled.permit.subscription.tags == frozenset({97, 98})
+    wanted = filters.parse("a || b")
+    assert desk.store.asked["wanted"] == pulled.permit.subscription.filter == wanted
     desk.puller.pull(query(max_msg_nums=-5, subscription="*"))
-    assert (desk.store.asked["max_count"], desk.store.asked["tags"]) == (1, None)
+    assert (desk.store.asked["max_count"], desk.store.asked["wanted"]) == (1, None)
 
 
 @pytest.mark.parametrize("text", ["", None])
@@ -112,7 +115,7 @@ def test_an_empty_or_absent_tag_expression_wants_everything(text: str | None) ->
     """As the real broker reads it; it was refused."""
     desk = Desk()
     assert desk.puller.pull(query(subscription=text)).outcome is PullOutcome.FOUND
-    assert desk.store.asked["tags"] is None
+    assert desk.store.asked["wanted"] is None
 
 
 @pytest.mark.parametrize("text", [" ", "\t", " || ", "|| ||"])
@@ -120,7 +123,7 @@ def test_a_tag_expression_without_a_tag_wants_nothing(text: str) -> None:
     """`DefaultMQPullConsumer.pull(queue, " ", …)` sends a blank; it was refused."""
     desk = Desk()
     assert desk.puller.pull(query(subscription=text)).outcome is PullOutcome.FOUND
-    assert desk.store.asked["tags"] == frozenset()
+    assert desk.store.asked["wanted"] == MessageFilter()
 
 
 @pytest.mark.parametrize(
@@ -250,7 +253,7 @@ def test_what_one_pull_may_says_nothing_of_another(changes: dict[str, Any]) -> N
         other = desk.puller.pull(query(**changes)).permit
     except Refused:
         return
-    assert other.subscription.tags == frozenset({99})
+    assert other.subscription.filter == filters.parse("c")
 
 
 def test_permits_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

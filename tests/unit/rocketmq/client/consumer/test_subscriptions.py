@@ -5,6 +5,8 @@ import pytest
 from sprocket.base.errors import InvalidMessage
 from sprocket.rocketmq.client.consumer.plan import ConsumerPlan
 from sprocket.rocketmq.client.consumer.subscriptions import Subscriptions
+from sprocket.rocketmq.model.filters import MessageFilter
+from sprocket.rocketmq.model.hashes import hash32
 from sprocket.testing.clock import FakeClock
 
 
@@ -19,7 +21,7 @@ def test_what_is_no_subscription_is_named(
     subscriptions = Subscriptions()
     if complaint is None:
         subscriptions.add(topic, expression, None)
-        assert subscriptions[topic].tag_names == ("| |",)
+        assert subscriptions[topic].filter == MessageFilter(("| |",), frozenset({hash32("| |")}))
         return
     with pytest.raises(InvalidMessage, match=complaint):
         subscriptions.add(topic, expression, None)
@@ -53,7 +55,9 @@ def test_a_tag_of_several_words_is_one(expression: str) -> None:
     """Only what no tag would have counts as SQL."""
     subscriptions = Subscriptions()
     subscriptions.add("t", expression, None)
-    assert subscriptions["t"].tag_names == tuple(sorted(expression.split("||")))
+    wanted = subscriptions["t"].filter
+    assert wanted is not None
+    assert wanted.tags == tuple(sorted(expression.split("||")))
 
 
 @pytest.mark.parametrize("expression", ["", "*", " * "])

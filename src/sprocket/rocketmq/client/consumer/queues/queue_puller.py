@@ -152,12 +152,12 @@ class QueuePuller:
         """
         messages = []
         if result.status is PullStatus.FOUND:
-            tags = subscription.tag_names
+            wanted = subscription.filter
             queue, asked = held.queue, held.pulled_to
             messages = [
                 ReceivedMessage(stored, queue)
                 for stored in batch.decode_messages(result.body)
-                if (not tags or stored.properties.get("TAGS") in tags)
+                if (wanted is None or wanted.by_properties(stored.properties))
                 and stored.queue_offset >= asked  # a batch comes whole, whatever was asked for
             ]
             held.counts.pulled += len(messages)

@@ -104,7 +104,7 @@ class PullHandlers:
                 header.topic,
                 header.queue_id,
                 header.queue_offset,
-                pulled.permit.subscription.tags,
+                pulled.permit.subscription.filter,
                 lambda: self.pull(request, header, is_first=False),
             )
             if hold_ms > 0 and self._hold.hold(held, hold_ms):
