@@ -114,6 +114,15 @@ def test_fields_come_in_the_order_of_a_java_table(names: str, buckets: int) -> N
     assert names.split() == ext.java_order(sorted(names.split()), buckets)
 
 
+@pytest.mark.parametrize(
+    "changes", [{}, {"queueId": "-1"}, {"queueId": "+5"}, {"perhaps": "x"}, {"topicName": ""}]
+)
+def test_a_field_that_nobody_reads_changes_nothing(changes: dict[str, str]) -> None:
+    """One with a dot keeps the texts from the fast way, which takes 1.0 for a whole number."""
+    texts = {"topicName": "t", "queueId": "1", **changes}
+    assert ext.codec(Sample).read(texts) == ext.codec(Sample).read({**texts, "unknown": "1.0"})
+
+
 def test_a_missing_field_is_named() -> None:
     """By its name on the wire."""
     with pytest.raises(WireError, match="topicName is missing"):

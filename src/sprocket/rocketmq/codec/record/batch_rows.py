@@ -20,8 +20,9 @@ from sprocket.rocketmq.codec.record_layout import (
 )
 from sprocket.rocketmq.model.message import Column
 
-ROWS_MIN = 8
-"""From so many messages on numpy is quicker than plain Python."""
+ROWS_MIN = 12
+"""From so many messages on numpy is as quick as plain Python; see
+docs/decisions/0038-fast-ways-of-rocketmq.md."""
 
 _NAME_END, _PAIR_END = b"\x01", b"\x02"
 _VALUE_LOWEST, _VALUE_MORE = b"\x03", b"\x7c"

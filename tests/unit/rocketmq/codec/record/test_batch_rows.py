@@ -8,6 +8,7 @@ from tests.unit.rocketmq.codec.given import new_record
 
 from sprocket.rocketmq.broker.messages import send
 from sprocket.rocketmq.codec.record import batch, batch_rows, record
+from sprocket.rocketmq.codec.record.batch_rows import ROWS_MIN
 from sprocket.rocketmq.errors import PropertiesTooLarge
 from sprocket.rocketmq.model.message import Column, NewBatch
 
@@ -56,7 +57,7 @@ def test_a_separator_in_a_value_may_stand_elsewhere_in_another() -> None:
         b"UNIQ_KEY\x01P\x02A\x01b\x01c\x02D\x02",
         b"UNIQ_KEY\x01P\x02A\x01bc\x01\x02D\x02",
     )
-    texts = [first] * 8 + [other]
+    texts = [first] * ROWS_MIN + [other]
     assert send.added_to_each(texts, {}, "end") is None
     assert send.added_to_each(column(texts), {}, "end") is None
 
@@ -75,7 +76,11 @@ def test_batches_as_clients_send_them_are_alike() -> None:
 def test_records_are_what_they_are_one_by_one(seed: int) -> None:
     """Whatever hosts, topic, flags, sizes and number of messages."""
     rng = random.Random(seed)
-    count, body_bytes, text_bytes = rng.choice((1, 7, 8, 40)), rng.choice((0, 1, 999)), 20
+    count, body_bytes, text_bytes = (
+        rng.choice((1, ROWS_MIN - 1, ROWS_MIN, 40)),
+        rng.choice((0, 1, 999)),
+        20,
+    )
     parts = [
         (
             rng.choice((0, 7, -1)),
@@ -113,7 +118,7 @@ def test_batches_written_together_are_what_each_is(seed: int, monkeypatch: Any) 
         size = rng.choice((3, 3, 3, 50))
         parts = [
             (rng.choice((0, -5)), rng.randbytes(size), b"a\x01%03d\x02" % rng.randrange(1000))
-            for _ in range(rng.choice((1, 8, 8, 12)))
+            for _ in range(rng.choice((1, ROWS_MIN, ROWS_MIN, 16)))
         ]
         shared = new_record(
             topic=rng.choice(("T", "T", "U", "Topic")),
@@ -135,7 +140,7 @@ def test_batches_written_together_are_what_each_is(seed: int, monkeypatch: Any) 
 
 def test_batches_of_one_form_are_written_in_one_piece() -> None:
     """Whoever sent them, up to a limit; what is written already is left as it is."""
-    parts = [(0, b"body", b"a\x01%d\x02" % number) for number in range(9)]
+    parts = [(0, b"body", b"a\x01%02d\x02" % number) for number in range(ROWS_MIN)]
     encoded: list[Any] = []
     place = 0
     for queue_id in range(3):
@@ -153,8 +158,8 @@ def test_batches_of_one_form_are_written_in_one_piece() -> None:
 
 def test_a_batch_that_is_too_large_says_so() -> None:
     """Though all its messages are alike."""
-    texts: Any = column([b"a\x01" + b"x" * 32760 + b"\x02"] * 8)
-    bodies = column([b"x"] * 8)
-    new = NewBatch(new_record(), [0] * 8, bodies, texts, b"k\x01v\x02")
+    texts: Any = column([b"a\x01" + b"x" * 32760 + b"\x02"] * ROWS_MIN)
+    bodies = column([b"x"] * ROWS_MIN)
+    new = NewBatch(new_record(), [0] * ROWS_MIN, bodies, texts, b"k\x01v\x02")
     with pytest.raises(PropertiesTooLarge, match="bytes of properties exceed"):
         record.encode_batch(new, 0, 0, 0, True)

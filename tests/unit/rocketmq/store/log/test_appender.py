@@ -209,6 +209,21 @@ def test_many_fill_files_as_each_by_itself_would() -> None:
     assert len({one.physical_offset // SMALL.log.segment_bytes for one in expected}) > 1
 
 
+def test_beside_a_batch_plain_records_get_the_offsets_that_they_get_alone() -> None:
+    """A record that takes several offsets has all of them given one by one."""
+    pairs = properties.encode({"INNER_NUM": "3"})
+    inner = structs.replace(new("batches", sys_flag=INNER_BATCH), properties=pairs)
+    plain = [new(f"t{n % 3}", n % 2) for n in range(8)]
+    offsets = []
+    for given in ([*plain, new("batches")], [*plain, inner]):
+        store = open_store(SimulatedDisk())
+        store.batch_topics.add("batches")
+        offsets.append(
+            [*store.append_all(given).queue_offsets, *store.append_all(plain).queue_offsets]
+        )
+    assert offsets[0] == offsets[1]
+
+
 def test_store_times_never_go_down() -> None:
     """Even when the clock does; all that is written together has the time of its first."""
     clock = FakeClock()
