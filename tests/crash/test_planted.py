@@ -18,7 +18,7 @@ from tests.crash.test_power_loss import NOW_MS, Heat, run, run_seeds
 from sprocket.base.disk import Steps
 from sprocket.base.errors import StoreError, WireError
 from sprocket.rocketmq.store import opening
-from sprocket.rocketmq.store.agreement import range_check
+from sprocket.rocketmq.store.consistency import range_check
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.log import CommitLog
 from sprocket.rocketmq.store.queue import FileQueues

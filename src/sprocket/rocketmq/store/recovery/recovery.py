@@ -70,8 +70,8 @@ from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.offsets import ANYWHERE, PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import clean_note
-from sprocket.rocketmq.store.agreement import range_check
 from sprocket.rocketmq.store.clean_note import CleanNote
+from sprocket.rocketmq.store.consistency import range_check
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.log import Damage, LogScanner, Misplaced, glance, intact_entry, mend

@@ -6,7 +6,7 @@ new store; `convert` moves queues from one engine to the other. `back_up_store` 
 open.
 """
 
-from sprocket.rocketmq.store.agreement import Finding, Rule, row
+from sprocket.rocketmq.store.consistency import Finding, Rule, row
 from sprocket.rocketmq.store.repair import check, parts_check
 from sprocket.rocketmq.store.repair.backup import back_up_store
 from sprocket.rocketmq.store.repair.converter import ConvertReport, convert

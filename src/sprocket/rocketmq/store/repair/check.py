@@ -1,6 +1,6 @@
 """Checking a store: reports each broken rule of its files, and changes nothing.
 
-The log is read once, in rounds; queues and index are compared along the way (`agreement`), so
+The log is read once, in rounds; queues and index are compared along the way (`consistency`), so
 memory is limited by a round and by the number of findings. `Rule` lists what is checked. If a store
 is open or was not closed, its latest moments are not checked: a broker may not have finished them.
 """
@@ -15,7 +15,7 @@ from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.store import committed_offsets
-from sprocket.rocketmq.store.agreement import (
+from sprocket.rocketmq.store.consistency import (
     CheckedLog,
     Finding,
     LogCheck,

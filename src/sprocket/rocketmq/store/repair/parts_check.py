@@ -40,7 +40,7 @@ from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import ScanStop
 from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.offsets import ANYWHERE
-from sprocket.rocketmq.store.agreement import (
+from sprocket.rocketmq.store.consistency import (
     CheckedLog,
     Comparison,
     EntryPlace,

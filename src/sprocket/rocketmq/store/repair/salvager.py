@@ -29,7 +29,7 @@ from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import geometry as geometries
-from sprocket.rocketmq.store.agreement import LogCheck
+from sprocket.rocketmq.store.consistency import LogCheck
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.log import Damage, mend
 from sprocket.rocketmq.store.queue import QueueKey, engines

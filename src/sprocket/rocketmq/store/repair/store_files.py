@@ -7,7 +7,8 @@ from sprocket.base.errors import DiskFailed
 from sprocket.rocketmq.geometry import Geometry, QueueGeometry
 from sprocket.rocketmq.store import clean_note, committed_offsets, topic_table
 from sprocket.rocketmq.store import geometry as geometries
-from sprocket.rocketmq.store.agreement import (
+from sprocket.rocketmq.store.clean_note import CleanNote
+from sprocket.rocketmq.store.consistency import (
     BatchCheck,
     CheckedLog,
     Finding,
@@ -21,7 +22,6 @@ from sprocket.rocketmq.store.agreement import (
     log_segments,
     queues_in,
 )
-from sprocket.rocketmq.store.clean_note import CleanNote
 from sprocket.rocketmq.store.layout import StoreLayout, require_store
 from sprocket.rocketmq.store.queue import (
     Extension,

@@ -13,7 +13,7 @@ from tests.stores import ROOT, fill, filled, log_files, maintain, new, open_stor
 from sprocket.base.disk import read_file
 from sprocket.base.errors import DiskFailed, StoreFailed
 from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.store.agreement import range_check
+from sprocket.rocketmq.store.consistency import range_check
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.opening import distrust
 from sprocket.rocketmq.store.queue import UNIT_BYTES

@@ -17,9 +17,9 @@ from sprocket.base.units import MIB
 from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.offsets import ANYWHERE
-from sprocket.rocketmq.store.agreement.log_check import LogCheck
-from sprocket.rocketmq.store.agreement.queue_check import QueueCheck, UnitCheck
-from sprocket.rocketmq.store.agreement.unit_files import StoredUnits, UnitFiles, Units
+from sprocket.rocketmq.store.consistency.log_check import LogCheck
+from sprocket.rocketmq.store.consistency.queue_check import QueueCheck, UnitCheck
+from sprocket.rocketmq.store.consistency.unit_files import StoredUnits, UnitFiles, Units
 from sprocket.rocketmq.store.index import Indexes, key_string
 from sprocket.rocketmq.store.log import LogScanner
 from sprocket.rocketmq.store.queue import QueueKey, Queues, UnitAssigner

@@ -7,26 +7,26 @@ A check of a store runs all of them from its first record to its last; recovery 
 over the last part of what it would trust (`range_check`). Nothing is changed here.
 """
 
-from sprocket.rocketmq.store.agreement import range_check
-from sprocket.rocketmq.store.agreement.batch_check import BatchCheck
-from sprocket.rocketmq.store.agreement.comparison import Comparison, compare, unread
-from sprocket.rocketmq.store.agreement.finding import Finding, Rule, row
-from sprocket.rocketmq.store.agreement.index_check import (
+from sprocket.rocketmq.store.consistency import range_check
+from sprocket.rocketmq.store.consistency.batch_check import BatchCheck
+from sprocket.rocketmq.store.consistency.comparison import Comparison, compare, unread
+from sprocket.rocketmq.store.consistency.finding import Finding, Rule, row
+from sprocket.rocketmq.store.consistency.index_check import (
     EntryPlace,
     IndexCheck,
     IndexFolder,
     IndexRun,
     IndexRunCheck,
 )
-from sprocket.rocketmq.store.agreement.log_check import (
+from sprocket.rocketmq.store.consistency.log_check import (
     CheckedLog,
     LogCheck,
     Moment,
     WalkedBefore,
     log_segments,
 )
-from sprocket.rocketmq.store.agreement.queue_check import QueueCheck, UnitCheck, UnitRun
-from sprocket.rocketmq.store.agreement.unit_files import (
+from sprocket.rocketmq.store.consistency.queue_check import QueueCheck, UnitCheck, UnitRun
+from sprocket.rocketmq.store.consistency.unit_files import (
     StoredUnits,
     UnitFiles,
     Units,

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from sprocket.rocketmq.store.agreement import Finding, Rule
+from sprocket.rocketmq.store.consistency import Finding, Rule
 
 
 def test_a_rule_says_what_must_hold() -> None:

@@ -20,9 +20,9 @@ from sprocket.rocketmq.codec.columns import Ints, RecordBatch
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.offsets import ANYWHERE
-from sprocket.rocketmq.store.agreement.finding import Finding, Rule
-from sprocket.rocketmq.store.agreement.log_check import CheckedLog
-from sprocket.rocketmq.store.agreement.unit_files import Units
+from sprocket.rocketmq.store.consistency.finding import Finding, Rule
+from sprocket.rocketmq.store.consistency.log_check import CheckedLog
+from sprocket.rocketmq.store.consistency.unit_files import Units
 from sprocket.rocketmq.store.queue import (
     FILLER_SIZE,
     QUEUE_UNIT,

@@ -4,7 +4,7 @@ import pytest
 from tests.stores import ROOT, SMALL, filled, new
 
 from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.store.agreement import (
+from sprocket.rocketmq.store.consistency import (
     CheckedLog,
     Finding,
     LogCheck,

@@ -24,8 +24,8 @@ from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.geometry import IndexGeometry
 from sprocket.rocketmq.model.hashes import abs_hash, hash32
 from sprocket.rocketmq.model.message import is_indexable
-from sprocket.rocketmq.store.agreement.finding import Finding, Rule
-from sprocket.rocketmq.store.agreement.log_check import CheckedLog
+from sprocket.rocketmq.store.consistency.finding import Finding, Rule
+from sprocket.rocketmq.store.consistency.log_check import CheckedLog
 from sprocket.rocketmq.store.index import (
     HEADER,
     HEADER_BYTES,

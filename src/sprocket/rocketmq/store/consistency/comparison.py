@@ -5,7 +5,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from sprocket.base.errors import DiskFailed, FileMissing
-from sprocket.rocketmq.store.agreement.finding import Finding, Rule
+from sprocket.rocketmq.store.consistency.finding import Finding, Rule
 
 _T = TypeVar("_T")
 _T_contra = TypeVar("_T_contra", contravariant=True)

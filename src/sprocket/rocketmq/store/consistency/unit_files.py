@@ -8,8 +8,8 @@ from typing import Protocol
 
 from sprocket.base.disk import Disk, Segment
 from sprocket.base.errors import OffsetTooSmall
-from sprocket.rocketmq.store.agreement.finding import Finding
-from sprocket.rocketmq.store.agreement.log_check import log_segments
+from sprocket.rocketmq.store.consistency.finding import Finding
+from sprocket.rocketmq.store.consistency.log_check import log_segments
 from sprocket.rocketmq.store.queue import (
     QUEUE_UNIT,
     UNIT_BYTES,

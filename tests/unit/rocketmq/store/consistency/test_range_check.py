@@ -5,8 +5,8 @@ from tests.stores import ROOT, SMALL, filled_parts, log_files, new, open_parts, 
 
 from sprocket.base.disk import SegmentFiles
 from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.store.agreement import range_check
-from sprocket.rocketmq.store.agreement.range_check import Part
+from sprocket.rocketmq.store.consistency import range_check
+from sprocket.rocketmq.store.consistency.range_check import Part
 from sprocket.rocketmq.store.index import HEADER_BYTES, SLOT_BYTES, Indexes, key_string
 from sprocket.rocketmq.store.log import log_scanner
 from sprocket.rocketmq.store.opening import Opened

@@ -7,7 +7,7 @@ from tests.recorded import Recorded
 from tests.stores import ROOT, SMALL, filled
 
 from sprocket.base.disk import RealDisk
-from sprocket.rocketmq.store.agreement import Finding, StoredUnits, UnitFiles, queues_in
+from sprocket.rocketmq.store.consistency import Finding, StoredUnits, UnitFiles, queues_in
 from sprocket.rocketmq.store.queue import QUEUE_UNIT, UNIT_BYTES, RocksQueues
 from sprocket.testing.disk import SimulatedDisk
 

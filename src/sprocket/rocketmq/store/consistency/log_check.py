@@ -18,7 +18,7 @@ from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, PHYSICAL_OFFSET_AT, QUEUE_OFFSET_AT
 from sprocket.rocketmq.model.message import TRANSACTION_ROLLBACK
 from sprocket.rocketmq.model.offsets import ANYWHERE
-from sprocket.rocketmq.store.agreement.finding import Finding, Rule
+from sprocket.rocketmq.store.consistency.finding import Finding, Rule
 from sprocket.rocketmq.store.log import (
     PADDING_TOPIC,
     Damage,

@@ -10,9 +10,9 @@ from sprocket.base.disk import Disk
 from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES, QueueGeometry
-from sprocket.rocketmq.store.agreement.finding import Finding, Rule
-from sprocket.rocketmq.store.agreement.log_check import CheckedLog
-from sprocket.rocketmq.store.agreement.unit_files import UnitFiles, queues_in
+from sprocket.rocketmq.store.consistency.finding import Finding, Rule
+from sprocket.rocketmq.store.consistency.log_check import CheckedLog
+from sprocket.rocketmq.store.consistency.unit_files import UnitFiles, queues_in
 from sprocket.rocketmq.store.queue import BATCH_UNIT, QueueKey
 
 _Unit = tuple[int, ...]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from sprocket.base.errors import DiskFailed, FileMissing
-from sprocket.rocketmq.store.agreement import Finding, Rule, compare
+from sprocket.rocketmq.store.consistency import Finding, Rule, compare
 
 
 def told(text: str) -> Finding:
