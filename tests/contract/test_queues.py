@@ -261,8 +261,8 @@ def batch(*records: tuple[str, int, int], flags: Mapping[int, int] | None = None
             stored_at_ms=1_000 + number,
             crc_tail=False,
         )
-    walked = columns.walk(data, 0, len(data))
-    return RecordBatch(columns.records(data, walked.positions, walked.stopped_at, 0))
+    scanned = columns.scan(data, 0, len(data))
+    return RecordBatch(columns.records(data, scanned.positions, scanned.stopped_at, 0))
 
 
 def part(whole: RecordBatch, first: int, stop: int) -> RecordBatch:

@@ -82,8 +82,8 @@ def targets(disk: SimulatedDisk, geometry: LogGeometry) -> Iterator[Target]:
     for name in disk.list(folder):
         path, start = f"{folder}/{name}", int(name)
         view = disk.open(path).view()
-        walk = record_scan.Scan(view, start, 0, geometry.segment_bytes, check_tail=True)
-        for position, size in walk:
+        scan = record_scan.Scan(view, start, 0, geometry.segment_bytes, check_tail=True)
+        for position, size in scan:
             fields, body, _topic, _topic_end, _end = parts(view, position)
             whole = bytes(view[position : position + size])
             content = whole[body - position : body - position + fields[14]]

@@ -137,8 +137,8 @@ def test_a_damaged_log_is_read_up_to_the_damage(new: list[NewRecord], data: st.D
     damaged = bytearray(log + bytes(16))
     at = data.draw(st.integers(0, len(log) - 1))
     damaged[at] ^= 1 << data.draw(st.integers(0, 7))
-    walk = record_scan.Scan(memoryview(damaged), 1000, 0, len(damaged), check_tail=True)
-    found = [position + size for position, size in walk]
+    scan = record_scan.Scan(memoryview(damaged), 1000, 0, len(damaged), check_tail=True)
+    found = [position + size for position, size in scan]
     in_tail = any(end - record_layout.CRC_TAIL_BYTES <= at < end for end in ends)
     expected = [end for end in ends if end <= at]
     assert expected == found or (in_tail and ends == found)
@@ -148,9 +148,9 @@ def test_a_damaged_log_is_read_up_to_the_damage(new: list[NewRecord], data: st.D
 def test_any_bytes_can_be_scanned(data: bytes, start: int) -> None:
     """A scan always ends, with a reason."""
     start = min(start, len(data))
-    walk = record_scan.Scan(memoryview(data), 0, start, len(data), check_tail=True)
-    assert len(list(walk)) <= len(data) // record_layout.RECORD_BYTES_MIN
-    assert isinstance(walk.stop, ScanStop)
+    scan = record_scan.Scan(memoryview(data), 0, start, len(data), check_tail=True)
+    assert len(list(scan)) <= len(data) // record_layout.RECORD_BYTES_MIN
+    assert isinstance(scan.stop, ScanStop)
 
 
 @given(strategies.property_maps(), strategies.property_maps())

@@ -17,7 +17,7 @@ from sprocket.base.errors import BrokerRefused, ClientError, WireError
 from sprocket.rocketmq.client import QueueSlice, SliceAnswer
 from sprocket.rocketmq.client.network import PullResult, PullStatus
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.codec.columns import Records, records, walk
+from sprocket.rocketmq.codec.columns import Records, records, scan
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.errors import NoSuchTopic
 from sprocket.rocketmq.model.message import COMPRESSED, NewRecord, StoredMessage
@@ -74,8 +74,8 @@ def encoded(
 
 def found(data: bytes, base: int | None = None) -> Records:
     """Return the records of a buffer, from its start to the first place where none begins."""
-    walked = walk(data, 0, len(data))
-    return records(data, walked.positions, walked.stopped_at, base)
+    scanned = scan(data, 0, len(data))
+    return records(data, scanned.positions, scanned.stopped_at, base)
 
 
 def plain(data: bytes) -> list[StoredMessage]:

@@ -131,7 +131,7 @@ def by_time(store: Store, topic: str, at_ms: int) -> list[memoryview]:
 
 
 def require_sound(damage: Sequence[Damage], wrong_count: int) -> None:
-    """Tell of what a walk over the log stepped over, and of messages with wrong checksums.
+    """Tell of what a scan of the log stepped over, and of messages with wrong checksums.
 
     Raises:
         Damaged: There was any.

@@ -100,8 +100,8 @@ def to_read(disk: Disk, folder: str, geometry: Geometry | None) -> Opened:
     clock = SystemClock()
     parts = _parts(disk, layout, StoreSettings(), clock, settled, write=False)
     with uncollected():
-        walk = recovery.find_end(parts)
-    log = CommitLog(parts.files, walk.end, crc_tail=False)
+        scan = recovery.find_end(parts)
+    log = CommitLog(parts.files, scan.end, crc_tail=False)
     return Opened(parts, settled, clock, log, None, None)
 
 

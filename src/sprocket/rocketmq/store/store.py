@@ -513,9 +513,9 @@ class Store:
             damage: Takes up what was stepped over.
         """
         first = self._log.first if start is None else start
-        walk = LogScanner(self._files.segments, first, check_crc=False)
-        walk.damage = [] if damage is None else damage
-        return self._log.records(walk, end)
+        scan = LogScanner(self._files.segments, first, check_crc=False)
+        scan.damage = [] if damage is None else damage
+        return self._log.records(scan, end)
 
     # Keeping.
 

@@ -1,6 +1,6 @@
 """The job `fsck`: whether a store is whole, with the findings of `sprocket store check`.
 
-Each task walks over a part of the log, with all checksums, and compares its records with the units
+Each task scans a part of the log, with all checksums, and compares its records with the units
 of their queues, inside of the worker; what it reports is one row, of a few hundred bytes where
 nothing is wrong. The driver joins these rows: parts follow each other, and the runs of units that
 the parts have leave no unit over (`store.repair.parts_check`). So no record enters the JVM, and

@@ -115,7 +115,7 @@ def outcome(result: GetResult) -> tuple[GetStatus, int, int]:
 
 
 def unit_of(log: Log, number: int) -> tuple[int, int]:
-    """Return place and size of a record, by walking the log."""
+    """Return place and size of a record, by scanning the log."""
     places = list(record_scan.Scan(memoryview(bytes(log.data)), 0, 0, len(log.data)))
     return places[number]
 

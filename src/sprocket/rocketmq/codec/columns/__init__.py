@@ -15,7 +15,7 @@ from sprocket.rocketmq.codec.columns.columns import (
     are_same,
     gather,
     records,
-    walk,
+    scan,
 )
 from sprocket.rocketmq.codec.columns.record_batch import ByQueue, QueueRun, RecordBatch
 
@@ -35,5 +35,5 @@ __all__ = [
     "columns",
     "gather",
     "records",
-    "walk",
+    "scan",
 ]

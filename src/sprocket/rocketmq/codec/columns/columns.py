@@ -1,10 +1,10 @@
-"""Records of a log, decoded many at a time: one walk for the places, numpy for the numbers.
+"""Records of a log, decoded many at a time: one scan for the places, numpy for the numbers.
 
 Needs numpy. Importers that can work without it check first whether numpy is there.
 
 The parts
 
-* `walk` follows record sizes from a known start and says why it stopped. If many records have the
+* `scan` follows record sizes from a known start and says why it stopped. If many records have the
   same size it checks them all at once.
 * `Records` holds the places and header fields of some records of one buffer. All are checked: every
   part lies inside its record, and the parts add up to its size. Of what follows the header only the
@@ -116,7 +116,7 @@ _HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
 
 
 class Stop(Enum):
-    """Why a walk ended."""
+    """Why a scan ended."""
 
     END = "the end was reached"
     PARTIAL = "the next record goes on beyond the end"
@@ -126,7 +126,7 @@ class Stop(Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RecordPlaces:
-    """The places that a walk found.
+    """The places that a scan found.
 
     Args:
         positions: Where each record begins, bytes into the buffer, one after the other.
@@ -141,7 +141,7 @@ class RecordPlaces:
     size: int = 0
 
 
-def walk(data: Buffer, start: int, end: int, count_max: int = 1 << 62) -> RecordPlaces:
+def scan(data: Buffer, start: int, end: int, count_max: int = 1 << 62) -> RecordPlaces:
     """Follow record sizes through `data[start:end]`, looking at nothing but size and magic.
 
     A record begins at `start`. With `count_max` found, END means that there may be more.
@@ -372,7 +372,7 @@ def records(data: Buffer, positions: Ints, end: int, base: int | None = None) ->
 
     Args:
         data: The buffer.
-        positions: Where records begin, from `walk`.
+        positions: Where records begin, from `scan`.
         end: The first byte after the last of them.
         base: The physical offset of `data[0]`; each record must then carry its own place. None if
             the records come from another place than their own, as an answer to a pull does.

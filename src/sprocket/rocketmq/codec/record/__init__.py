@@ -1,6 +1,6 @@
 """The stored message, whose bytes lie as `codec.record_layout` says.
 
-`record` encodes and decodes it, `record_scan` walks over many, `batch` knows messages that travel
+`record` encodes and decodes it, `record_scan` scans many, `batch` knows messages that travel
 together; `properties`, `ids` and `extra` are parts of them; `erased`
 is what takes the place of a message. `batch_rows` is not exported because it
 needs numpy. Source: RocketMQ `MessageExtEncoder`, `MessageDecoder`.

@@ -61,7 +61,7 @@ class ScanStop(Enum):
 
 
 class Scan:
-    """A walk over the records of one file; iterate to get `(position, size)` of each.
+    """A scan of the records of one file; iterate to get `(position, size)` of each.
 
     When the iteration is over, `stop` and `why` say the reason and `position` the first byte that
     belongs to no record that was given (the start of the blank record, if that is what stopped).
@@ -97,7 +97,7 @@ class Scan:
         self._check_tail = check_tail
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        """Give the place and size of each record until something stops the walk."""
+        """Give the place and size of each record until something stops the scan."""
         data, end, base = self._data, self._end, self._base
         check_crc, check_tail = self._check_crc, self._check_tail
         position = self.position

@@ -1,8 +1,8 @@
 """Whether log, queues and index agree, over the whole of a store or a part of it.
 
-`LogCheck` walks over a range of the log and gives its records in rounds; `UnitCheck`, `QueueCheck`,
+`LogCheck` scans a range of the log and gives its records in rounds; `UnitCheck`, `QueueCheck`,
 `BatchCheck` and `IndexCheck` hold what is derived against them and report each broken `Rule` as a
-`Finding`. `compare` has those go along with a walk that are `Comparison`s.
+`Finding`. `compare` has those go along with a scan that are `Comparison`s.
 A check of a store runs all of them from its first record to its last; recovery runs the first two
 over the last part of what it would trust (`range_check`). Nothing is changed here.
 """
@@ -22,7 +22,7 @@ from sprocket.rocketmq.store.consistency.log_check import (
     CheckedLog,
     LogCheck,
     Moment,
-    WalkedBefore,
+    ScannedBefore,
     log_segments,
 )
 from sprocket.rocketmq.store.consistency.queue_check import QueueCheck, UnitCheck, UnitRun
@@ -47,12 +47,12 @@ __all__ = [
     "Moment",
     "QueueCheck",
     "Rule",
+    "ScannedBefore",
     "StoredUnits",
     "UnitCheck",
     "UnitFiles",
     "UnitRun",
     "Units",
-    "WalkedBefore",
     "compare",
     "log_segments",
     "queues_in",

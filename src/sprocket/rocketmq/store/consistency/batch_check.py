@@ -47,7 +47,7 @@ class BatchCheck:
         disk: Where the store lies.
         folder: Its folder of batch queues.
         geometry: How many units a file has.
-        log: The walk over the log, which is going on.
+        log: The scan of the log, which is going on.
 
     Attributes:
         topics: Those that have batch queues.

@@ -1,4 +1,4 @@
-"""What goes along with a walk over the log: each holds some files of a store against records."""
+"""What goes along with a scan of the log: each holds some files of a store against records."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -18,7 +18,7 @@ class Comparison(Protocol[_T_contra]):
         """Take up the files; give what is wrong with them alone."""
 
     def take(self, found: _T_contra, /) -> Iterable[Finding]:
-        """Compare what the next round of the walk gave."""
+        """Compare what the next round of the scan gave."""
 
     def finish(self) -> Iterable[Finding]:
         """Give what only shows at the end of the log."""
@@ -32,7 +32,7 @@ def compare(
     """Give all that comparisons find.
 
     Args:
-        rounds: The walk over the log.
+        rounds: The scan of the log.
         comparisons: Those that go along. A file that one cannot read is a finding, and its last.
         failed: Gets such findings, by the number of the comparison.
     """

@@ -365,9 +365,9 @@ class IndexCheck:
 
     Args:
         folder: The folder of the index.
-        log: The walk over the log, which is going on.
+        log: The scan of the log, which is going on.
         is_off: The store keeps no index; then no key is missed while there is no file.
-        before: What agrees before the place where the walk begins, files in themselves too; None
+        before: What agrees before the place where the scan begins, files in themselves too; None
             to check everything.
     """
 

@@ -1,6 +1,6 @@
 """Checking the log: intact records one after the other, file by file, and where they end.
 
-Recovery uses the same walk (`log_scanner`), so both agree on what is damage and on where the log
+Recovery uses the same scan (`log_scanner`), so both agree on what is damage and on where the log
 ends. What lies behind the end is not reported where it looks like old bytes, which RocketMQ leaves
 there: if a record was lost there, queues and index show it.
 """
@@ -38,8 +38,8 @@ class Moment(NamedTuple):
     at_ms: int
 
 
-class WalkedBefore(Struct, frozen=True):
-    """What a walk that begins inside of a log should know of the part before.
+class ScannedBefore(Struct, frozen=True):
+    """What a scan that begins inside of a log should know of the part before.
 
     Attributes:
         recent: The last two records.
@@ -56,12 +56,12 @@ class CheckedLog:
     Args:
         segments: Its files, in order.
         is_open: A broker may be writing.
-        end: Where it ends, as far as it was walked over; None is the first file's start.
+        end: Where it ends, as far as it was scanned; None is the first file's start.
 
     Attributes:
         is_open: As given.
         first: Where the oldest file begins.
-        end: As given, or where the walk came to.
+        end: As given, or where the scan came to.
         damage: What holds no intact record, in order; the torn end of the log as well.
         breaks: Where damage begins, or a record lies that stands for damage; ascending.
     """
@@ -156,7 +156,7 @@ def log_segments(
 
 
 class LogCheck:
-    """Walks over a range of the log once and gives its records in rounds; one more `Comparison`.
+    """Scans over a range of the log once and gives its records in rounds; one more `Comparison`.
 
     Args:
         segments: The log's files, in order.
@@ -164,12 +164,12 @@ class LogCheck:
         until: Where to stop; records that begin there or later are not given.
         check_crc: Compare checksums.
         is_open: A broker may be writing: what is torn at the end is looked at a second time.
-        before: What came before `start`; without it the walk knows nothing of it.
+        before: What came before `start`; without it the scan knows nothing of it.
         step: Is told how many bytes of how many are done.
         what: What it is told that is done.
 
     Attributes:
-        log: What is known of the log, as far as the walk came.
+        log: What is known of the log, as far as the scan came.
         position: The first byte behind the last records given.
         next_offsets: By topic and queue id, the queue offset behind the last record given.
         recent: The last two records given, or those before.
@@ -185,11 +185,11 @@ class LogCheck:
         until: int = ANYWHERE,
         check_crc: bool = True,
         is_open: bool = False,
-        before: WalkedBefore | None = None,
+        before: ScannedBefore | None = None,
         step: Step = unwatched,
         what: str = "checking",
     ) -> None:
-        before = before or WalkedBefore()
+        before = before or ScannedBefore()
         self.log = CheckedLog(segments, is_open=is_open, end=start)
         self._segments = segments
         self._until = until
@@ -219,17 +219,17 @@ class LogCheck:
 
     def rounds(self) -> Iterator[RecordBatch]:
         """Give the records, many at a time, in the order of the log."""
-        walk = self._walk(self.position)
-        yield from self._records(walk)
-        if walk.is_torn and self.log.is_open:
-            walk = self._walk(walk.end)
-            yield from self._records(walk)
-        if walk.is_torn:
-            self._damaged(Damage(walk.end, self._segments[-1].end, walk.why, 0))
-        self.log.end = walk.end
+        scan = self._scan(self.position)
+        yield from self._records(scan)
+        if scan.is_torn and self.log.is_open:
+            scan = self._scan(scan.end)
+            yield from self._records(scan)
+        if scan.is_torn:
+            self._damaged(Damage(scan.end, self._segments[-1].end, scan.why, 0))
+        self.log.end = scan.end
 
-    def _walk(self, start: int) -> LogScanner:
-        walk = LogScanner(
+    def _scan(self, start: int) -> LogScanner:
+        scan = LogScanner(
             self._segments,
             start,
             check_crc=self._check_crc,
@@ -237,30 +237,30 @@ class LogCheck:
             until=self._until,
         )
         if self.recent:
-            walk.last_stored_at_ms = self.recent[-1].at_ms
-        return walk
+            scan.last_stored_at_ms = self.recent[-1].at_ms
+        return scan
 
-    def _records(self, walk: LogScanner) -> Iterator[RecordBatch]:
+    def _records(self, scan: LogScanner) -> Iterator[RecordBatch]:
         told = 0
-        for found in walk.batches():
-            self.position = walk.position
-            told = self._tell(walk, told)
+        for found in scan.batches():
+            self.position = scan.position
+            told = self._tell(scan, told)
             if self._is_odd(found):
                 self._check_entries(found.entries())
             else:
                 self.recent = (*self.recent, *_moments(found))[-2:]
             yield found
-        self._tell(walk, told)
+        self._tell(scan, told)
 
-    def _tell(self, walk: LogScanner, told: int) -> int:
-        """Report the damage that the walk came over since the last time; return how much is."""
-        for damage in walk.damage[told:]:
+    def _tell(self, scan: LogScanner, told: int) -> int:
+        """Report the damage that the scan came over since the last time; return how much is."""
+        for damage in scan.damage[told:]:
             self._damaged(damage)
-        for misplaced in walk.misplaced:
+        for misplaced in scan.misplaced:
             self._misplaced(misplaced)
-        walk.misplaced.clear()
-        self._step(self._what, walk.position - self.log.first, self._total)
-        return len(walk.damage)
+        scan.misplaced.clear()
+        self._step(self._what, scan.position - self.log.first, self._total)
+        return len(scan.damage)
 
     def _report(self, rule: Rule, place: int, expected: str, found: str, at: int = 0) -> None:
         """Keep a finding of the record at a place, about its byte `at`."""

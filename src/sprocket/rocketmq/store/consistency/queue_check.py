@@ -213,13 +213,13 @@ class QueueCheck:
     """Compares the log's records with the units of a store.
 
     Args:
-        log: The walk over the log, which is going on.
+        log: The scan of the log, which is going on.
         units_of: Returns the units of a queue that has records; None passes it over.
         stored: Gives the queues that there are, and adds what is wrong with their files to a list.
         topics: Names in the table of topics, None without one. A topic that is not in it was
             deleted, and its queues with it.
         records_only: Units for which the log has no record are not looked at, for that part of the
-            log may not be walked over.
+            log may not be scanned.
 
     Attributes:
         wrong: Queues that lack units.

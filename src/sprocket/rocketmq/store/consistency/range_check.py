@@ -122,11 +122,11 @@ def _lacks_a_file(files: SegmentFiles, index: Indexes, step: Step) -> bool:
         if header.next_unit <= 1:
             return number < len(index.headers)
         if header.begin_offset > end + 1:
-            walk = LogScanner(
+            scan = LogScanner(
                 files.segments, max(end, files.first), check_crc=False, until=header.begin_offset
             )
-            for found in walk.batches():
-                step("bytes of log compared with the index", walk.position - files.first)
+            for found in scan.batches():
+                step("bytes of log compared with the index", scan.position - files.first)
                 if any(place > end for place in _keyed(found).places):
                     return True
         end = max(end, header.end_offset)
@@ -150,14 +150,14 @@ def _keyed(found: RecordBatch) -> _Keyed:
 def _sample(files: SegmentFiles, part: Part, step: Step) -> Iterable[Entry]:
     """Return some of the records with keys in a range of the log, evenly spread.
 
-    Of what a walk found no more is kept meanwhile: it would be hundreds of MB.
+    Of what a scan found no more is kept meanwhile: it would be hundreds of MB.
     """
     sample: list[Entry] = []
     every, count = 1, 0
-    walk = LogScanner(files.segments, part.start, check_crc=False, until=part.until)
+    scan = LogScanner(files.segments, part.start, check_crc=False, until=part.until)
     size = part.until - part.start
-    for found in walk.batches():
-        step("bytes of log compared with the index", walk.position - part.start, size)
+    for found in scan.batches():
+        step("bytes of log compared with the index", scan.position - part.start, size)
         keyed = _keyed(found)
         numbers = range(-count % every, len(keyed.places), every)
         sample += [keyed.entry(number) for number in numbers]

@@ -314,11 +314,11 @@ class CommitLog:
         return view[offset - start : offset - start + size]
 
     def records(
-        self, walk: Iterable[Entry], end: int | None = None
+        self, scan: Iterable[Entry], end: int | None = None
     ) -> Iterator[tuple[PhysicalOffset, memoryview]]:
-        """Give the records of a walk that are written now and begin before `end`, as stored."""
+        """Give the records of a scan that are written now and begin before `end`, as stored."""
         limit = self.written if end is None else min(end, self.written)
-        for entry in walk:
+        for entry in scan:
             if entry.physical_offset >= limit:
                 return
             offset = PhysicalOffset(entry.physical_offset)

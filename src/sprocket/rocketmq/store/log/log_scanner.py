@@ -1,6 +1,6 @@
-"""Walking over the log from file to file, and past damage.
+"""Scanning the log from file to file, and past damage.
 
-A walk gives an `Entry` for each record, or many records at a time as columns (`batches`). Where no
+A scan gives an `Entry` for each record, or many records at a time as columns (`batches`). Where no
 record begins it looks for the next one that is intact and names its own place; what lies between is
 damage. If there is none, the log ends there.
 
@@ -13,7 +13,7 @@ be, is accepted although it names another place: that field was damaged, and its
 certain. So is its place in its queue where the record fits its checksum with that alone.
 
 Columns are the fast way for records that are in order: a batch ends before the first record that is
-not, and there the plain way decides. Iterating over a walk goes the plain way only; both find the
+not, and there the plain way decides. Iterating over a scan goes the plain way only; both find the
 same.
 
 Files may be missing in between, as a check finds them: that is damage, too.
@@ -58,14 +58,14 @@ from sprocket.rocketmq.model.offsets import ANYWHERE
 BATCH = 8192
 """Records at a time: a few MiB of a log, which stay in a core's cache between the checks."""
 PIECE_BYTES = 4 * MIB
-"""Read at once by a walk: a batch or two."""
+"""Read at once by a scan: a batch or two."""
 LOOK_BYTES = 16 * KIB
 """Read at once by a look at one record."""
 _REST_BYTES_MIN = 64 * KIB
-"""With less of a piece left, a walk in batches reads the next one: short batches are dear."""
+"""With less of a piece left, a scan in batches reads the next one: short batches are dear."""
 READ_AHEAD_BYTES = 64 * MIB
-"""What the system is asked to read beside a walk in batches, half of it at a time: by itself it
-reads little ahead, and the walk would wait for the disk as long as it works."""
+"""What the system is asked to read beside a scan in batches, half of it at a time: by itself it
+reads little ahead, and the scan would wait for the disk as long as it works."""
 BATCH_MIN = 32
 """After something odd; much damage would make many records be looked at again and again."""
 _HEAD_BYTES_MAX = FIXED_BYTES + 2 * HOST_V6_EXTRA
@@ -113,13 +113,13 @@ class Misplaced(Struct, frozen=True):
 
 
 class LogScanner:
-    """A walk; iterate over it or over `batches`, then read the attributes.
+    """A scan; iterate over it or over `batches`, then read the attributes.
 
     Args:
         segments: The log's files, in order.
         start: Where a record begins.
         check_crc: Compare checksums; without, only places and lengths.
-        next_offsets: The next free offset of queues, as far as known. The walk keeps it up to date
+        next_offsets: The next free offset of queues, as far as known. The scan keeps it up to date
             with what it sees.
         until: Where to stop; records that begin there or later are not given.
         piece_bytes: How much is read at once.
@@ -206,7 +206,7 @@ class LogScanner:
         self.end = self.position
 
     def _file(self, segment: Segment, run: Callable[[Segment], Iterator[_T]]) -> Iterator[_T]:
-        """Walk over one file, past the damage inside it."""
+        """Scan one file, past the damage inside it."""
         self.ends_in_blank = False
         while self.position < self._until:
             yield from run(segment)
@@ -254,7 +254,7 @@ class LogScanner:
         reader, start = self._read(segment, min(_REST_BYTES_MIN, self._piece_bytes))
         view, base = reader.data, segment.start + reader.start
         stop = self._until - base
-        found = columns.walk(view, start, len(view), self._batch_count)
+        found = columns.scan(view, start, len(view), self._batch_count)
         places = found.positions[: np.searchsorted(found.positions, stop)]
         batch = None
         if len(places):
@@ -297,8 +297,8 @@ class LogScanner:
         while True:
             reader, start = self._read(segment, BLANK_BYTES)
             view, base = reader.data, segment.start + reader.start
-            walk = record_scan.Scan(view, base, start, len(view), check_crc=check, check_tail=check)
-            for position, size in walk:
+            scan = record_scan.Scan(view, base, start, len(view), check_crc=check, check_tail=check)
+            for position, size in scan:
                 if base + position >= self._until:
                     return
                 try:
@@ -310,9 +310,9 @@ class LogScanner:
                     return
                 self._take(entry, view[position : position + size])
                 yield entry
-            if walk.position > start:
+            if scan.position > start:
                 continue  # it may only be the end of what is in hand
-            mend = _MENDED_BY.get(walk.stop)
+            mend = _MENDED_BY.get(scan.stop)
             if mend is not None and base + start < self._until:
                 mended, misplaced = mend(self, reader, start)
                 if misplaced is not None:
@@ -322,10 +322,10 @@ class LogScanner:
                     yield misplaced
                     continue
             break
-        self.why = _stopped(walk, reader)
-        is_blank = walk.stop is ScanStop.BLANK
-        self.is_torn = walk.stop in _TORN
-        self.ends_in_blank = is_blank and base + walk.position + walk.blank_size == segment.end
+        self.why = _stopped(scan, reader)
+        is_blank = scan.stop is ScanStop.BLANK
+        self.is_torn = scan.stop in _TORN
+        self.ends_in_blank = is_blank and base + scan.position + scan.blank_size == segment.end
         if reader.unreadable is not None and _is_cut(view, start):
             self.why = reader.unreadable.why
             self._note_unreadable(segment, reader.unreadable)
@@ -352,8 +352,8 @@ class LogScanner:
         mended = bytearray(reader.data[at : at + size])
         I64.pack_into(mended, PHYSICAL_OFFSET_AT, place)
         view = memoryview(mended)
-        walk = record_scan.Scan(view, place, 0, size, check_crc=True, check_tail=True)
-        if list(walk) != [(0, size)] or not _is_followed(reader.segment, reader.start + at + size):
+        scan = record_scan.Scan(view, place, 0, size, check_crc=True, check_tail=True)
+        if list(scan) != [(0, size)] or not _is_followed(reader.segment, reader.start + at + size):
             return view, None
         try:
             entry = record.entry(view, 0)
@@ -376,8 +376,8 @@ class LogScanner:
             found = record.entry(view, 0)
             expected = self._next_offsets.get((found.topic, found.queue_id), 0)
             I64.pack_into(mended, QUEUE_OFFSET_AT, expected)
-            walk = record_scan.Scan(view, place, 0, size, check_crc=True, check_tail=True)
-            if not found.queueable or list(walk) != [(0, size)]:
+            scan = record_scan.Scan(view, place, 0, size, check_crc=True, check_tail=True)
+            if not found.queueable or list(scan) != [(0, size)]:
                 return view, None
             entry = record.entry(view, 0)
         except WireError:
@@ -506,8 +506,8 @@ def _first_record(reader: SegmentReader, position: int) -> int | None:
     """Return where in a reader's data the record at a position is, None if none is intact there."""
     at = _bring_record(reader, position, BLANK_BYTES)
     base, data = reader.segment.start + reader.start, reader.data
-    walk = record_scan.Scan(data, base, at, len(data), check_crc=True, check_tail=True)
-    return at if next(iter(walk), None) is not None else None
+    scan = record_scan.Scan(data, base, at, len(data), check_crc=True, check_tail=True)
+    return at if next(iter(scan), None) is not None else None
 
 
 def _defect(stored: memoryview, place: int) -> str:
@@ -519,17 +519,17 @@ def _defect(stored: memoryview, place: int) -> str:
     return f"the record at {place} has no entry"
 
 
-def _stopped(walk: record_scan.Scan, reader: SegmentReader) -> str:
+def _stopped(scan: record_scan.Scan, reader: SegmentReader) -> str:
     """Say why a scan went no further, in words that do not depend on what was read with it."""
-    at, data, segment = walk.position, reader.data, reader.segment
-    if walk.stop is ScanStop.TORN and len(data) - at >= BLANK_BYTES:
+    at, data, segment = scan.position, reader.data, reader.segment
+    if scan.stop is ScanStop.TORN and len(data) - at >= BLANK_BYTES:
         (size,) = I32.unpack_from(data, at)
         place = segment.start + reader.start + at
         left = segment.end - place
         if size <= left:
             return f"{ScanStop.BAD_SIZE.value}: a record of {size} bytes at {place}"
-        return f"{walk.stop.value}: a record of {size} bytes at {place}, {left} are there"
-    return f"{walk.stop.value}: {walk.why}"
+        return f"{scan.stop.value}: a record of {size} bytes at {place}, {left} are there"
+    return f"{scan.stop.value}: {scan.why}"
 
 
 def _is_cut(data: memoryview, at: int) -> bool:

@@ -27,19 +27,19 @@ PADDING_TOPIC = "DAMAGED"
 """Topic of padding records, cut short where a shorter record was."""
 
 
-def cut(files: SegmentFiles, walk: LogScanner) -> int:
+def cut(files: SegmentFiles, scan: LogScanner) -> int:
     """Zero what lies behind the end of the log and delete later files.
 
     Returns:
         How many bytes lie between the end and the last one that was not zero.
     Durability: on return it is on the disk.
     """
-    end = walk.end
+    end = scan.end
     size = 0
     for segment in reversed(files.segments):
         if segment.end <= end:
             break
-        begin = max(end, segment.start) + (BLANK_BYTES if walk.ends_in_blank else 0)
+        begin = max(end, segment.start) + (BLANK_BYTES if scan.ends_in_blank else 0)
         last = _last_byte(segment, begin - segment.start)
         if last is not None:
             size = max(size, segment.start + last + 1 - end)
@@ -47,7 +47,7 @@ def cut(files: SegmentFiles, walk: LogScanner) -> int:
     log = CommitLog(files, end, crc_tail=False)
     if end < files.end_of_files:
         segment = files.segment(end)
-        begin = end + (BLANK_BYTES if walk.ends_in_blank else 0)
+        begin = end + (BLANK_BYTES if scan.ends_in_blank else 0)
         data_end = segment.start + segment.file.data_end()
         if log.zero(begin, max(begin, data_end)):
             segment.file.sync()

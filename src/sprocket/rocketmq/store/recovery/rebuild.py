@@ -321,7 +321,7 @@ class Rebuild:
     def from_whole_log(self, segments: Sequence[Segment], *, index_too: bool) -> None:
         """Make the queues in `missing` again, and with `index_too` the index, which is empty.
 
-        Costs a walk over the whole log; does nothing if there is nothing to make.
+        Costs a scan of the whole log; does nothing if there is nothing to make.
         """
         if not self.missing and not index_too:
             return
@@ -338,10 +338,10 @@ class Rebuild:
             step=self._step,
         )
         start = segments[0].start if segments else 0
-        walk = LogScanner(segments, start, check_crc=False)
-        for found in walk.batches():
-            self._step("bytes of log, for what is made again", walk.position - start)
-            again.add_all(found, after_damage=bool(walk.damage))
+        scan = LogScanner(segments, start, check_crc=False)
+        for found in scan.batches():
+            self._step("bytes of log, for what is made again", scan.position - start)
+            again.add_all(found, after_damage=bool(scan.damage))
         again.finish()
         known = {found.place for found in self.misplaced}
         self.misplaced += [found for found in again.misplaced if found.place not in known]

@@ -14,7 +14,7 @@ The log is the truth; queues and index are made to agree with it. In this order:
    the same is put again, which then need not be written. After a failed sync it must be, for the
    disk may lack what the system gives back: so it is wiped at once. Queues of deleted topics go
    (`deletions`).
-4. *Walk.* Records are checked with all checksums, and put into queues and index again. Damage that
+4. *Scan.* Records are checked with all checksums, and put into queues and index again. Damage that
    is followed by intact records is passed over.
 5. *Cut* (`mend`). Behind the last record the log is zeroed, later files are deleted. What was
    stepped over becomes a padding record (or a blank at the end of a file), so that the log is whole
@@ -153,7 +153,7 @@ class Mended(msgspec.Struct):
     misplaced: list[Misplaced] = []
 
     def add(self, damage: Sequence[Damage], misplaced: Sequence[Misplaced]) -> None:
-        """Take up what a walk found, of which some may be known already."""
+        """Take up what a scan found, of which some may be known already."""
         starts = {damaged.start for damaged in self.damage}
         self.damage += [damaged for damaged in damage if damaged.start not in starts]
         places = {found.place for found in self.misplaced}
@@ -298,12 +298,12 @@ class _Start:
     """From where the log is looked at.
 
     Attributes:
-        scan: Where checking begins; what queues and index hold from there on is not trusted.
-        last_record: The record before `scan`, −1 if unknown.
+        scan_from: Where checking begins; what queues and index hold from there on is not trusted.
+        last_record: The record before `scan_from`, −1 if unknown.
         last_stored_at_ms: Its store time, 0 if unknown.
     """
 
-    scan: int
+    scan_from: int
     last_record: int = -1
     last_stored_at_ms: int = 0
 
@@ -328,7 +328,7 @@ def recover(parts: StoreParts, clock: Clock, process_id: int) -> RecoveryReport:
     thrown_away: list[str] = []
     while True:
         try:
-            walk, rebuild, bytes_cut = _recover(parts, life, process_id, mended)
+            scan, rebuild, bytes_cut = _recover(parts, life, process_id, mended)
             break
         except DiskFailed as error:
             _throw_away(parts, error, thrown_away, mended)
@@ -336,12 +336,12 @@ def recover(parts: StoreParts, clock: Clock, process_id: int) -> RecoveryReport:
         clean=life.clean,
         at_ms=clock.now_ms(),
         seconds=round(clock.monotonic() - began, 6),
-        start=walk.start,
-        end=walk.end,
-        records=walk.records,
-        bytes_scanned=walk.end - walk.start,
+        start=scan.start,
+        end=scan.end,
+        records=scan.records,
+        bytes_scanned=scan.end - scan.start,
         bytes_cut=bytes_cut,
-        why=walk.why,
+        why=scan.why,
         filled_up=mended.filled_up,
         made_again=mended.made_again,
         damage=mended.damage,
@@ -350,8 +350,8 @@ def recover(parts: StoreParts, clock: Clock, process_id: int) -> RecoveryReport:
         units_lost=rebuild.lost,
         index_entries_rebuilt=rebuild.indexed,
         queues_rebuilt=[f"{topic}/{queue_id}" for topic, queue_id in sorted(rebuild.missing)],
-        last_record=walk.last_start,
-        last_stored_at_ms=walk.last_stored_at_ms,
+        last_record=scan.last_start,
+        last_stored_at_ms=scan.last_stored_at_ms,
     )
     keep_report(parts.disk, parts.layout, report)
     remove_if_there(parts.disk, parts.layout.mended)
@@ -378,45 +378,45 @@ def _recover(
     """Go through the passes; `mended` gets what is changed that cannot be found again.
 
     Returns:
-        The walk from the start on, what was rebuilt, and how many bytes were cut.
+        The scan from the start on, what was rebuilt, and how many bytes were cut.
     """
     parts.files.load()
     if life.clean:
         start, lasts = _after_stop(parts, life)
     else:
         start = _start_by_time(parts.files, life, parts.step)
-        lasts = parts.queues.load(certain=start.scan, step=parts.step)
+        lasts = parts.queues.load(certain=start.scan_from, step=parts.step)
         if life.doubtful:
             parts.queues.wipe_behind_ends(parts.step)  # or what is there would not be written again
         parts.deletions.finish_queues(parts.queues, PhysicalOffset(parts.files.first))
     _load_index(parts, life, start)
-    walk, rebuild, damage, misplaced = _walk(parts, life, start)
+    scan, rebuild, damage, misplaced = _scan(parts, life, start)
     mended.add(damage, misplaced)
     rebuild.keep_places(lasts, mended.damage)
     rebuild.finish()
-    cut = mend.cut(parts.files, walk)
+    cut = mend.cut(parts.files, scan)
     if damage or misplaced:
         mended.keep(parts.disk, parts.layout)
     if damage:
         _flush_queues(parts)  # what is padded tells nobody again whose place is to be kept
     mend.pad(parts.files, damage)
     mend.name_places(parts.files, misplaced)
-    parts.deletions.cut(PhysicalOffset(walk.end))
+    parts.deletions.cut(PhysicalOffset(scan.end))
     again = (_queue_of(parts, path) for path in mended.made_again)
     rebuild.missing |= {key for key in again if key is not None}
-    is_table_old = _rebuild(parts, life, walk, rebuild)
+    is_table_old = _rebuild(parts, life, scan, rebuild)
     if rebuild.misplaced:
         mended.add([], rebuild.misplaced)
         mended.keep(parts.disk, parts.layout)
         mend.name_places(parts.files, rebuild.misplaced)
-    _seal(parts, life, walk, process_id, is_table_old=is_table_old)
-    return walk, rebuild, cut
+    _seal(parts, life, scan, process_id, is_table_old=is_table_old)
+    return scan, rebuild, cut
 
 
 def _fill_up(parts: StoreParts, mended: Mended) -> bool:
     """Give files of the log that are too short their length.
 
-    What they lack is told from what was never written by a walk over the whole log only. So nothing
+    What they lack is told from what was never written by a scan of the whole log only. So nothing
     is trusted from here on, should the process die before that is done.
 
     Returns:
@@ -477,11 +477,11 @@ def find_end(parts: StoreParts) -> LogScanner:
         parts.index.load()
     by_time = _start_by_time(parts.files, life, parts.step) if not life.clean else None
     start = by_time or _start_at_end(parts, life)
-    walk = LogScanner(parts.files.segments, start.scan, check_crc=True)
-    walk.last_start, walk.last_stored_at_ms = start.last_record, start.last_stored_at_ms
-    for _found in walk.batches():
-        _tell(parts, walk)
-    return walk
+    scan = LogScanner(parts.files.segments, start.scan_from, check_crc=True)
+    scan.last_start, scan.last_stored_at_ms = start.last_record, start.last_stored_at_ms
+    for _found in scan.batches():
+        _tell(parts, scan)
+    return scan
 
 
 def load_to_read(
@@ -516,7 +516,7 @@ def _after_stop(parts: StoreParts, life: _LastLife) -> tuple[_Start, dict[QueueK
     start = _start_at_end(parts, life)
     if start.last_record >= 0:
         return start, {}
-    return start, parts.queues.truncate(PhysicalOffset(start.scan), parts.step)
+    return start, parts.queues.truncate(PhysicalOffset(start.scan_from), parts.step)
 
 
 def _start_at_end(parts: StoreParts, life: _LastLife) -> _Start:
@@ -589,7 +589,7 @@ def _load_index(parts: StoreParts, life: _LastLife, start: _Start) -> None:
     parts.index.load()
     if life.note is not None:
         return
-    certain = ANYWHERE if life.clean else start.scan
+    certain = ANYWHERE if life.clean else start.scan_from
     if not life.clean and not life.ours:
         for header in parts.index.headers:
             if header.end_at_ms > life.checkpoint.index_at_ms:
@@ -597,21 +597,21 @@ def _load_index(parts: StoreParts, life: _LastLife, start: _Start) -> None:
     parts.index.recover(PhysicalOffset(certain))
 
 
-# Pass 4: walk.
+# Pass 4: scan.
 
 
-def _walk(
+def _scan(
     parts: StoreParts, life: _LastLife, start: _Start
 ) -> tuple[LogScanner, Rebuild, list[Damage], list[Misplaced]]:
     """Check the records from the start on and put them into queues and index.
 
-    What queues or index lack from before the start is walked over first.
+    What queues or index lack from before the start is scanned first.
 
     Returns:
-        The walk from the start on, what was rebuilt, all damage, and all that named a wrong place.
+        The scan from the start on, what was rebuilt, all damage, and all that named a wrong place.
     """
     first = parts.files.first
-    begin = min(_queues_start(parts, start.scan), _index_start(parts, life, start.scan))
+    begin = min(_queues_start(parts, start.scan_from), _index_start(parts, life, start.scan_from))
     known = reached(parts.queues)
     index_end = None if parts.index is None else parts.index.end
     is_as_noted = life.note is not None and life.note.index_end == index_end
@@ -625,17 +625,17 @@ def _walk(
         record_at=partial(_record_at, parts.files),
         step=parts.step,
     )
-    before = LogScanner(parts.files.segments, begin, check_crc=True, until=start.scan)
+    before = LogScanner(parts.files.segments, begin, check_crc=True, until=start.scan_from)
     for found in before.batches():
         _tell(parts, before)
         rebuild.add_all(found, after_damage=bool(before.damage))
-    walk = LogScanner(parts.files.segments, start.scan, check_crc=True, next_offsets=known)
-    walk.last_start, walk.last_stored_at_ms = start.last_record, start.last_stored_at_ms
-    for found in walk.batches():
-        _tell(parts, walk)
-        rebuild.add_all(found, after_damage=bool(walk.damage or before.damage))
-    damage = [d for d in before.damage if d.end <= start.scan] + walk.damage
-    return walk, rebuild, damage, before.misplaced + walk.misplaced
+    scan = LogScanner(parts.files.segments, start.scan_from, check_crc=True, next_offsets=known)
+    scan.last_start, scan.last_stored_at_ms = start.last_record, start.last_stored_at_ms
+    for found in scan.batches():
+        _tell(parts, scan)
+        rebuild.add_all(found, after_damage=bool(scan.damage or before.damage))
+    damage = [d for d in before.damage if d.end <= start.scan_from] + scan.damage
+    return scan, rebuild, damage, before.misplaced + scan.misplaced
 
 
 def _record_at(files: SegmentFiles, place: int) -> Entry | None:
@@ -647,38 +647,38 @@ def _record_at(files: SegmentFiles, place: int) -> Entry | None:
     return intact_entry(segment, place - segment.start)
 
 
-def _tell(parts: StoreParts, walk: LogScanner) -> None:
-    """Say how far a walk is."""
-    done = walk.position - parts.files.first
+def _tell(parts: StoreParts, scan: LogScanner) -> None:
+    """Say how far a scan is."""
+    done = scan.position - parts.files.first
     parts.step("bytes of log checked", done, parts.files.end_of_files - parts.files.first)
 
 
-def _queues_start(parts: StoreParts, scan: int) -> int:
+def _queues_start(parts: StoreParts, scan_from: int) -> int:
     """Return where the queues go on: behind the last record that they have, if there is one.
 
     A unit may be damaged. What it then leads to is no record, and would be taken for damage of the
-    log; so the file of that place is walked from where it begins.
+    log; so the file of that place is scanned from where it begins.
     """
     end = parts.queues.end
-    if end >= scan:
-        return scan
+    if end >= scan_from:
+        return scan_from
     last = parts.queues.last
     found = None if last is None else _start_behind(parts.files, last[0], end)
-    if found is not None and found.scan == end:
+    if found is not None and found.scan_from == end:
         return end
     newest = (segment.start for segment in parts.files.segments if segment.start <= end)
     return max(newest, default=parts.files.first)
 
 
-def _index_start(parts: StoreParts, life: _LastLife, scan: int) -> int:
+def _index_start(parts: StoreParts, life: _LastLife, scan_from: int) -> int:
     """Return where the index goes on; it need not know records that have no key."""
     if parts.index is None:
-        return scan
+        return scan_from
     end = parts.index.end
     if life.note is not None and life.note.index_end == end:
-        return scan
-    if end >= scan or not parts.files.first <= end < parts.files.end_of_files:
-        return scan if end >= scan else parts.files.first
+        return scan_from
+    if end >= scan_from or not parts.files.first <= end < parts.files.end_of_files:
+        return scan_from if end >= scan_from else parts.files.first
     segment = parts.files.segment(end)
     if intact_entry(segment, end - segment.start) is None:
         return parts.files.first
@@ -688,13 +688,13 @@ def _index_start(parts: StoreParts, life: _LastLife, scan: int) -> int:
 # Pass 6: rebuild.
 
 
-def _rebuild(parts: StoreParts, life: _LastLife, walk: LogScanner, rebuild: Rebuild) -> bool:
+def _rebuild(parts: StoreParts, life: _LastLife, scan: LogScanner, rebuild: Rebuild) -> bool:
     """Cut queues and index to the log, and make again what is missing from before the start.
 
     Returns:
         Whether the table of queues is to be written again.
     """
-    end = PhysicalOffset(walk.end)
+    end = PhysicalOffset(scan.end)
     parts.queues.truncate(end, parts.step)
     # An index for a log that is no more: entries before the end may be wrong as well.
     index_too = parts.index is not None and parts.index.end >= end
@@ -706,7 +706,7 @@ def _rebuild(parts: StoreParts, life: _LastLife, walk: LogScanner, rebuild: Rebu
                     rebuild.missing.add((topic, queue_id))
     is_table_old = not life.ours or bool(rebuild.missing)
     compared = range_check.COMPARED_BYTES[life.clean, life.ours]
-    begin, until = max(parts.files.first, walk.start - compared), walk.start + compared
+    begin, until = max(parts.files.first, scan.start - compared), scan.start + compared
     part = range_check.Part(begin, min(until, end))
     rebuild.missing |= range_check.wrong_queues(
         parts.files,
@@ -714,7 +714,7 @@ def _rebuild(parts: StoreParts, life: _LastLife, walk: LogScanner, rebuild: Rebu
         part,
         parts.units,
         absent_too=not life.ours,
-        put_from=walk.start,
+        put_from=scan.start,
         step=parts.step,
     )
     if parts.index is not None and not index_too:
@@ -730,7 +730,7 @@ def _rebuild(parts: StoreParts, life: _LastLife, walk: LogScanner, rebuild: Rebu
 
 
 def _seal(
-    parts: StoreParts, life: _LastLife, walk: LogScanner, process_id: int, *, is_table_old: bool
+    parts: StoreParts, life: _LastLife, scan: LogScanner, process_id: int, *, is_table_old: bool
 ) -> None:
     """Sync everything, then say so in the checkpoint.
 
@@ -740,9 +740,9 @@ def _seal(
     if not life.clean:
         parts.queues.wipe_behind_ends(parts.step)
         for segment in parts.files.segments:
-            if segment.end > walk.start:
+            if segment.end > scan.start:
                 if life.doubtful:
-                    mend.write_again(segment, walk.start, walk.end)
+                    mend.write_again(segment, scan.start, scan.end)
                 segment.file.sync()
     if life.doubtful:
         mark_open(parts.disk, parts.layout, process_id, ours=life.ours)
@@ -754,14 +754,14 @@ def _seal(
     if is_table_old:
         table = queue_table(parts.queues, closing=False)
         save_queue_table(parts.disk, parts.layout, table)
-    at_ms = walk.last_stored_at_ms
+    at_ms = scan.last_stored_at_ms
     old = life.checkpoint
     new = Checkpoint(
         log_at_ms=max(at_ms, old.log_at_ms) if life.clean else at_ms,
         queues_at_ms=max(at_ms, old.queues_at_ms) if life.clean else at_ms,
         index_at_ms=old.index_at_ms if parts.index is None else parts.index.flushed_full_at_ms,
         master_flushed_offset=old.master_flushed_offset,
-        confirmed_offset=max(0, walk.last_start),
+        confirmed_offset=max(0, scan.last_start),
     )
     checkpoints.save(parts.disk, parts.layout.checkpoint, new)
     if not life.ours:

@@ -57,11 +57,11 @@ def check(
     with closing(StoreFiles(disk, folder, geometry)) as store:
         yield from store.wrong
         offsets = store.offsets()  # before the log, which goes on if a broker runs
-        walk = LogCheck(store.segments, is_open=store.is_open, step=step)
-        records = _RecordCheck(store.queue_check(walk.log), walk.log, store.assigner())
-        others = store.batch_check(walk.log), store.index_check(walk.log)
-        yield from compare(walk.rounds(), (walk, records, *others))
-        yield from rest(store, walk.log, offsets, walk.next_offsets)
+        scan = LogCheck(store.segments, is_open=store.is_open, step=step)
+        records = _RecordCheck(store.queue_check(scan.log), scan.log, store.assigner())
+        others = store.batch_check(scan.log), store.index_check(scan.log)
+        yield from compare(scan.rounds(), (scan, records, *others))
+        yield from rest(store, scan.log, offsets, scan.next_offsets)
 
 
 class _RecordCheck:
@@ -89,7 +89,7 @@ def rest(
 
     Args:
         store: What is checked.
-        log: Its log, walked over to its end.
+        log: Its log, scanned to its end.
         offsets: What groups have committed, by `topic@group` and queue.
         next_offsets: Where queues end of which the log has a record.
     """

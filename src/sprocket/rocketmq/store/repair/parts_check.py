@@ -1,12 +1,12 @@
 """A check of log and queues in parts, which may be checked at the same time, in any process.
 
-Theory of operation. The log is cut at places where records seem to begin. Each part is walked over
-by itself (`check_part`), with the walk that a check of the whole makes; what it reports is small:
+Theory of operation. The log is cut at places where records seem to begin. Each part is scanned
+by itself (`check_part`), with the scan that a check of the whole makes; what it reports is small:
 where it began and ended, what is wrong, and for each queue the runs of records whose units agree.
 `PartsCheck` then joins the reports in the order of the log: each part must begin where the one
 before it ended, and the runs of a queue are held against what lies between them.
 
-A walk depends a little on what came before: where damage is, or store times go back, it decides by
+A scan depends a little on what came before: where damage is, or store times go back, it decides by
 the last records and the queue offsets that were taken whether other bytes are of the log's own
 life. A part that met with such things, or did not begin where the one before it ended, is checked
 again with what is known then. So in the end the same is found as by a check of the whole; a sound
@@ -15,12 +15,12 @@ log is read once.
 The key index is compared on the way, if it is asked for: each part looks for where its entries
 begin, and compares them with its records. Where these agree, and the entries of the parts follow
 each other, nothing is wrong. From the first part on where they do not, or where the log is damaged,
-one walk goes on to the end (`CheckedRest`).
+one scan goes on to the end (`CheckedRest`).
 
 Invariants
 
 1. A part that is checked depends on the store and its `CheckedPart` alone.
-2. When no part is to be checked again, each report is what a walk over the whole log saw there.
+2. When no part is to be checked again, each report is what a scan of the whole log saw there.
 """
 
 from bisect import bisect_right
@@ -50,10 +50,10 @@ from sprocket.rocketmq.store.consistency import (
     LogCheck,
     Moment,
     Rule,
+    ScannedBefore,
     UnitCheck,
     UnitRun,
     Units,
-    WalkedBefore,
     compare,
     unread,
 )
@@ -146,7 +146,7 @@ class PartReport(Struct, kw_only=True):
 
     @property
     def wrong_checksums(self) -> int:
-        """How many times the walk met with a record that does not fit its checksum."""
+        """How many times the scan met with a record that does not fit its checksum."""
         return sum(one.why.startswith(ScanStop.BAD_CRC.value) for one in self.damage)
 
 
@@ -155,44 +155,44 @@ class CheckedPart(Struct, frozen=True):
 
     start: int
     until: int
-    before: WalkedBefore | None = None
+    before: ScannedBefore | None = None
     with_index: bool = False
 
     def check(self, store: StoreFiles) -> PartReport:
         """Check its records, and their units; see `Checkable.check`."""
-        walk = LogCheck(
+        scan = LogCheck(
             store.segments,
             start=self.start,
             until=self.until,
             is_open=store.is_open,
             before=self.before,
         )
-        units = _PartUnits(store, walk.log)
-        index = IndexRunCheck(store.index, walk.log.first, self.start)
+        units = _PartUnits(store, scan.log)
+        index = IndexRunCheck(store.index, scan.log.first, self.start)
         seen = _Seen()
         failed: dict[int, Finding] = {}
-        comparisons: list[Comparison[RecordBatch]] = [walk, units]
+        comparisons: list[Comparison[RecordBatch]] = [scan, units]
         if self.with_index:
             comparisons.append(index)
-        found = compare(seen.counted(walk.rounds()), comparisons, failed)
+        found = compare(seen.counted(scan.rounds()), comparisons, failed)
         findings = [one for one in found if one not in failed.values()]
         known = {} if self.before is None else self.before.next_offsets
         changed = {
-            key: offset for key, offset in walk.next_offsets.items() if offset != known.get(key)
+            key: offset for key, offset in scan.next_offsets.items() if offset != known.get(key)
         }
         return PartReport(
             start=self.start,
-            end=walk.log.end,
+            end=scan.log.end,
             first=seen.first,
             last=seen.last,
             records=seen.records,
             bytes=seen.bytes,
-            damage=walk.log.damage,
-            breaks=walk.log.breaks,
-            misplaced=[one.place for one in walk.misplaced],
+            damage=scan.log.damage,
+            breaks=scan.log.breaks,
+            misplaced=[one.place for one in scan.misplaced],
             first_at_ms=seen.first_at_ms,
-            recent=walk.recent,
-            has_gone_back=walk.has_gone_back,
+            recent=scan.recent,
+            has_gone_back=scan.has_gone_back,
             queues=[
                 QueueRuns(*key, units.by_queue.get(key, []), changed.get(key, -1))
                 for key in units.by_queue.keys() | changed.keys()
@@ -206,7 +206,7 @@ class CheckedPart(Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Seen:
-    """Counts the records of a walk."""
+    """Counts the records of a scan."""
 
     first: int = -1
     last: int = -1
@@ -287,10 +287,10 @@ class CheckedIndexFile(Struct, frozen=True):
 
 
 class IndexRest(Struct, frozen=True):
-    """What one walk is to compare of the index: from where, and what is known before that."""
+    """What one scan is to compare of the index: from where, and what is known before that."""
 
     start: int
-    before: WalkedBefore
+    before: ScannedBefore
     agreed: IndexRun | None
 
 
@@ -306,22 +306,22 @@ class CheckedRest(Struct, frozen=True):
     index: IndexRest | None = None
 
     def check(self, store: StoreFiles) -> list[Finding]:
-        """Check it in one walk; see `Checkable.check`.
+        """Check it in one scan; see `Checkable.check`.
 
         Cost: what is asked for of the log is read once, with all checksums, and so is the index.
         """
         index = self.index
         agreed = IndexRun(EntryPlace(0, 1), EntryPlace(0, 1), -1, [])
-        walk = LogCheck(store.segments, is_open=store.is_open)
+        scan = LogCheck(store.segments, is_open=store.is_open)
         if index is not None and index.agreed is not None and not self.has_batches:
             agreed, start, before = index.agreed, index.start, index.before
-            walk = LogCheck(store.segments, is_open=store.is_open, start=start, before=before)
+            scan = LogCheck(store.segments, is_open=store.is_open, start=start, before=before)
         parts: list[Comparison[RecordBatch]] = []
         if self.has_batches:
-            parts.append(store.batch_check(walk.log))
+            parts.append(store.batch_check(scan.log))
         if index is not None:
-            parts.append(store.index_check(walk.log, agreed))
-        return list(compare(walk.rounds(), parts))
+            parts.append(store.index_check(scan.log, agreed))
+        return list(compare(scan.rounds(), parts))
 
 
 Report: TypeAlias = PartReport | list[Finding]
@@ -415,7 +415,7 @@ class PartsCheck:
             rest = self.index_rest()
         has_batches = bool(self.store.batch_topics)
         if rest is not None or has_batches:
-            yield from self._ask("checking in one walk", [CheckedRest(has_batches, rest)])
+            yield from self._ask("checking in one scan", [CheckedRest(has_batches, rest)])
 
     def _ask(self, what: str, parts: Sequence[AnyPart]) -> Iterator[Round]:
         """Have the findings of some parts told, if there are any parts."""
@@ -432,7 +432,7 @@ class PartsCheck:
     def _wanted(self) -> dict[int, CheckedPart]:
         """Return the parts that are to be checked, or checked again, by their numbers."""
         wanted: dict[int, CheckedPart] = {}
-        before = WalkedBefore()
+        before = ScannedBefore()
         at = self.start
         for number, part in enumerate(self._parts):
             if at >= part.until:
@@ -464,14 +464,14 @@ class PartsCheck:
         return reports
 
     def index_rest(self) -> IndexRest | None:
-        """Return from where on one walk is to compare the index, None if there is no need.
+        """Return from where on one scan is to compare the index, None if there is no need.
 
         It is known when no part of the log is wanted any more.
         """
         files = self.store.index.paths([])
         if not files and self.store.keeps_no_index():
             return None
-        before, agreed = WalkedBefore(), None
+        before, agreed = ScannedBefore(), None
         for report in self.reports():
             run = report.index
             joins = run is not None and (agreed is None or agreed.next == run.first)
@@ -514,7 +514,7 @@ def _is_settled(asked: CheckedPart, told: PartReport, exact: CheckedPart) -> boo
     assert exact.before is not None
     if asked.start != exact.start:
         return False
-    if (asked.before or WalkedBefore()) == exact.before:
+    if (asked.before or ScannedBefore()) == exact.before:
         return True
     recent = exact.before.recent
     return not (
@@ -526,17 +526,17 @@ def _is_settled(asked: CheckedPart, told: PartReport, exact: CheckedPart) -> boo
     )
 
 
-def _after(before: WalkedBefore, report: PartReport) -> WalkedBefore:
+def _after(before: ScannedBefore, report: PartReport) -> ScannedBefore:
     """Return what is known behind a part."""
     offsets = {
         (one.topic, one.queue_id): one.next_offset for one in report.queues if one.next_offset >= 0
     }
     recent = (*before.recent, *report.recent)[-2:]
-    return WalkedBefore(recent, before.next_offsets | offsets)
+    return ScannedBefore(recent, before.next_offsets | offsets)
 
 
 def _runs(reports: Sequence[PartReport], log: CheckedLog) -> Iterator[tuple[QueueKey, UnitRun]]:
-    """Give the runs of all queues in the order of the log, as a walk over it would.
+    """Give the runs of all queues in the order of the log, as a scan of it would.
 
     It comes to know the damage before each.
     """

@@ -77,7 +77,7 @@ class StoreFiles:
         return QueueCheck(log, units_of, self.queues.each, topics=self.topics())
 
     def batch_check(self, log: CheckedLog) -> BatchCheck:
-        """Return what compares the batch queues with a log that is walked over."""
+        """Return what compares the batch queues with a log that is scanned."""
         return BatchCheck(self.disk, self.layout.batch_queues, self.geometry.queue, log)
 
     def index_check(self, log: CheckedLog, before: IndexRun | None = None) -> IndexCheck:

@@ -88,10 +88,10 @@ def next_part(
 
 def _batch(data: bytes, most: int, base: int) -> RecordBatch:
     """Return the records in `data`, of which the first lies at `base`, as columns."""
-    walk = columns.walk(data, 0, len(data), most)
-    found = columns.records(data, walk.positions, walk.stopped_at, base)
-    if len(found) < len(walk.positions):
-        at = base + int(walk.positions[len(found)])
+    scan = columns.scan(data, 0, len(data), most)
+    found = columns.records(data, scan.positions, scan.stopped_at, base)
+    if len(found) < len(scan.positions):
+        at = base + int(scan.positions[len(found)])
         raise CorruptRecord(f"the record at {at} is not what was written: {found.defect}")
     return RecordBatch(found)
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.codec import record_layout
-from sprocket.rocketmq.codec.columns import Records, Stop, records, walk
+from sprocket.rocketmq.codec.columns import Records, Stop, records, scan
 from sprocket.rocketmq.codec.record_layout import (
     FIXED,
     FIXED_BYTES,
@@ -88,7 +88,7 @@ def slices(
     at, wanted = start, min(slice_bytes, SLICE_BYTES_MIN)
     while True:
         data = file.read(at, min(wanted, end - at))
-        found = walk(data, 0, len(data))
+        found = scan(data, 0, len(data))
         kept = records(data, found.positions, found.stopped_at, base + at)
         reached = at + (int(kept.end[-1]) if len(kept) else 0)
         is_rest = at + len(data) >= end or len(data) < min(wanted, end - at)

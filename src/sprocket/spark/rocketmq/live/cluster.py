@@ -19,7 +19,7 @@ from sprocket.rocketmq.client import ClientSettings, QueueSlice, SliceAnswer, tl
 from sprocket.rocketmq.client.blocking import Puller
 from sprocket.rocketmq.client.network import PullStatus
 from sprocket.rocketmq.codec.codes import ResponseCode
-from sprocket.rocketmq.codec.columns import Mask, Records, Stop, records, walk
+from sprocket.rocketmq.codec.columns import Mask, Records, Stop, records, scan
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
 from sprocket.runtime.blocking import Portal, ThreadFuture
 from sprocket.spark.rocketmq.live.offsets import name
@@ -330,7 +330,7 @@ def _decoded(answers: Sequence[SliceAnswer], batches: Batches) -> Iterator[Any]:
     """Give the batches of some answers to pulls."""
     bodies = [answer.result.body for answer in answers]
     data = bodies[0] if len(bodies) == 1 else b"".join(bodies)
-    found = walk(data, 0, len(data))
+    found = scan(data, 0, len(data))
     kept = records(data, found.positions, found.stopped_at)
     if len(answers) > 1 and (kept.defect or found.stop is not Stop.END):
         for answer in answers:

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.rocketmq.codec.given import new_record, stored
 
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.codec.columns import Records, Stop, records, walk
+from sprocket.rocketmq.codec.columns import Records, Stop, records, scan
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.codec.record_layout import I32, MAGIC_V1
 
@@ -25,22 +25,22 @@ def _log(*topics: str, crc_tail: bool = False) -> bytes:
 
 
 def _found(data: bytes, base: int | None = 0) -> Records:
-    walked = walk(data, 0, len(data))
-    return records(data, walked.positions, walked.stopped_at, base)
+    scanned = scan(data, 0, len(data))
+    return records(data, scanned.positions, scanned.stopped_at, base)
 
 
-def test_walk_says_why_it_stopped() -> None:
+def test_scan_says_why_it_stopped() -> None:
     """The end, a record that goes on, padding, zeros and rubbish are told apart."""
     data = _log("t", "t", "t")
     size = len(data) // 3
-    assert (walk(data, 0, len(data)).stop, len(walk(data, 0, len(data)).positions)) == (Stop.END, 3)
-    partial = walk(data, 0, len(data) - 1)
+    assert (scan(data, 0, len(data)).stop, len(scan(data, 0, len(data)).positions)) == (Stop.END, 3)
+    partial = scan(data, 0, len(data) - 1)
     assert (partial.stop, partial.stopped_at, partial.size) == (Stop.PARTIAL, 2 * size, size)
-    assert walk(data, 0, 2 * size + 7).size == 0
-    assert walk(data + record.blank(20), 0, len(data) + 8).stop is Stop.BLANK
-    assert walk(data + bytes(8), 0, len(data) + 8).stop is Stop.BROKEN
-    assert walk(data, 1, len(data)).stop is Stop.BROKEN
-    some = walk(data, 0, len(data), 2)
+    assert scan(data, 0, 2 * size + 7).size == 0
+    assert scan(data + record.blank(20), 0, len(data) + 8).stop is Stop.BLANK
+    assert scan(data + bytes(8), 0, len(data) + 8).stop is Stop.BROKEN
+    assert scan(data, 1, len(data)).stop is Stop.BROKEN
+    some = scan(data, 0, len(data), 2)
     assert (some.stop, some.stopped_at, len(some.positions)) == (Stop.END, 2 * size, 2)
 
 
@@ -59,10 +59,10 @@ def test_many_records_of_one_size_are_found_like_others(count: int, then: str) -
     elif then == "cut":
         data = data[:-1]
         places.pop()
-    assert walk(data, 0, len(data)).positions.tolist() == places
-    assert walk(data, size, len(data)).positions.tolist() == places[1:]
+    assert scan(data, 0, len(data)).positions.tolist() == places
+    assert scan(data, size, len(data)).positions.tolist() == places[1:]
     for most in (1, 64, 100, 128, 130):
-        assert walk(data, 0, len(data), most).positions.tolist() == places[:most]
+        assert scan(data, 0, len(data), most).positions.tolist() == places[:most]
 
 
 @pytest.mark.parametrize("kind", ["plain", "magics in bodies", "records in bodies"])
@@ -81,9 +81,9 @@ def test_many_records_of_many_sizes_are_found_like_others(kind: str) -> None:
     parts = [some[random.randrange(200)] for _ in range(1500)]
     data = b"".join(parts)
     places = np.cumsum([0, *map(len, parts)]).tolist()
-    assert walk(data, 0, len(data)).positions.tolist() == places[:-1]
+    assert scan(data, 0, len(data)).positions.tolist() == places[:-1]
     for most in (64, 65, 700, 1499):
-        found = walk(data, 0, len(data), most)
+        found = scan(data, 0, len(data), most)
         assert (found.positions.tolist(), found.stopped_at) == (places[:most], places[most])
     for number in range(40):
         damaged = bytearray(data)
@@ -95,7 +95,7 @@ def test_many_records_of_many_sizes_are_found_like_others(kind: str) -> None:
             I32.pack_into(damaged, wrong, 60)
             I32.pack_into(damaged, wrong + 60, size - 60)
         end = random.randint(start, len(data))
-        one, other = (walk(form(damaged), start, end) for form in (bytes, memoryview))
+        one, other = (scan(form(damaged), start, end) for form in (bytes, memoryview))
         assert one.positions.tolist() == other.positions.tolist()
         assert (one.stopped_at, one.stop, one.size) == (other.stopped_at, other.stop, other.size)
 

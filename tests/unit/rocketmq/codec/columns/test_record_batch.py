@@ -44,8 +44,8 @@ def _batch(records: list[tuple[NewRecord, int]], crc_tail: bool = False) -> Reco
             stored_at_ms=1_700_000_000_000 + len(data),
             crc_tail=crc_tail,
         )
-    walked = columns.walk(data, 0, len(data))
-    return RecordBatch(columns.records(data, walked.positions, walked.stopped_at, 0))
+    scanned = columns.scan(data, 0, len(data))
+    return RecordBatch(columns.records(data, scanned.positions, scanned.stopped_at, 0))
 
 
 def _assert_same(batch: RecordBatch) -> None:

@@ -1,4 +1,4 @@
-"""The walk over records: it gives every whole one and says exactly why it stopped."""
+"""The scan of records: it gives every whole one and says exactly why it stopped."""
 
 import pytest
 from tests.unit.rocketmq.codec.given import new_record, stored
@@ -22,10 +22,10 @@ class Log:
         return position
 
     def scan(self, **options: bool) -> tuple[list[int], record_scan.Scan]:
-        """Walk over all of it."""
+        """Scan all of it."""
         view = memoryview(bytes(self.data))
-        walk = record_scan.Scan(view, self.base, 0, len(view), **options)
-        return [position for position, _ in walk], walk
+        scan = record_scan.Scan(view, self.base, 0, len(view), **options)
+        return [position for position, _ in scan], scan
 
 
 def test_scan_gives_every_record_and_says_why_it_stopped() -> None:
@@ -33,15 +33,15 @@ def test_scan_gives_every_record_and_says_why_it_stopped() -> None:
     log = Log()
     places = [log.add(), log.add(topic="T" * 200), log.add(body=b"")]
     end = len(log.data)
-    found, walk = log.scan()
-    assert (found, walk.stop, walk.position) == (places, ScanStop.END, end)
+    found, scan = log.scan()
+    assert (found, scan.stop, scan.position) == (places, ScanStop.END, end)
     log.data += bytes(100)
-    found, walk = log.scan()
-    assert (found, walk.stop, walk.position) == (places, ScanStop.ZEROS, end)
+    found, scan = log.scan()
+    assert (found, scan.stop, scan.position) == (places, ScanStop.ZEROS, end)
     log.data[end : end + 8] = record.blank(100)
-    found, walk = log.scan()
-    assert (found, walk.stop) == (places, ScanStop.BLANK)
-    assert (walk.position, walk.blank_size) == (end, 100)
+    found, scan = log.scan()
+    assert (found, scan.stop) == (places, ScanStop.BLANK)
+    assert (scan.position, scan.blank_size) == (end, 100)
     log.data[end : end + 8] = record.blank(99)
     assert log.scan()[1].stop is ScanStop.BAD_SIZE
 
@@ -68,9 +68,9 @@ def test_scan_stops_at_damage(at: int, value: bytes, stop: ScanStop) -> None:
     damaged = log.add()
     log.add()
     log.data[damaged + at : damaged + at + len(value)] = value
-    found, walk = log.scan(check_tail=True)
-    assert (found, walk.stop, walk.position) == ([0], stop, damaged)
-    assert str(log.base + damaged) in walk.why
+    found, scan = log.scan(check_tail=True)
+    assert (found, scan.stop, scan.position) == ([0], stop, damaged)
+    assert str(log.base + damaged) in scan.why
 
 
 def test_scan_without_checksums_passes_a_changed_body() -> None:
@@ -84,16 +84,16 @@ def test_scan_without_checksums_passes_a_changed_body() -> None:
 
 
 def test_scan_of_a_torn_end() -> None:
-    """Every cut of the last record ends the walk before it."""
+    """Every cut of the last record ends the scan before it."""
     log = Log()
     last = [log.add(), log.add()][1]
     whole = bytes(log.data)
     for cut in range(last, len(whole)):
         log.data = bytearray(whole[:cut])
-        found, walk = log.scan()
-        assert (found, walk.position) == ([0], last)
+        found, scan = log.scan()
+        assert (found, scan.position) == ([0], last)
         # The first bytes of a size are zeros, which do not tell that something was written.
-        assert walk.stop is (ScanStop.END if cut <= last + 3 else ScanStop.TORN)
+        assert scan.stop is (ScanStop.END if cut <= last + 3 else ScanStop.TORN)
 
 
 def test_places_follow_sizes_and_nothing_else() -> None:

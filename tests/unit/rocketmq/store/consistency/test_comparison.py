@@ -1,4 +1,4 @@
-"""Comparisons go along with a walk; one that cannot read its files ends alone."""
+"""Comparisons go along with a scan; one that cannot read its files ends alone."""
 
 from collections.abc import Callable, Iterator
 
@@ -50,7 +50,7 @@ class Told:
         return self._tell("finish")
 
 
-def test_findings_come_in_the_order_of_the_walk() -> None:
+def test_findings_come_in_the_order_of_the_scan() -> None:
     """Of all comparisons together."""
     found = [one.found for one in compare((1, 2), [Told("a"), Told("b")])]
     calls = ("start", "1", "2", "finish")

@@ -1,4 +1,4 @@
-"""The walk of a check over the log's files."""
+"""The scan of a check over the log's files."""
 
 import pytest
 from tests.stores import ROOT, SMALL, filled, new
@@ -28,12 +28,12 @@ def closed(count: int = 60) -> SimulatedDisk:
     return disk
 
 
-def walked(disk: SimulatedDisk, *, is_open: bool = False) -> tuple[CheckedLog, list[Finding]]:
-    """Walk over the log; return what was found."""
+def scanned(disk: SimulatedDisk, *, is_open: bool = False) -> tuple[CheckedLog, list[Finding]]:
+    """Scan the log; return what was found."""
     segments, findings = log_segments(disk, FOLDER, SIZE)
-    walk = LogCheck(segments, is_open=is_open)
-    findings += compare(walk.rounds(), [walk])
-    return walk.log, findings
+    scan = LogCheck(segments, is_open=is_open)
+    findings += compare(scan.rounds(), [scan])
+    return scan.log, findings
 
 
 def write(disk: SimulatedDisk, place: int, data: bytes) -> None:
@@ -43,20 +43,20 @@ def write(disk: SimulatedDisk, place: int, data: bytes) -> None:
 
 
 def test_a_whole_log_has_no_findings() -> None:
-    """And the walk ends where the log does."""
-    log, findings = walked(closed())
+    """And the scan ends where the log does."""
+    log, findings = scanned(closed())
     assert findings == []
     assert log.entry_at(log.end - LAST_BYTES) is not None
 
 
-def test_damage_is_named_and_walked_past() -> None:
+def test_damage_is_named_and_scanned_past() -> None:
     """A record, the blank at the end of a file, and a whole file."""
     disk = closed()
-    whole, _ = walked(closed())
+    whole, _ = scanned(closed())
     record = whole.entry_at(0)
     assert record is not None
     write(disk, record.size + 40, b"\xff")
-    log, findings = walked(disk)
+    log, findings = scanned(disk)
     assert [(Rule.LOG_RECORD, record.size)] == [(f.rule, f.record) for f in findings]
     assert (whole.end, True, False) == (
         log.end,
@@ -75,7 +75,7 @@ def test_files_of_other_names_and_lengths_are_named() -> None:
     disk = closed()
     disk.open(f"{FOLDER}/notes.txt", write=True, create=True, size=9)
     disk.open(f"{FOLDER}/{SIZE:020d}", write=True).resize(SIZE // 2)
-    log, findings = walked(disk)
+    log, findings = scanned(disk)
     assert {Rule.FILE_NAME, Rule.FILE_SIZE, Rule.LOG_RECORD} == {f.rule for f in findings}
     assert log.end > 2 * SIZE
 
@@ -84,7 +84,7 @@ def test_a_missing_file_is_named() -> None:
     """The records behind it are read."""
     disk = closed()
     disk.remove(f"{FOLDER}/{SIZE:020d}")
-    log, findings = walked(disk)
+    log, findings = scanned(disk)
     assert f"the file {SIZE:020d} before it" in [f.expected for f in findings]
     assert log.end > 2 * SIZE
 
@@ -93,17 +93,17 @@ def test_an_empty_last_file_was_being_made() -> None:
     """It is no finding."""
     disk = closed()
     disk.open(f"{FOLDER}/{SIZE * len(disk.list(FOLDER)):020d}", write=True, create=True)
-    assert walked(disk)[1] == []
+    assert scanned(disk)[1] == []
 
 
 @pytest.mark.parametrize("is_open", [True, False])
 def test_a_torn_end_is_named(is_open: bool) -> None:
     """Also while a broker writes, if it stays torn."""
     disk = closed()
-    log, _ = walked(disk)
+    log, _ = scanned(disk)
     place = log.end - LAST_BYTES
     write(disk, place + 60, bytes(LAST_BYTES - 60))
-    _, findings = walked(disk, is_open=is_open)
+    _, findings = scanned(disk, is_open=is_open)
     assert [place] == [f.record for f in findings]
 
 
@@ -111,12 +111,12 @@ def test_a_lone_time_out_of_line_is_named() -> None:
     """A clock that is set back stays so, and is no finding."""
     disk, store = filled(20, crc_tail=False)
     store.close()
-    log, _ = walked(disk)
+    log, _ = scanned(disk)
     first = log.entry_at(0)
     assert first is not None
     at = first.size + 56
     write(disk, at, b"\1")
-    assert [(Rule.LOG_TIME, first.size)] == [(f.rule, f.record) for f in walked(disk)[1]]
+    assert [(Rule.LOG_TIME, first.size)] == [(f.rule, f.record) for f in scanned(disk)[1]]
 
 
 def test_a_record_that_leaves_no_room_for_a_blank_is_named() -> None:
@@ -133,6 +133,6 @@ def test_a_record_that_leaves_no_room_for_a_blank_is_named() -> None:
             crc_tail=False,
         )
         disk.open(f"{FOLDER}/{0:020d}", write=True, create=True, size=SIZE).write([stored], 0)
-        found = [(one.rule, one.expected) for one in walked(disk)[1]]
+        found = [(one.rule, one.expected) for one in scanned(disk)[1]]
         room = (Rule.LOG_ROOM, f"an end at {SIZE - 8} or before")
         assert (room in found) == (left < 8), found

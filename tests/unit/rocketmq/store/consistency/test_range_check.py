@@ -227,7 +227,7 @@ def test_queues_that_were_just_put_are_not_looked_for(
 
 
 def test_a_comparison_with_the_index_can_be_ended(lab: Lab) -> None:
-    """It tells how far it is while it walks, and while it looks keys up."""
+    """It tells how far it is while it scans, and while it looks keys up."""
 
     class EndedError(Exception):
         pass

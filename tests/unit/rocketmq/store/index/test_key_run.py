@@ -49,7 +49,7 @@ def batch(first: int, keys: list[list[str]], times: list[int]) -> RecordBatch:
             stored_at_ms=at_ms,
             crc_tail=False,
         )
-    found = columns.walk(log, 0, len(log), len(keys))
+    found = columns.scan(log, 0, len(log), len(keys))
     return RecordBatch(columns.records(log, found.positions, found.stopped_at, first))
 
 

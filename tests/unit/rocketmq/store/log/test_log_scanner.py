@@ -1,4 +1,4 @@
-"""A walk gives every intact record, steps over damage, and knows what is of an earlier life."""
+"""A scan gives every intact record, steps over damage, and knows what is of an earlier life."""
 
 from itertools import pairwise
 
@@ -24,26 +24,26 @@ def _log(count: int = 20) -> tuple[SegmentFiles, list[int], list[int]]:
     return log_files(disk), starts, ends
 
 
-def _walk(files: SegmentFiles, start: int = 0, *, check_crc: bool = True) -> LogScanner:
-    walk = LogScanner(files.segments, start, check_crc=check_crc)
-    walk.found = [entry.physical_offset for entry in walk]  # type: ignore[attr-defined]
-    return walk
+def _scan(files: SegmentFiles, start: int = 0, *, check_crc: bool = True) -> LogScanner:
+    scan = LogScanner(files.segments, start, check_crc=check_crc)
+    scan.found = [entry.physical_offset for entry in scan]  # type: ignore[attr-defined]
+    return scan
 
 
-def _found(walk: LogScanner) -> list[int]:
-    return walk.found  # type: ignore[attr-defined, no-any-return]
+def _found(scan: LogScanner) -> list[int]:
+    return scan.found  # type: ignore[attr-defined, no-any-return]
 
 
 def test_all_records_of_all_files() -> None:
     """From the first and from any other one."""
     files, starts, ends = _log(40)
     assert len(files) > 1
-    whole = _walk(files)
+    whole = _scan(files)
     assert _found(whole) == starts
     assert (whole.end, whole.records, whole.damage) == (ends[-1], 40, [])
     assert (whole.last_start, whole.position) == (starts[-1], ends[-1])
     assert ScanStop.ZEROS.value in whole.why
-    assert _found(_walk(files, starts[7])) == starts[7:]
+    assert _found(_scan(files, starts[7])) == starts[7:]
 
 
 @pytest.mark.parametrize("ahead", [1000, 5000, log_scanner.READ_AHEAD_BYTES])
@@ -80,10 +80,10 @@ def test_what_comes_next_is_read_beside(ahead: int, monkeypatch: pytest.MonkeyPa
 
 
 def test_nothing_is_nothing() -> None:
-    """Without files the log ends where the walk begins."""
-    walk = LogScanner([], 77, check_crc=True)
-    assert list(walk) == []
-    assert (walk.end, walk.why) == (77, "there are no files")
+    """Without files the log ends where the scan begins."""
+    scan = LogScanner([], 77, check_crc=True)
+    assert list(scan) == []
+    assert (scan.end, scan.why) == (77, "there are no files")
 
 
 @pytest.mark.parametrize("at", [0, 4, 8, 36, 88])
@@ -91,11 +91,11 @@ def test_one_damaged_record_is_stepped_over(at: int) -> None:
     """Whatever part of it is damaged."""
     files, starts, ends = _log()
     overwrite(files, starts[5] + at, b"\x7f\x01\x02\x03")
-    walk = _walk(files)
-    assert _found(walk) == starts[:5] + starts[6:]
-    (damage,) = walk.damage
+    scan = _scan(files)
+    assert _found(scan) == starts[:5] + starts[6:]
+    (damage,) = scan.damage
     assert (damage.start, damage.end) == (starts[5], ends[5])
-    assert walk.end == ends[-1]
+    assert scan.end == ends[-1]
 
 
 @pytest.mark.parametrize("number", [0, 5, 19])
@@ -103,7 +103,7 @@ def test_a_record_that_names_another_place_is_kept(number: int) -> None:
     """If all but that is in order: it follows the one before it, and the next one follows it."""
     files, starts, ends = _log()
     overwrite(files, starts[number] + 28, (1 << 40).to_bytes(8, "big"))
-    for found in (_walk(files), _walk(files, check_crc=False)):
+    for found in (_scan(files), _scan(files, check_crc=False)):
         assert _found(found) == starts
         assert found.misplaced == [Misplaced(starts[number], 1 << 40)]
         assert (found.damage, found.end, found.records) == ([], ends[-1], 20)
@@ -121,10 +121,10 @@ def test_a_record_that_names_another_place_is_not_kept_if_more_is_wrong(at: int)
     files, starts, ends = _log()
     overwrite(files, starts[5] + 28, b"\x7f")
     overwrite(files, starts[5] + at, b"\x7f\x01")
-    walk = _walk(files)
-    assert _found(walk) == starts[:5] + starts[6:]
-    assert ([d.start for d in walk.damage], walk.misplaced) == ([starts[5]], [])
-    assert walk.damage[0].end == ends[5]
+    scan = _scan(files)
+    assert _found(scan) == starts[:5] + starts[6:]
+    assert ([d.start for d in scan.damage], scan.misplaced) == ([starts[5]], [])
+    assert scan.damage[0].end == ends[5]
 
 
 def test_records_of_another_place_are_not_kept() -> None:
@@ -132,15 +132,15 @@ def test_records_of_another_place_are_not_kept() -> None:
     files, starts, _ = _log()
     for start in starts[4:8]:
         overwrite(files, start + 28, (start + 4096).to_bytes(8, "big"))
-    walk = _walk(files)
-    assert _found(walk) == starts[:4] + starts[8:]
+    scan = _scan(files)
+    assert _found(scan) == starts[:4] + starts[8:]
 
 
 def test_the_first_record_may_be_the_damaged_one() -> None:
     """There is nothing before it to compare with."""
     files, starts, _ = _log()
     overwrite(files, 0, bytes(60))
-    assert _found(_walk(files)) == starts[1:]
+    assert _found(_scan(files)) == starts[1:]
 
 
 def test_a_damaged_end_of_file_is_stepped_over() -> None:
@@ -149,9 +149,9 @@ def test_a_damaged_end_of_file_is_stepped_over() -> None:
     boundary = files.segments[1].start
     last = max(n for n, start in enumerate(starts) if start < boundary)
     overwrite(files, starts[last], bytes(boundary - starts[last]))
-    walk = _walk(files)
-    assert _found(walk) == starts[:last] + starts[last + 1 :]
-    assert [(d.start, d.end) for d in walk.damage] == [(starts[last], boundary)]
+    scan = _scan(files)
+    assert _found(scan) == starts[:last] + starts[last + 1 :]
+    assert [(d.start, d.end) for d in scan.damage] == [(starts[last], boundary)]
     overwrite(files, ends[last], bytes(1))
 
 
@@ -166,9 +166,9 @@ def test_whole_files_may_be_damaged() -> None:
     assert len(files) == 4
     overwrite(files, 4096, bytes(4096))
     overwrite(files, 8192, bytes(600))
-    walk = _walk(files)
-    assert _found(walk) == [s for s in starts if s < 4096 or s > 8192]
-    assert [(d.start, d.end) for d in walk.damage] == [
+    scan = _scan(files)
+    assert _found(scan) == [s for s in starts if s < 4096 or s > 8192]
+    assert [(d.start, d.end) for d in scan.damage] == [
         (4096, 8192),
         (8192, next(s for s in starts if s > 8192)),
     ]
@@ -178,8 +178,8 @@ def test_without_checksums_only_places_and_lengths_count() -> None:
     """Skimming is what reads of known records do."""
     files, starts, _ = _log()
     overwrite(files, starts[5] + 90, b"????")
-    assert _found(_walk(files, check_crc=False)) == starts
-    assert _found(_walk(files)) == starts[:5] + starts[6:]
+    assert _found(_scan(files, check_crc=False)) == starts
+    assert _found(_scan(files)) == starts[:5] + starts[6:]
 
 
 def test_a_topic_that_is_no_text_is_damage() -> None:
@@ -187,7 +187,7 @@ def test_a_topic_that_is_no_text_is_damage() -> None:
     files, starts, _ = _log()
     topic = files.segment(0).read(0, 1000).index(b"topic")
     overwrite(files, topic, b"\xff\xfe")
-    assert _found(_walk(files, check_crc=False)) == starts[1:]
+    assert _found(_scan(files, check_crc=False)) == starts[1:]
 
 
 def _put_old_record(files: SegmentFiles, offset: int, *, queue_offset: int, at_ms: int) -> None:
@@ -223,11 +223,11 @@ def test_bytes_of_an_earlier_life_are_known(
     _put_old_record(files, ends[-1] + gap, queue_offset=queue_offset, at_ms=at_ms - back_ms)
     if gap:
         overwrite(files, ends[-1], b"damage")
-    walk = _walk(files)
-    assert (_found(walk)[12:] == [ends[-1] + gap]) == accepted
-    assert _found(walk)[:12] == starts
+    scan = _scan(files)
+    assert (_found(scan)[12:] == [ends[-1] + gap]) == accepted
+    assert _found(scan)[:12] == starts
     if not accepted:
-        assert walk.end == ends[-1]
+        assert scan.end == ends[-1]
 
 
 def test_a_glance_tells_size_and_time() -> None:

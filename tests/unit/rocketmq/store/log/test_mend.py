@@ -8,11 +8,11 @@ from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.store.log import Damage, LogScanner, mend
 
 
-def _walk(files: SegmentFiles) -> LogScanner:
-    walk = LogScanner(files.segments, 0, check_crc=True)
-    for _ in walk:
+def _scan(files: SegmentFiles) -> LogScanner:
+    scan = LogScanner(files.segments, 0, check_crc=True)
+    for _ in scan:
         pass
-    return walk
+    return scan
 
 
 def test_a_whole_log_is_left_alone() -> None:
@@ -20,9 +20,9 @@ def test_a_whole_log_is_left_alone() -> None:
     disk, _ = filled(40)
     files = log_files(disk)
     writes = disk.calls["write"]
-    walk = _walk(files)
-    assert mend.cut(files, walk) == 0
-    mend.pad(files, walk.damage)
+    scan = _scan(files)
+    assert mend.cut(files, scan) == 0
+    mend.pad(files, scan.damage)
     assert disk.calls["write"] == writes
 
 
@@ -33,7 +33,7 @@ def test_what_lies_behind_the_end_is_zeroed_and_counted() -> None:
     files.add(4096)
     overwrite(files, store.end + 5, b"torn")
     overwrite(files, 4096 + 100, b"later")
-    assert mend.cut(files, _walk(files)) == 4096 + 105 - store.end
+    assert mend.cut(files, _scan(files)) == 4096 + 105 - store.end
     for choice in (0, 2):
         found = disk.crash(lambda count, choice=choice: min(choice, count - 1))  # type: ignore[misc]
         assert found.list("/store/commitlog") == ["0" * 20]
@@ -46,27 +46,27 @@ def test_a_blank_at_the_end_stays() -> None:
     disk, _ = filled(40)
     files = log_files(disk)
     files.drop_from(4096)
-    blank_at = _walk(files).end
-    assert mend.cut(files, _walk(files)) == 0
+    blank_at = _scan(files).end
+    assert mend.cut(files, _scan(files)) == 0
     assert bytes(files.segment(0).view[blank_at + 4 : blank_at + 8]) == b"\xcb\xd4\x31\x94"
     files.add(4096)
-    assert _walk(files).end == 4096
-    assert mend.cut(files, _walk(files)) == 0
+    assert _scan(files).end == 4096
+    assert mend.cut(files, _scan(files)) == 0
     assert len(files) == 2
 
 
 @pytest.mark.parametrize("first", [0, 3, 19])
 def test_damage_becomes_a_record_in_no_queue(first: int) -> None:
-    """One or two damaged records, a walk then finds nothing wrong."""
+    """One or two damaged records, a scan then finds nothing wrong."""
     disk, store = filled(20)
     files = log_files(disk)
     places = [(offset, len(data)) for offset, data in store.records()]
     damaged = places[first : first + 2]
     for offset, _ in damaged[:1] if first == 19 else damaged:
         overwrite(files, offset + 8, b"????")
-    before = _walk(files)
+    before = _scan(files)
     mend.pad(files, before.damage)
-    after = _walk(files)
+    after = _scan(files)
     assert after.damage == []
     if first == 19:  # the last one: that is no damage but the end
         assert after.end == before.end == damaged[0][0]

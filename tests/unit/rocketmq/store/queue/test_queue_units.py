@@ -147,7 +147,7 @@ def test_units_of_columns_are_those_of_entries(kinds: str, deleted: dict[str, in
             stored_at_ms=1000 + number,
             crc_tail=False,
         )
-    found = columns.walk(log, 0, len(log))
+    found = columns.scan(log, 0, len(log))
     batch = RecordBatch(columns.records(log, found.positions, found.stopped_at, 0))
     units_of = UnitAssigner(deleted=deleted)
     entries = [record.entry(log, at) for at in stored]

@@ -49,7 +49,7 @@ def _batch(start: int, places: list[tuple[str, int, int]]) -> RecordBatch:
             stored_at_ms=1_000 + offset,
             crc_tail=False,
         )
-    found = columns.walk(log, 0, len(log), len(places))
+    found = columns.scan(log, 0, len(log), len(places))
     return RecordBatch(columns.records(log, found.positions, found.stopped_at, start))
 
 

@@ -108,7 +108,7 @@ def test_a_damaged_table_of_deleted_topics_stops_no_part() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_a_sound_index_needs_no_further_walk(name: str) -> None:
+def test_a_sound_index_needs_no_further_scan(name: str) -> None:
     """The entries of each part follow those of the one before, in whichever file they are."""
     recorded, draw = Recorded(name), random.Random(name)
     disk = recorded.in_memory()
@@ -159,7 +159,7 @@ def test_a_part_that_began_inside_of_a_record_is_checked_again() -> None:
     assert list(parts.findings()) == []
 
 
-def test_the_log_ends_where_the_walk_says_whatever_lies_behind() -> None:
+def test_the_log_ends_where_the_scan_says_whatever_lies_behind() -> None:
     """A part behind the end of the log is none, though whole records of another life lie there."""
     disk, store = filled(20)
     store.close()
@@ -238,7 +238,7 @@ def test_an_index_of_one_record_that_is_lost_is_missed() -> None:
 
 
 def test_batch_queues_are_checked_too() -> None:
-    """In one walk, as they can only be held against the log in its order."""
+    """In one scan, as they can only be held against the log in its order."""
     disk = SimulatedDisk()
     store = open_store(disk)
     store.batch_topics.add("batch")

@@ -49,7 +49,7 @@ def _entries(parts: list[LogPart]) -> list[Entry]:
 
 
 def test_every_record_is_given_once(form: str) -> None:
-    """From file to file, with what a walk gives of it."""
+    """From file to file, with what a scan gives of it."""
     disk, store = filled(40)
     assert len(log_files(disk)) > 1
     parts = _parts(disk, 0, store.end)

@@ -1,4 +1,4 @@
-"""A walk finds the same many at a time and one by one, in whole logs and in damaged ones."""
+"""A scan finds the same many at a time and one by one, in whole logs and in damaged ones."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -31,14 +31,14 @@ FOLDER = "/log"
 BY_DAY = ("02-kill9-load", "09-index", "10a-crc-tail", "11a-ipv6-store-host", "15-rewritten-tail")
 
 
-def _many(walk: LogScanner) -> Iterator[Entry]:
-    return (entry for batch in walk.batches() for entry in batch.entries())
+def _many(scan: LogScanner) -> Iterator[Entry]:
+    return (entry for batch in scan.batches() for entry in batch.entries())
 
 
 def _seen(
     files: SegmentFiles, start: int, way: Callable[[LogScanner], Iterator[Entry]], **options: Any
 ) -> dict[str, Any]:
-    """Return all that a walk gives and says."""
+    """Return all that a scan gives and says."""
     known: dict[tuple[str, int], int] = {}
     found = LogScanner(files.segments, start, next_offsets=known, **options)
     entries = list(way(found))
@@ -47,7 +47,7 @@ def _seen(
 
 
 def assert_same(files: SegmentFiles, start: int = 0, **options: Any) -> list[int]:
-    """Walk both ways; return where records begin."""
+    """Scan both ways; return where records begin."""
     options = {"check_crc": True, **options}
     quick = _seen(files, start, _many, **options)
     plain = _seen(files, start, iter, **options)
@@ -68,7 +68,7 @@ def _copied(source: SegmentFiles, size: int) -> tuple[SimulatedDisk, SegmentFile
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", repetition.some(CASES, BY_DAY))
-def test_recorded_logs_are_walked_alike_at_once_and_one_by_one(name: str, tmp_path: Path) -> None:
+def test_recorded_logs_are_scanned_alike_at_once_and_one_by_one(name: str, tmp_path: Path) -> None:
     """As they were left, and with bytes changed in records, between them and at their ends."""
     case = Recorded(name)
     size = case.geometry.log.segment_bytes
@@ -99,7 +99,7 @@ def test_recorded_logs_are_walked_alike_at_once_and_one_by_one(name: str, tmp_pa
 )
 @settings(max_examples=60)
 @pytest.mark.slow
-def test_any_records_are_walked_alike_at_once_and_one_by_one(
+def test_any_records_are_scanned_alike_at_once_and_one_by_one(
     records: list[NewRecord], steps: list[tuple[int, int]], draw: st.DataObject
 ) -> None:
     """With clocks set back, queue offsets taken twice, and a damaged byte or two."""
@@ -160,17 +160,17 @@ def test_recovery_leaves_the_same_files(name: str, tmp_path: Path) -> None:
     assert left[0] == left[1]
 
 
-def test_much_damage_does_not_make_the_walk_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_much_damage_does_not_make_the_scan_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records behind damage are looked at in small numbers again, then in larger ones."""
     disk, store = filled(60)
     counts: list[int] = []
-    real = columns.walk
+    real = columns.scan
 
     def noted(data: Any, start: int, end: int, count_max: int) -> Any:
         counts.append(count_max)
         return real(data, start, end, count_max)
 
-    monkeypatch.setattr(columns, "walk", noted)
+    monkeypatch.setattr(columns, "scan", noted)
     for offset, _ in list(store.records())[::7]:
         overwrite(log_files(disk), offset + 4, b"\0")
     found = LogScanner(log_files(disk).segments, 0, check_crc=True)
