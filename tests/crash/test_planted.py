@@ -63,9 +63,9 @@ APART = {
     # Recovery gives a log file without its length that length again, so that the suite hardly ever
     # loses anything by it. `tests/unit/base/disk/test_segments.py` shows that a new file has it.
     "sync segments.create_segment",
-    # The suite asks no report for what was mended; `test_recovery.py` does, after a loss of power.
-    "sync recovery.Mended.keep",
-    "sync_folder recovery.Mended.keep",
+    # The suite asks for no report of repairs; `test_recovery.py` does, after a loss of power.
+    "sync recovery.Repaired.keep",
+    "sync_folder recovery.Repaired.keep",
     # Of 1,500 seeds none notices that it is missing: the folders of queues are mostly durable since
     # the store was made. `tests/unit/rocketmq/store/queue/test_extension.py` notices.
     "sync_folder file_queues.FileQueues.flush",
@@ -75,8 +75,8 @@ HARMLESS = {
     "sync flusher.FillJob.run",
     # Recovery seals what it did with a sync of the same files and folders, before anything counts
     # on it; a crash before that seal finds its work half done and does it again.
-    "sync mend.cut",
-    "sync mend.pad",
+    "sync log_repair.cut",
+    "sync log_repair.pad",
     "sync_folder key_index.Indexes._drop_from",
     # A derived file that was thrown away and is there again is refused again, or is as it was.
     "sync_folder recovery._throw_away",

@@ -23,7 +23,7 @@ from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
 from sprocket.rocketmq.store import topic_table
 from sprocket.rocketmq.store.index import Indexes, key_string
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.log import Damage, mend
+from sprocket.rocketmq.store.log import Damage, log_repair
 from sprocket.rocketmq.store.queue import FileQueues, OtherKinds, RocksQueues, read_all
 from sprocket.rocketmq.store.recovery import Checkpoint, checkpoint
 from sprocket.runtime.proxy_header import ConnectionOpening, ProxiedClient, ProxyHeaderReader
@@ -210,5 +210,5 @@ def test_the_padding_on_the_folders_page() -> None:
     store.write()
     files = log_files(disk)
     overwrite(files, record_layout.BODY_CRC_AT, b"????")
-    mend.pad(files, [Damage(0, 163, "", 0)])
+    log_repair.pad(files, [Damage(0, 163, "", 0)])
     assert files.segment(0).read(0, 163) == data

@@ -99,7 +99,7 @@ def test_what_its_nameserver_keeps_is_not_foreign(tmp_path: Path) -> None:
 
 
 def test_a_damaged_table_stops_the_start() -> None:
-    """And the store can be opened again after it was mended."""
+    """And the store can be opened again after it was repaired."""
     disk = SimulatedDisk()
     start(settings(), disk=disk)
     for name in ("topics.json", "topics.json.bak"):

@@ -45,7 +45,7 @@ class StoreLayout:
         """The sizes that this store was made with (Sprocket's own file)."""
         self.recovery = f"{self.config}/recovery.json"
         """The report of the last recovery (Sprocket's own file)."""
-        self.mended = f"{self.config}/mended.json"
+        self.repaired = f"{self.config}/mended.json"
         """What a recovery changed and has not reported yet (Sprocket's own file)."""
         self.clean = f"{self.config}/clean.json"
         """What a clean stop left: ends of log and index (Sprocket's own file)."""
@@ -79,7 +79,7 @@ class StoreLayout:
         """How many messages a job has erased, if any; their units are left (Sprocket's own)."""
         self.notes = frozenset(
             (
-                *(self.geometry, self.recovery, self.mended),
+                *(self.geometry, self.recovery, self.repaired),
                 *(self.clean, self.queue_table, self.queue_ends),
             )
         )

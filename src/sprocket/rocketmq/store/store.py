@@ -180,7 +180,7 @@ class Store:
         """Open a store for reading: no lock, no recovery, no change on the disk.
 
         A live store can be read; what is appended later is not seen. What a crash left in
-        disagreement is not mended: queues may lack the last messages, the log has them.
+        disagreement is not repaired: queues may lack the last messages, the log has them.
 
         Raises:
             ForeignStore: The folder holds no store, or files of another geometry.

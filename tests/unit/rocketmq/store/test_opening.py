@@ -133,7 +133,7 @@ def test_a_reader_finds_keys_of_a_closed_store() -> None:
 
 
 def test_a_reader_of_a_killed_store_sees_its_log() -> None:
-    """Up to the last intact record, nothing is mended."""
+    """Up to the last intact record, nothing is repaired."""
     disk, store = filled(40)
     overwrite(log_files(disk), store.end, b"torn")
     reader = Store.open_read_only(disk, ROOT)

@@ -177,7 +177,7 @@ class Indexes:
         write: bool = True,
         is_behind: bool = False,
     ) -> None:
-        assert not (write and is_behind), "recovery mends what is behind"
+        assert not (write and is_behind), "recovery repairs what is behind"
         self._disk = disk
         self._folder = folder
         self._geometry = geometry

@@ -5,10 +5,11 @@ writes them, `Flusher` makes them durable and prepares the disk ahead. `LogScann
 what is there, past damage. Only the log counts; every other file can be made from it.
 """
 
-from sprocket.rocketmq.store.log import mend
+from sprocket.rocketmq.store.log import log_repair
 from sprocket.rocketmq.store.log.appender import Appended, AppendedBatch, Appender
 from sprocket.rocketmq.store.log.commit_log import CommitLog
 from sprocket.rocketmq.store.log.flusher import FillJob, Flusher, LogSync
+from sprocket.rocketmq.store.log.log_repair import PADDING_TOPIC
 from sprocket.rocketmq.store.log.log_scanner import (
     LOOK_BYTES,
     Damage,
@@ -17,7 +18,6 @@ from sprocket.rocketmq.store.log.log_scanner import (
     glance,
     intact_entry,
 )
-from sprocket.rocketmq.store.log.mend import PADDING_TOPIC
 from sprocket.rocketmq.store.log.offset_assigner import OffsetAssigner, check_queue
 from sprocket.rocketmq.store.log.page_cache import PageCache, memory_bytes
 from sprocket.rocketmq.store.log.tail import KEPT_BYTES_MAX, Tail
@@ -42,6 +42,6 @@ __all__ = [
     "check_queue",
     "glance",
     "intact_entry",
+    "log_repair",
     "memory_bytes",
-    "mend",
 ]

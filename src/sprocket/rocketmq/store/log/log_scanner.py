@@ -312,13 +312,13 @@ class LogScanner:
                 yield entry
             if scan.position > start:
                 continue  # it may only be the end of what is in hand
-            mend = _MENDED_BY.get(scan.stop)
-            if mend is not None and base + start < self._until:
-                mended, misplaced = mend(self, reader, start)
+            repair = _REPAIRED_BY.get(scan.stop)
+            if repair is not None and base + start < self._until:
+                repaired, misplaced = repair(self, reader, start)
                 if misplaced is not None:
                     if not self._is_next(misplaced):
                         return
-                    self._take(misplaced, mended)
+                    self._take(misplaced, repaired)
                     yield misplaced
                     continue
             break
@@ -349,9 +349,9 @@ class LogScanner:
         place = reader.segment.start + reader.start + at
         (size,) = I32.unpack_from(reader.data, at)
         (named,) = I64.unpack_from(reader.data, at + PHYSICAL_OFFSET_AT)
-        mended = bytearray(reader.data[at : at + size])
-        I64.pack_into(mended, PHYSICAL_OFFSET_AT, place)
-        view = memoryview(mended)
+        repaired = bytearray(reader.data[at : at + size])
+        I64.pack_into(repaired, PHYSICAL_OFFSET_AT, place)
+        view = memoryview(repaired)
         scan = record_scan.Scan(view, place, 0, size, check_crc=True, check_tail=True)
         if list(scan) != [(0, size)] or not _is_followed(reader.segment, reader.start + at + size):
             return view, None
@@ -369,13 +369,13 @@ class LogScanner:
         """
         (size,) = I32.unpack_from(reader.data, at)
         (named,) = I64.unpack_from(reader.data, at + QUEUE_OFFSET_AT)
-        mended = bytearray(reader.data[at : at + size])
-        view = memoryview(mended)
+        repaired = bytearray(reader.data[at : at + size])
+        view = memoryview(repaired)
         place = reader.segment.start + reader.start + at
         try:
             found = record.entry(view, 0)
             expected = self._next_offsets.get((found.topic, found.queue_id), 0)
-            I64.pack_into(mended, QUEUE_OFFSET_AT, expected)
+            I64.pack_into(repaired, QUEUE_OFFSET_AT, expected)
             scan = record_scan.Scan(view, place, 0, size, check_crc=True, check_tail=True)
             if not found.queueable or list(scan) != [(0, size)]:
                 return view, None
@@ -472,7 +472,7 @@ class LogScanner:
         return not entry.queueable or entry.queue_offset >= expected
 
 
-_MENDED_BY: Mapping[
+_REPAIRED_BY: Mapping[
     ScanStop, Callable[[LogScanner, SegmentReader, int], tuple[memoryview, Entry | None]]
 ] = {
     ScanStop.BAD_OFFSET: LogScanner._misplaced,

@@ -16,7 +16,7 @@ The log is the truth; queues and index are made to agree with it. In this order:
    (`deletions`).
 4. *Scan.* Records are checked with all checksums, and put into queues and index again. Damage that
    is followed by intact records is passed over.
-5. *Cut* (`mend`). Behind the last record the log is zeroed, later files are deleted. What was
+5. *Cut* (`log_repair`). Behind the last record the log is zeroed, later files are deleted. What was
    stepped over becomes a padding record (or a blank at the end of a file), so that the log is whole
    again for us and for RocketMQ; that costs its first 88 bytes and its last few. Before that it is
    noted what was found, for nobody could find it again.
@@ -30,7 +30,7 @@ deleted, and everything begins again without it.
 
 Each pass can be interrupted by another crash and repeated: the checkpoint moves last, and until
 then each pass does the same again with what the one before left. What a recovery that was cut off
-had mended stands in the report of the one that is not.
+had repaired stands in the report of the one that is not.
 
 Source: RocketMQ `DefaultMessageStore.load`, `CommitLog.recoverNormally/recoverAbnormally`; unlike
 those it loses nothing behind a damaged record, and no queue or key that the log still has.
@@ -74,7 +74,14 @@ from sprocket.rocketmq.store.clean_note import CleanNote
 from sprocket.rocketmq.store.consistency import range_check
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.log import Damage, LogScanner, Misplaced, glance, intact_entry, mend
+from sprocket.rocketmq.store.log import (
+    Damage,
+    LogScanner,
+    Misplaced,
+    glance,
+    intact_entry,
+    log_repair,
+)
 from sprocket.rocketmq.store.queue import LastUnit, QueueKey, Queues, UnitAssigner
 from sprocket.rocketmq.store.recovery import checkpoint as checkpoints
 from sprocket.rocketmq.store.recovery.checkpoint import Checkpoint
@@ -137,7 +144,7 @@ class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
     offsets_set_back: dict[str, dict[int, int]] = {}
 
 
-class Mended(msgspec.Struct):
+class Repaired(msgspec.Struct):
     """What recovery changed that cannot be found again; kept until a report tells it.
 
     Attributes:
@@ -160,8 +167,8 @@ class Mended(msgspec.Struct):
         self.misplaced += [found for found in misplaced if found.place not in places]
 
     def keep(self, disk: Disk, layout: StoreLayout) -> None:
-        """Write it down, durably; what is mended afterwards is reported whatever happens."""
-        replace_file(disk, layout.mended, msgspec.json.encode(self))
+        """Write it down, durably; what is repaired afterwards is reported whatever happens."""
+        replace_file(disk, layout.repaired, msgspec.json.encode(self))
 
 
 QueueTable = dict[str, dict[int, int]]
@@ -322,16 +329,16 @@ def recover(parts: StoreParts, clock: Clock, process_id: int) -> RecoveryReport:
     began = clock.monotonic()
     life = _last_life(parts.disk, parts.layout)
     mark_open(parts.disk, parts.layout, process_id, ours=life.ours, doubtful=life.doubtful)
-    mended = _mended(parts.disk, parts.layout)
-    if _fill_up(parts, mended):
+    repaired = _repaired(parts.disk, parts.layout)
+    if _fill_up(parts, repaired):
         life = replace(life, clean=False, note=None, checkpoint=Checkpoint())
     thrown_away: list[str] = []
     while True:
         try:
-            scan, rebuild, bytes_cut = _recover(parts, life, process_id, mended)
+            scan, rebuild, bytes_cut = _recover(parts, life, process_id, repaired)
             break
         except DiskFailed as error:
-            _throw_away(parts, error, thrown_away, mended)
+            _throw_away(parts, error, thrown_away, repaired)
     report = RecoveryReport(
         clean=life.clean,
         at_ms=clock.now_ms(),
@@ -342,10 +349,10 @@ def recover(parts: StoreParts, clock: Clock, process_id: int) -> RecoveryReport:
         bytes_scanned=scan.end - scan.start,
         bytes_cut=bytes_cut,
         why=scan.why,
-        filled_up=mended.filled_up,
-        made_again=mended.made_again,
-        damage=mended.damage,
-        misplaced=mended.misplaced,
+        filled_up=repaired.filled_up,
+        made_again=repaired.made_again,
+        damage=repaired.damage,
+        misplaced=repaired.misplaced,
         units_rebuilt=rebuild.units,
         units_lost=rebuild.lost,
         index_entries_rebuilt=rebuild.indexed,
@@ -354,7 +361,7 @@ def recover(parts: StoreParts, clock: Clock, process_id: int) -> RecoveryReport:
         last_stored_at_ms=scan.last_stored_at_ms,
     )
     keep_report(parts.disk, parts.layout, report)
-    remove_if_there(parts.disk, parts.layout.mended)
+    remove_if_there(parts.disk, parts.layout.repaired)
     return report
 
 
@@ -364,18 +371,18 @@ def keep_report(disk: Disk, layout: StoreLayout, report: RecoveryReport) -> None
     replace_file(disk, layout.recovery, content)
 
 
-def _mended(disk: Disk, layout: StoreLayout) -> Mended:
-    """Return what recoveries mended that were cut off before their report."""
+def _repaired(disk: Disk, layout: StoreLayout) -> Repaired:
+    """Return what recoveries repaired that were cut off before their report."""
     try:
-        return msgspec.json.decode(read_file(disk, layout.mended), type=Mended)
+        return msgspec.json.decode(read_file(disk, layout.repaired), type=Repaired)
     except (DiskFailed, msgspec.DecodeError, UnicodeDecodeError):
-        return Mended()
+        return Repaired()
 
 
 def _recover(
-    parts: StoreParts, life: _LastLife, process_id: int, mended: Mended
+    parts: StoreParts, life: _LastLife, process_id: int, repaired: Repaired
 ) -> tuple[LogScanner, Rebuild, int]:
-    """Go through the passes; `mended` gets what is changed that cannot be found again.
+    """Go through the passes; `repaired` gets what is changed that cannot be found again.
 
     Returns:
         The scan from the start on, what was rebuilt, and how many bytes were cut.
@@ -391,29 +398,29 @@ def _recover(
         parts.deletions.finish_queues(parts.queues, PhysicalOffset(parts.files.first))
     _load_index(parts, life, start)
     scan, rebuild, damage, misplaced = _scan(parts, life, start)
-    mended.add(damage, misplaced)
-    rebuild.keep_places(lasts, mended.damage)
+    repaired.add(damage, misplaced)
+    rebuild.keep_places(lasts, repaired.damage)
     rebuild.finish()
-    cut = mend.cut(parts.files, scan)
+    cut = log_repair.cut(parts.files, scan)
     if damage or misplaced:
-        mended.keep(parts.disk, parts.layout)
+        repaired.keep(parts.disk, parts.layout)
     if damage:
         _flush_queues(parts)  # what is padded tells nobody again whose place is to be kept
-    mend.pad(parts.files, damage)
-    mend.name_places(parts.files, misplaced)
+    log_repair.pad(parts.files, damage)
+    log_repair.name_places(parts.files, misplaced)
     parts.deletions.cut(PhysicalOffset(scan.end))
-    again = (_queue_of(parts, path) for path in mended.made_again)
+    again = (_queue_of(parts, path) for path in repaired.made_again)
     rebuild.missing |= {key for key in again if key is not None}
     is_table_old = _rebuild(parts, life, scan, rebuild)
     if rebuild.misplaced:
-        mended.add([], rebuild.misplaced)
-        mended.keep(parts.disk, parts.layout)
-        mend.name_places(parts.files, rebuild.misplaced)
+        repaired.add([], rebuild.misplaced)
+        repaired.keep(parts.disk, parts.layout)
+        log_repair.name_places(parts.files, rebuild.misplaced)
     _seal(parts, life, scan, process_id, is_table_old=is_table_old)
     return scan, rebuild, cut
 
 
-def _fill_up(parts: StoreParts, mended: Mended) -> bool:
+def _fill_up(parts: StoreParts, repaired: Repaired) -> bool:
     """Give files of the log that are too short their length.
 
     What they lack is told from what was never written by a scan of the whole log only. So nothing
@@ -426,16 +433,16 @@ def _fill_up(parts: StoreParts, mended: Mended) -> bool:
     short = short_files(disk, files.folder, files.segment_bytes)
     if not short or not parts.is_geometry_certain:
         return False  # `load` refuses those
-    paths = {known.path for known in mended.filled_up}
-    mended.filled_up += [found for found in short if found.path not in paths]
-    mended.keep(disk, parts.layout)
+    paths = {known.path for known in repaired.filled_up}
+    repaired.filled_up += [found for found in short if found.path not in paths]
+    repaired.keep(disk, parts.layout)
     checkpoints.save(disk, parts.layout.checkpoint, Checkpoint())
     fill_up(disk, short, files.segment_bytes)
     return True
 
 
 def _throw_away(
-    parts: StoreParts, error: DiskFailed, thrown_away: list[str], mended: Mended
+    parts: StoreParts, error: DiskFailed, thrown_away: list[str], repaired: Repaired
 ) -> None:
     """Delete a file of queues or index that cannot be read, to be made again from the log.
 
@@ -447,9 +454,9 @@ def _throw_away(
     if path in thrown_away or not is_derived or isinstance(error, FileMissing):
         raise error
     thrown_away.append(path)
-    if path not in mended.made_again:
-        mended.made_again.append(path)
-    mended.keep(parts.disk, layout)
+    if path not in repaired.made_again:
+        repaired.made_again.append(path)
+    repaired.keep(parts.disk, layout)
     parts.queues.close()
     if parts.index is not None:
         parts.index.close_handles()
@@ -742,7 +749,7 @@ def _seal(
         for segment in parts.files.segments:
             if segment.end > scan.start:
                 if life.doubtful:
-                    mend.write_again(segment, scan.start, scan.end)
+                    log_repair.write_again(segment, scan.start, scan.end)
                 segment.file.sync()
     if life.doubtful:
         mark_open(parts.disk, parts.layout, process_id, ours=life.ours)

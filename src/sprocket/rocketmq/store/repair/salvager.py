@@ -2,7 +2,7 @@
 
 Each record has the same place in the new log as in the old one, and keeps its offset in its queue.
 So message ids, committed offsets, and links between messages stay valid. Damage is replaced by
-padding records, which no consumer gets (`mend`), and by blank records at the ends of files; a
+padding records, which no consumer gets (`log_repair`), and by blank records at the ends of files; a
 missing file becomes one with nothing but a blank. In the queues fillers take the offsets of
 messages that are gone.
 
@@ -31,7 +31,7 @@ from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store.consistency import LogCheck
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.log import Damage, mend
+from sprocket.rocketmq.store.log import Damage, log_repair
 from sprocket.rocketmq.store.queue import QueueKey, engines
 from sprocket.rocketmq.store.read import OffsetRange
 from sprocket.rocketmq.store.repair.store_files import StoreFiles
@@ -189,7 +189,7 @@ class _Copy:
             lost_from = self._end
         if lost_from >= 0:
             self._pass_over(self._padded_to(lost_from))
-        mend.name_places(self._files, self._log.misplaced)
+        log_repair.name_places(self._files, self._log.misplaced)
         for segment in self._files.segments:
             segment.file.sync()
 
@@ -249,7 +249,7 @@ class _Copy:
         """Fill what lies before the next record with padding and blanks."""
         for piece in self._pieces(self._end, end):
             self._target(piece.start // self._files.segment_bytes * self._files.segment_bytes)
-            mend.pad(self._files, [piece])
+            log_repair.pad(self._files, [piece])
 
     def _pieces(self, start: int, end: int) -> Iterator[Damage]:
         """Cut a range into what one blank, or one padding record, can stand for."""

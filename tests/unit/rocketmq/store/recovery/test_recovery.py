@@ -249,7 +249,7 @@ def test_places_are_kept_in_a_queue_that_is_made_again() -> None:
 
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("seed", range(6))
-def test_a_place_is_kept_if_the_power_goes_while_the_damage_is_mended(
+def test_a_place_is_kept_if_the_power_goes_while_the_damage_is_repaired(
     count: int, seed: int
 ) -> None:
     """Before any call of that recovery."""
@@ -530,7 +530,7 @@ def test_a_recovery_of_what_rocketmq_left_that_is_cut_off_does_not_make_its_chec
 
 
 @pytest.mark.parametrize("is_power_lost", [False, True])
-def test_what_a_recovery_mended_is_reported_although_it_was_cut_off(is_power_lost: bool) -> None:
+def test_what_a_recovery_repaired_is_reported_although_it_was_cut_off(is_power_lost: bool) -> None:
     """Damage that is padded, and a place that was put right."""
     disk = _left(clean=True)
     distrust(disk, ROOT)

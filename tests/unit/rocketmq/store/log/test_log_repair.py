@@ -5,7 +5,7 @@ from tests.stores import filled, log_files, overwrite
 
 from sprocket.base.disk import SegmentFiles
 from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.store.log import Damage, LogScanner, mend
+from sprocket.rocketmq.store.log import Damage, LogScanner, log_repair
 
 
 def _scan(files: SegmentFiles) -> LogScanner:
@@ -21,8 +21,8 @@ def test_a_whole_log_is_left_alone() -> None:
     files = log_files(disk)
     writes = disk.calls["write"]
     scan = _scan(files)
-    assert mend.cut(files, scan) == 0
-    mend.pad(files, scan.damage)
+    assert log_repair.cut(files, scan) == 0
+    log_repair.pad(files, scan.damage)
     assert disk.calls["write"] == writes
 
 
@@ -33,7 +33,7 @@ def test_what_lies_behind_the_end_is_zeroed_and_counted() -> None:
     files.add(4096)
     overwrite(files, store.end + 5, b"torn")
     overwrite(files, 4096 + 100, b"later")
-    assert mend.cut(files, _scan(files)) == 4096 + 105 - store.end
+    assert log_repair.cut(files, _scan(files)) == 4096 + 105 - store.end
     for choice in (0, 2):
         found = disk.crash(lambda count, choice=choice: min(choice, count - 1))  # type: ignore[misc]
         assert found.list("/store/commitlog") == ["0" * 20]
@@ -47,11 +47,11 @@ def test_a_blank_at_the_end_stays() -> None:
     files = log_files(disk)
     files.drop_from(4096)
     blank_at = _scan(files).end
-    assert mend.cut(files, _scan(files)) == 0
+    assert log_repair.cut(files, _scan(files)) == 0
     assert bytes(files.segment(0).view[blank_at + 4 : blank_at + 8]) == b"\xcb\xd4\x31\x94"
     files.add(4096)
     assert _scan(files).end == 4096
-    assert mend.cut(files, _scan(files)) == 0
+    assert log_repair.cut(files, _scan(files)) == 0
     assert len(files) == 2
 
 
@@ -65,14 +65,14 @@ def test_damage_becomes_a_record_in_no_queue(first: int) -> None:
     for offset, _ in damaged[:1] if first == 19 else damaged:
         overwrite(files, offset + 8, b"????")
     before = _scan(files)
-    mend.pad(files, before.damage)
+    log_repair.pad(files, before.damage)
     after = _scan(files)
     assert after.damage == []
     if first == 19:  # the last one: that is no damage but the end
         assert after.end == before.end == damaged[0][0]
         return
     (padding,) = [e for e in LogScanner(files.segments, 0, check_crc=True) if e.sys_flag == 12]
-    assert padding.topic == mend.PADDING_TOPIC
+    assert padding.topic == log_repair.PADDING_TOPIC
     assert (padding.physical_offset, padding.size) == (damaged[0][0], sum(s for _, s in damaged))
     assert not padding.queueable
 
@@ -82,13 +82,13 @@ def test_any_damage_that_held_a_record_can_be_padded(size: int) -> None:
     """The shortest record has a topic of one byte; nothing is written for less."""
     disk, _ = filled(20)
     files = log_files(disk)
-    mend.pad(files, [Damage(0, size, "", 5)])
+    log_repair.pad(files, [Damage(0, size, "", 5)])
     if size == 91:
         assert bytes(files.segment(0).view[28:36]) == bytes(8)
         return
     padding = record.decode(files.segment(0).view[:size])
     assert (padding.store_size, padding.stored_at_ms) == (size, 5)
-    assert padding.topic == mend.PADDING_TOPIC[: size - 91]
+    assert padding.topic == log_repair.PADDING_TOPIC[: size - 91]
 
 
 @pytest.mark.parametrize(("left", "padded"), [(8, True), (7, False)])
@@ -97,5 +97,5 @@ def test_damage_up_to_the_end_of_a_file_becomes_a_blank(left: int, padded: bool)
     disk, _ = filled(40)
     files = log_files(disk)
     writes = disk.calls["write"]
-    mend.pad(files, [Damage(4096 - left, 4096, "", 5)])
+    log_repair.pad(files, [Damage(4096 - left, 4096, "", 5)])
     assert (disk.calls["write"] > writes) == padded
