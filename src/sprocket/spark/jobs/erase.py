@@ -37,7 +37,7 @@ from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.store import geometry as geometries
-from sprocket.rocketmq.store.index import thinned
+from sprocket.rocketmq.store.index import compacted
 from sprocket.rocketmq.store.layout import StoreLayout, require_store
 from sprocket.rocketmq.store.queue import QUEUE_UNIT, UNIT_BYTES, UnitAssigner
 from sprocket.spark.failures import in_one_line
@@ -510,7 +510,7 @@ def _index_file(
     source: StoreFolder, made: str, geometry: Geometry, places: Ints, name: str
 ) -> Iterator[Any]:
     """Make one index file; runs in a worker."""
-    found = thinned(source.disk(), f"{source.layout.index}/{name}", geometry.index, places)
+    found = compacted(source.disk(), f"{source.layout.index}/{name}", geometry.index, places)
     path = f"{StoreLayout(made).index}/{name}"
     size = geometry.index.file_bytes
     with closing(RealDisk().open(path, write=True, create=True, size=size)) as file:

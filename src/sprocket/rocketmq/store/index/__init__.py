@@ -5,6 +5,7 @@ again if it is lost, by many at once with `key_run`. What its slots do not lead 
 in its units.
 """
 
+from sprocket.rocketmq.store.index.compacted import CompactedIndex, compacted
 from sprocket.rocketmq.store.index.index_file import (
     HEADER,
     HEADER_BYTES,
@@ -27,7 +28,6 @@ from sprocket.rocketmq.store.index.key_run import (
     index_of,
     key_of,
 )
-from sprocket.rocketmq.store.index.thinned import ThinnedIndex, thinned
 
 __all__ = [
     "HEADER",
@@ -36,16 +36,16 @@ __all__ = [
     "SECONDS_MAX",
     "SLOT_BYTES",
     "UNIT_BYTES",
+    "CompactedIndex",
     "IndexHeader",
     "IndexedKey",
     "Indexes",
     "KeyRun",
     "KeyRunWriter",
-    "ThinnedIndex",
     "batch_hashes",
+    "compacted",
     "file_name",
     "index_of",
     "key_of",
     "key_string",
-    "thinned",
 ]

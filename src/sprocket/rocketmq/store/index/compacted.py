@@ -21,7 +21,7 @@ _UNIT = np.dtype([("hash", ">i4"), ("offset", ">i8"), ("seconds", ">i4"), ("befo
 assert _UNIT.itemsize == UNIT_BYTES
 
 
-class ThinnedIndex(NamedTuple):
+class CompactedIndex(NamedTuple):
     """What such a file holds: its first bytes, its units from number 1 on, and what was removed.
 
     Attributes:
@@ -37,7 +37,7 @@ class ThinnedIndex(NamedTuple):
     removed: int
 
 
-def thinned(disk: Disk, path: str, geometry: IndexGeometry, places: Ints) -> ThinnedIndex:
+def compacted(disk: Disk, path: str, geometry: IndexGeometry, places: Ints) -> CompactedIndex:
     """Return an index file without the entries of records that lie at some places.
 
     Args:
@@ -70,4 +70,4 @@ def thinned(disk: Disk, path: str, geometry: IndexGeometry, places: Ints) -> Thi
     header.slots_used = int(np.count_nonzero(slots))
     header.next_unit = len(kept) + 1
     head = header.encode() + slots.tobytes()
-    return ThinnedIndex(head, kept.tobytes(), units_at, len(units) - len(kept))
+    return CompactedIndex(head, kept.tobytes(), units_at, len(units) - len(kept))

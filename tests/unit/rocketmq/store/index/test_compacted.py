@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sprocket.base.disk import read_file, steps
 from sprocket.rocketmq.geometry import IndexGeometry
-from sprocket.rocketmq.store.index import ThinnedIndex, thinned
+from sprocket.rocketmq.store.index import CompactedIndex, compacted
 from sprocket.rocketmq.store.index.index_file import IndexFile
 from sprocket.testing.disk import SimulatedDisk
 
@@ -31,7 +31,7 @@ def put(file: IndexFile, key_hash: int, place: int) -> None:
     file.put([key_hash], [place], [AT_MS + 1000 * place])
 
 
-def whole(found: ThinnedIndex) -> bytes:
+def whole(found: CompactedIndex) -> bytes:
     """Return the content of the whole file."""
     data = bytearray(GEOMETRY.file_bytes)
     data[: len(found.head)] = found.head
@@ -45,7 +45,7 @@ def test_the_others_are_put_as_they_would_have_been(hashes: list[int], data: st.
     entries = [(key_hash, 10 + place) for place, key_hash in enumerate(hashes)]
     gone = data.draw(st.sets(st.integers(11, 10 + len(hashes))))
     disk = written("/i/1", entries)
-    found = thinned(disk, "/i/1", GEOMETRY, np.array(sorted(gone), np.int64))
+    found = compacted(disk, "/i/1", GEOMETRY, np.array(sorted(gone), np.int64))
     kept = [one for one in entries if one[1] not in gone]
     expected = read_file(written("/i/1", kept), "/i/1")
     end = 8  # the first place of the header that tells of the last entry of all
@@ -57,7 +57,7 @@ def test_the_others_are_put_as_they_would_have_been(hashes: list[int], data: st.
 def test_all_entries_may_go() -> None:
     """The times of the header stay, by which files are found."""
     disk = written("/i/1", [(3, 10), (8, 11)])
-    found = thinned(disk, "/i/1", GEOMETRY, np.array([10, 11]))
+    found = compacted(disk, "/i/1", GEOMETRY, np.array([10, 11]))
     old = read_file(disk, "/i/1")
     assert (whole(found)[:16], found.units, found.removed) == (old[:16], b"", 2)
     assert not any(whole(found)[40:])
@@ -66,4 +66,4 @@ def test_all_entries_may_go() -> None:
 def test_what_is_not_there_is_not_missed() -> None:
     """A file without entries of these places stays as it was."""
     disk = written("/i/1", [(3, 10)])
-    assert whole(thinned(disk, "/i/1", GEOMETRY, np.array([9]))) == read_file(disk, "/i/1")
+    assert whole(compacted(disk, "/i/1", GEOMETRY, np.array([9]))) == read_file(disk, "/i/1")
