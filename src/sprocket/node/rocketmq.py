@@ -184,7 +184,7 @@ async def _open_broker(site: Site) -> Serve:
         if "vip" in site.ports:
             allowed = [row for row in rows if row.code not in broker_rows.NOT_ON_VIP]
             await site.listen("vip", codec, Dispatcher(allowed, channels.answered), pressure)
-        parts.push_async_callback(broker.settle)
+        parts.push_async_callback(broker.quiesce)
         parts.push_async_callback(registration.stop)
         await registration.start()
         limits = SpaceLimits.of(settings.retention)

@@ -221,7 +221,7 @@ class Broker:
         self.hold.drop(link)
         self.members.drop(link)
 
-    async def settle(self) -> None:
+    async def quiesce(self) -> None:
         """Answer everything that waits: held pulls now, sends when they are synced."""
         self.delays.stop()
         self.hold.end_all()

@@ -96,7 +96,7 @@ def decode(data: bytes, path: str) -> Geometry:
     )
 
 
-def settle(disk: Disk, layout: StoreLayout, wanted: Geometry | None) -> Geometry:
+def resolve(disk: Disk, layout: StoreLayout, wanted: Geometry | None) -> Geometry:
     """Return the geometry of a store; `wanted`, or the default, if it is yet to be made.
 
     The engine of the queues is the one that is there, whatever was noted.

@@ -70,21 +70,21 @@ def to_write(
     lock = disk.lock(layout.lock)
     parts = None
     try:
-        settled = geometries.settle(disk, layout, geometry)
+        resolved = geometries.resolve(disk, layout, geometry)
         for damage in release.admit(disk, folder, OPENED_FROM):
             _log.error("damage was found", what=damage)
         for path in (layout.commitlog, layout.consumequeue, layout.index, layout.config):
             disk.make_folder(path)
         is_certain = geometries.is_certain(disk, layout)
-        geometries.keep(disk, layout, settled)
-        parts = _parts(disk, layout, settings, clock, settled, subscriptions, step, write=True)
+        geometries.keep(disk, layout, resolved)
+        parts = _parts(disk, layout, settings, clock, resolved, subscriptions, step, write=True)
         parts.is_geometry_certain = is_certain
         with uncollected():
             report = recovery.recover(parts, clock, os.getpid())
         if parts.index is not None:
             parts.index.prepare()
         log = CommitLog(parts.files, report.end, crc_tail=settings.crc_tail)
-        return Opened(parts, settled, clock, log, lock, report)
+        return Opened(parts, resolved, clock, log, lock, report)
     except BaseException:
         if parts is not None:
             parts.close()
@@ -96,13 +96,13 @@ def to_read(disk: Disk, folder: str, geometry: Geometry | None) -> Opened:
     """Find the end of a store's log and take up the rest as it is; see `Store.open_read_only`."""
     layout = require_store(disk, folder)
     release.require(disk, folder)
-    settled = geometries.settle(disk, layout, geometry)
+    resolved = geometries.resolve(disk, layout, geometry)
     clock = SystemClock()
-    parts = _parts(disk, layout, StoreSettings(), clock, settled, write=False)
+    parts = _parts(disk, layout, StoreSettings(), clock, resolved, write=False)
     with uncollected():
         scan = recovery.find_end(parts)
     log = CommitLog(parts.files, scan.end, crc_tail=False)
-    return Opened(parts, settled, clock, log, None, None)
+    return Opened(parts, resolved, clock, log, None, None)
 
 
 def distrust(disk: Disk, folder: str) -> None:

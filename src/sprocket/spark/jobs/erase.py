@@ -245,7 +245,7 @@ def _understood(source: StoreFolder) -> Geometry:
     layout = require_store(disk, path)
     if disk.exists(layout.abort):
         raise ForeignStore(f"{path} is open, or was not closed: stop the broker, or recover it")
-    geometry = geometries.settle(disk, layout, None)
+    geometry = geometries.resolve(disk, layout, None)
     if geometry.queue.engine != "files":
         raise ForeignStore(
             f"{path} has its queues in a RocksDB; `sprocket store convert` makes files of them"

@@ -108,7 +108,7 @@ def _of_folder(
         if group not in known:
             raise SettingsError(f"no group {group!r} has committed{hint(group, known)}")
     wanted = set(groups) or known
-    settled = geometry.settle(disk, layout, None).queue
+    settled = geometry.resolve(disk, layout, None).queue
     if settled.engine != "files" and local_path(folder) is None:
         raise SettingsError(
             f"{folder} has its queues in a RocksDB, which can be read on the local disk only"

@@ -127,7 +127,7 @@ def rebuild_index(
     disk = RealDisk()
     with rebuilding(disk, store) as beside:
         layout = beside.layout
-        geometry = geometries.settle(disk, layout, None).index
+        geometry = geometries.resolve(disk, layout, None).index
         geometry = IndexGeometry(
             slots=settled_count(beside, "slots", slots, geometry.slots, SLOTS_MAX),
             units=settled_count(beside, "units", units, geometry.units, UNITS_MAX, least=2),

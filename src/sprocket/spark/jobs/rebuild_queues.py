@@ -152,7 +152,7 @@ def rebuild_queues(
     disk = RealDisk()
     with rebuilding(disk, store) as beside:
         layout = beside.layout
-        geometry = geometries.settle(disk, layout, None).queue
+        geometry = geometries.resolve(disk, layout, None).queue
         _refuse_other_kinds(layout, geometry)
         size = settled_count(
             beside, "units-per-file", units_per_file, geometry.units_per_file, UNITS_PER_FILE_MAX

@@ -117,7 +117,7 @@ def test_a_closed_connection_leaves_nothing() -> None:
         broker.hold.hold(HeldPull(link, "T", 0, 0, None, lambda: None), 1000)
         broker.left(link)
         assert broker.hold.count == 0
-        await broker.settle()
+        await broker.quiesce()
 
     run(scenario)
 

@@ -46,8 +46,8 @@ def test_other_content_is_refused(data: bytes) -> None:
 def test_a_new_store_takes_what_is_wanted() -> None:
     """The default, if nothing is."""
     disk = SimulatedDisk()
-    assert geometry.settle(disk, LAYOUT, SMALL) == SMALL
-    assert geometry.settle(disk, LAYOUT, None) == Geometry()
+    assert geometry.resolve(disk, LAYOUT, SMALL) == SMALL
+    assert geometry.resolve(disk, LAYOUT, None) == Geometry()
 
 
 def test_a_store_keeps_what_it_was_made_with() -> None:
@@ -56,9 +56,9 @@ def test_a_store_keeps_what_it_was_made_with() -> None:
     disk.make_folder(LAYOUT.config)
     geometry.keep(disk, LAYOUT, SMALL)
     geometry.keep(disk, LAYOUT, Geometry())
-    assert geometry.settle(disk, LAYOUT, None) == SMALL == geometry.settle(disk, LAYOUT, SMALL)
+    assert geometry.resolve(disk, LAYOUT, None) == SMALL == geometry.resolve(disk, LAYOUT, SMALL)
     with pytest.raises(ForeignStore, match="made with"):
-        geometry.settle(disk, LAYOUT, Geometry())
+        geometry.resolve(disk, LAYOUT, Geometry())
 
 
 def test_the_engine_that_is_there_counts(tmp_path: Path) -> None:
@@ -66,13 +66,13 @@ def test_the_engine_that_is_there_counts(tmp_path: Path) -> None:
     disk, layout = RealDisk(), StoreLayout(str(tmp_path))
     disk.make_folder(layout.config)
     in_rocks = geometry.with_engine(SMALL, "rocksdb")
-    assert geometry.settle(disk, layout, in_rocks) == in_rocks
+    assert geometry.resolve(disk, layout, in_rocks) == in_rocks
     geometry.keep(disk, layout, in_rocks)
-    assert geometry.settle(disk, layout, None) == in_rocks
+    assert geometry.resolve(disk, layout, None) == in_rocks
     disk.make_folder(f"{layout.consumequeue}/topic/0")
-    assert geometry.settle(disk, layout, None) == SMALL
+    assert geometry.resolve(disk, layout, None) == SMALL
     with pytest.raises(ForeignStore, match="kept in files, not in rocksdb; `sprocket store conv"):
-        geometry.settle(disk, layout, in_rocks)
+        geometry.resolve(disk, layout, in_rocks)
 
 
 def test_a_note_without_an_engine_means_files() -> None:
@@ -94,7 +94,7 @@ def _foreign() -> SimulatedDisk:
 
 def test_all_parts_are_inferred() -> None:
     """Log and queues by their length, the index by its content."""
-    assert geometry.settle(_foreign(), LAYOUT, None) == SMALL
+    assert geometry.resolve(_foreign(), LAYOUT, None) == SMALL
 
 
 def test_missing_parts_are_taken_by_default() -> None:
@@ -103,7 +103,7 @@ def test_missing_parts_are_taken_by_default() -> None:
     disk.remove_tree(LAYOUT.index)
     for folder in (LAYOUT.consumequeue, LAYOUT.extension, LAYOUT.batch_queues):
         disk.remove_tree(folder)
-    assert geometry.settle(disk, LAYOUT, None) == Geometry(log=LogGeometry.small())
+    assert geometry.resolve(disk, LAYOUT, None) == Geometry(log=LogGeometry.small())
 
 
 def test_the_default_index_is_known_by_its_length() -> None:
@@ -112,7 +112,7 @@ def test_the_default_index_is_known_by_its_length() -> None:
     disk.make_folder(LAYOUT.index)
     for name in ("note", "20261121000000000"):
         disk.open(f"{LAYOUT.index}/{name}", write=True, create=True)
-    assert geometry.settle(disk, LAYOUT, None) == Geometry()
+    assert geometry.resolve(disk, LAYOUT, None) == Geometry()
 
     class Large(SimulatedDisk):
         def size(self, path: str) -> int:
@@ -121,7 +121,7 @@ def test_the_default_index_is_known_by_its_length() -> None:
     large = Large()
     large.make_folder(LAYOUT.index)
     large.open(f"{LAYOUT.index}/20261121000000001", write=True, create=True)
-    assert geometry.settle(large, LAYOUT, None) == Geometry()
+    assert geometry.resolve(large, LAYOUT, None) == Geometry()
 
 
 @pytest.mark.parametrize(
@@ -132,8 +132,8 @@ def test_an_index_that_tells_nothing_says_nothing(data: bytes) -> None:
     disk = _foreign()
     for name in disk.list(LAYOUT.index):
         replace_file(disk, f"{LAYOUT.index}/{name}", data)
-    assert geometry.settle(disk, LAYOUT, None).index == IndexGeometry()
-    assert geometry.settle(disk, LAYOUT, Geometry.small()).index == IndexGeometry.small()
+    assert geometry.resolve(disk, LAYOUT, None).index == IndexGeometry()
+    assert geometry.resolve(disk, LAYOUT, Geometry.small()).index == IndexGeometry.small()
 
 
 def test_a_damaged_index_file_leaves_the_word_to_its_neighbours() -> None:
@@ -145,14 +145,14 @@ def test_a_damaged_index_file_leaves_the_word_to_its_neighbours() -> None:
             path = f"{LAYOUT.index}/{'9' if number else '0'}"
         replace_file(disk, path, b"\xff" * 868)
         for wanted in (None, replace(Geometry.small(), index=IndexGeometry(slots=2, units=3))):
-            assert geometry.settle(disk, LAYOUT, wanted).index == IndexGeometry.small()
+            assert geometry.resolve(disk, LAYOUT, wanted).index == IndexGeometry.small()
 
 
 def test_a_blank_index_file_leaves_the_word_to_one_with_units() -> None:
     """A blank one fits several geometries."""
     disk = _foreign()
     replace_file(disk, f"{LAYOUT.index}/0", bytes(SMALL.index.file_bytes))
-    assert geometry.settle(disk, LAYOUT, None).index == SMALL.index
+    assert geometry.resolve(disk, LAYOUT, None).index == SMALL.index
 
 
 def test_what_is_no_file_of_the_index_says_nothing() -> None:
@@ -165,7 +165,7 @@ def test_what_is_no_file_of_the_index_says_nothing() -> None:
     (name,) = disk.list("/other")
     disk.rename(f"/other/{name}", f"{LAYOUT.index}/0.old")
     disk.make_folder(f"{LAYOUT.index}/1")
-    assert geometry.settle(disk, LAYOUT, None) == SMALL
+    assert geometry.resolve(disk, LAYOUT, None) == SMALL
 
 
 def test_a_log_file_that_was_cut_short_leaves_the_word_to_where_files_begin() -> None:
@@ -175,13 +175,13 @@ def test_a_log_file_that_was_cut_short_leaves_the_word_to_where_files_begin() ->
     disk.make_folder(LAYOUT.commitlog)
     for start, length in ((size, 100), (2 * size, size), (4 * size, 7)):
         disk.open(f"{LAYOUT.commitlog}/{start:020d}", write=True, create=True, size=length)
-    assert geometry.settle(disk, LAYOUT, None).log == LogGeometry.small()
+    assert geometry.resolve(disk, LAYOUT, None).log == LogGeometry.small()
     assert geometry.is_certain(disk, LAYOUT)
     for start in (size, 2 * size):
         disk.remove(f"{LAYOUT.commitlog}/{start:020d}")
     assert not geometry.is_certain(disk, LAYOUT)
     disk.open(f"{LAYOUT.commitlog}/{4 * size:020d}", write=True).resize(size)
-    assert geometry.settle(disk, LAYOUT, None).log == LogGeometry.small()
+    assert geometry.resolve(disk, LAYOUT, None).log == LogGeometry.small()
 
 
 def test_an_empty_index_fits_anything() -> None:
@@ -189,7 +189,7 @@ def test_an_empty_index_fits_anything() -> None:
     disk = _foreign()
     for name in disk.list(LAYOUT.index):
         replace_file(disk, f"{LAYOUT.index}/{name}", bytes(868))
-    assert geometry.settle(disk, LAYOUT, None).index.file_bytes == 868
+    assert geometry.resolve(disk, LAYOUT, None).index.file_bytes == 868
 
 
 def test_queue_files_of_no_whole_units_say_nothing() -> None:
@@ -200,6 +200,6 @@ def test_queue_files_of_no_whole_units_say_nothing() -> None:
         for name in disk.list(folder):
             disk.open(f"{folder}/{name}", write=True).resize(199)
     expected = QueueGeometry().units_per_file
-    assert geometry.settle(disk, LAYOUT, None).queue.units_per_file == expected
-    found = geometry.settle(disk, LAYOUT, Geometry.small()).queue.units_per_file
+    assert geometry.resolve(disk, LAYOUT, None).queue.units_per_file == expected
+    found = geometry.resolve(disk, LAYOUT, Geometry.small()).queue.units_per_file
     assert found == QueueGeometry.small().units_per_file

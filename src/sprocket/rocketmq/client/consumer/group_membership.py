@@ -19,7 +19,7 @@ from sprocket.runtime.tasks import is_set_within
 
 _UNBALANCED_S = 1.0
 """Pause before a round is repeated that could not do all it should."""
-_SETTLE_S = 0.05
+_CHANGES_S = 0.05
 """Pause after a wake-up, in which others come too: several members that start together."""
 
 _log = log.get_logger(__name__)
@@ -88,7 +88,7 @@ class GroupMember:
         usual_s = wait_s = self._plan.settings.rebalance_ms / 1000
         while True:
             if await is_set_within(wait_s, self._woken):
-                await asyncio.sleep(_SETTLE_S)
+                await asyncio.sleep(_CHANGES_S)
             self._woken.clear()
             is_balanced = await self.round()
             wait_s = usual_s if is_balanced else _UNBALANCED_S

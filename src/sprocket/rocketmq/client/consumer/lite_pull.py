@@ -91,7 +91,7 @@ class LitePullConsumer:
             is_done: Whether what was given last is done as well.
         """
         if is_done and self._core.is_open:
-            self._core.opened.polling.settle()
+            self._core.opened.polling.acknowledge()
         await self._core.close()
 
     async def subscribe(self, topic: str, expression: str = ALL) -> None:
@@ -209,7 +209,7 @@ class LitePullConsumer:
         """
         parts = self._core.opened
         if offsets is None:
-            parts.polling.settle()
+            parts.polling.acknowledge()
             parts.assignment.note_positions()
         else:
             for queue, offset in offsets.items():

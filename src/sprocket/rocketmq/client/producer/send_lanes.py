@@ -98,7 +98,7 @@ class OrderedLane:
         self, sent: list[Outgoing], command: Command | None, error: ClientError | None
     ) -> None:
         self._flying = []
-        again = self._post.settle(self.queue, sent, command, error)
+        again = self._post.complete(self.queue, sent, command, error)
         if again.messages:
             self._waiting.extendleft(reversed(again.messages))
         if not self._waiting:
@@ -182,7 +182,7 @@ class FreeLane:
                 is_failed=not is_stored,
                 is_reachable=is_stored or (error is not None and not is_probed),
             )
-        again = self._post.settle(queue, sent, command, error, is_ordered=False)
+        again = self._post.complete(queue, sent, command, error, is_ordered=False)
         if again.messages:
             self._again += again.messages
             if self._again_timer is None:
@@ -282,8 +282,8 @@ class TopicLanes:
 
     def put(self, one: Outgoing) -> None:
         """Take a message."""
-        is_settled = one.place is None or (self._next_queues is None and not self._held)
-        if self._queues and is_settled:
+        is_in_order = one.place is None or (self._next_queues is None and not self._held)
+        if self._queues and is_in_order:
             self._pass_on(one)
         else:
             self._held.append(one)

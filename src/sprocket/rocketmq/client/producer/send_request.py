@@ -50,7 +50,7 @@ _NOTHING_AGAIN = Again([], 0.0)
 
 
 class SendRequests:
-    """Writes send requests and settles what their answers decide; shared by a producer's lanes.
+    """Writes send requests and completes them by their answers; shared by the lanes of a producer.
 
     `ended` is called with each message after its sender was told the outcome.
     """
@@ -125,7 +125,7 @@ class SendRequests:
         """Whether an answer says that the message is stored, however safely."""
         return command.code in _STATUS
 
-    def settle(
+    def complete(
         self,
         queue: MessageQueue,
         sent: list[Outgoing],

@@ -92,7 +92,7 @@ def convert(disk: Disk, folder: str, engine: Engine, *, step: Step = unwatched) 
 
 
 def _convert(disk: Disk, layout: StoreLayout, engine: Engine, step: Step) -> ConvertReport:
-    geometry = geometries.settle(disk, layout, None)
+    geometry = geometries.resolve(disk, layout, None)
     old = geometry.queue.engine
     disk.make_folder(layout.config)
     _tidy(disk, layout, old)

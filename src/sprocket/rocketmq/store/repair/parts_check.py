@@ -443,7 +443,7 @@ class PartsCheck:
                 at = part.until
                 continue
             exact = replace(part, start=at, before=before)
-            if not _is_settled(self._asked[number], told, exact):
+            if not _is_final(self._asked[number], told, exact):
                 wanted[number] = exact
             if told.end < part.until:
                 break  # the log ends here
@@ -509,7 +509,7 @@ class PartsCheck:
         yield from self._others
 
 
-def _is_settled(asked: CheckedPart, told: PartReport, exact: CheckedPart) -> bool:
+def _is_final(asked: CheckedPart, told: PartReport, exact: CheckedPart) -> bool:
     """Say whether a report is what it would be with all known that came before the part."""
     assert exact.before is not None
     if asked.start != exact.start:

@@ -105,20 +105,20 @@ def salvage(
 
 
 def _salvage(store: StoreFiles, new: StoreLayout, clock: Clock, step: Step) -> SalvageReport:
-    disk, old, settled = store.disk, store.layout, store.geometry
+    disk, old, resolved = store.disk, store.layout, store.geometry
     log = LogCheck(store.segments, step=step, what="copying")
     for path in (new.config, *_kinds(disk, old, new)):
         disk.make_folder(path)
-    geometries.keep(disk, new, settled)
+    geometries.keep(disk, new, resolved)
     unread: list[str] = []
-    kept = _queue_ranges(disk, old, settled, PhysicalOffset(log.log.first), unread)
-    files = SegmentFiles(disk, new.commitlog, settled.log.segment_bytes)
+    kept = _queue_ranges(disk, old, resolved, PhysicalOffset(log.log.first), unread)
+    files = SegmentFiles(disk, new.commitlog, resolved.log.segment_bytes)
     with closing(files):
         copy = _Copy(log, store.segments, files)
         copy.run(kept)
     tables, tables_left = _copy_tables(disk, old, new, unread)
     Store.open(disk, new.root, StoreSettings(fill_ahead_bytes=0), clock).close()
-    _keep_places(disk, new, settled, copy, kept)
+    _keep_places(disk, new, resolved, copy, kept)
     return SalvageReport(
         records=copy.records,
         bytes=copy.bytes,

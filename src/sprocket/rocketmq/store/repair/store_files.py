@@ -60,7 +60,7 @@ class StoreFiles:
         """
         self.disk = disk
         self.layout = require_store(disk, folder)
-        self.geometry = geometries.settle(disk, self.layout, geometry)
+        self.geometry = geometries.resolve(disk, self.layout, geometry)
         log = self.layout.commitlog
         self.segments, self.wrong = log_segments(disk, log, self.geometry.log.segment_bytes)
         self.is_open = disk.exists(self.layout.abort)

@@ -43,11 +43,13 @@ def outcome(one: Outgoing) -> Any:
     return one.reply.exception() or one.reply.result()
 
 
-def settle(sent: list[Outgoing], command: Command | None, error: ClientError | None = None) -> Any:
+def complete(
+    sent: list[Outgoing], command: Command | None, error: ClientError | None = None
+) -> Any:
     """Settle with the usual settings; return what goes out again and what has ended."""
     ended: list[Outgoing] = []
     post = SendRequests("g", ProducerSettings(), LoopClock(), ended.append)
-    return post.settle(QUEUE, sent, command, error), ended
+    return post.complete(QUEUE, sent, command, error), ended
 
 
 def test_one_answer_for_several_messages() -> None:
@@ -55,7 +57,7 @@ def test_one_answer_for_several_messages() -> None:
 
     async def main() -> None:
         sent = [outgoing(ids=("A",)), outgoing(ids=("B", "C")), outgoing(ids=("D",))]
-        again, ended = settle(sent, answer(0, msg_id="1,2,3,4", queue_id=2, queue_offset=7))
+        again, ended = complete(sent, answer(0, msg_id="1,2,3,4", queue_id=2, queue_offset=7))
         assert again.messages == []
         assert ended == sent
         results = [outcome(sent[0]), *outcome(sent[1]), outcome(sent[2])]
@@ -76,7 +78,7 @@ def test_a_lost_connection_means_again_at_once_in_order() -> None:
     async def main() -> None:
         sent = [outgoing(), outgoing(deadline=0.0), outgoing()]
         sent[1].tries = 2
-        again, ended = settle(sent, None, NotConnected("gone"))
+        again, ended = complete(sent, None, NotConnected("gone"))
         assert (again.messages, again.pause_s) == ([sent[0], sent[2]], 0)
         assert ended == [sent[1]]
         error = outcome(sent[1])
@@ -95,7 +97,7 @@ def test_busy_means_again_after_a_pause(code: int) -> None:
     async def main() -> None:
         one = outgoing()
         one.refusals = 100
-        again, _ = settle([one], answer(code))
+        again, _ = complete([one], answer(code))
         assert again.messages == [one]
         assert again.pause_s > 0
 
@@ -109,9 +111,9 @@ def test_refusals_that_may_pass_are_counted(code: int) -> None:
     async def main() -> None:
         one = outgoing()
         for _ in range(2):
-            again, ended = settle([one], answer(code))
+            again, ended = complete([one], answer(code))
             assert (again.messages, ended) == ([one], [])
-        again, ended = settle([one], answer(code))
+        again, ended = complete([one], answer(code))
         assert (again.messages, ended) == ([], [one])
         error = outcome(one)
         assert isinstance(error, BrokerRefused)
@@ -126,10 +128,10 @@ def test_a_broker_that_stores_nothing_is_told_to_all_who_share_a_request() -> No
     async def main() -> None:
         late, early = outgoing(), outgoing()
         late.refusals = 1
-        again, ended = settle([late, early], answer(ResponseCode.SERVICE_NOT_AVAILABLE))
+        again, ended = complete([late, early], answer(ResponseCode.SERVICE_NOT_AVAILABLE))
         assert (again.messages, ended) == ([late, early], [])
         assert again.pause_s > 0
-        again, ended = settle([late, early], answer(ResponseCode.SERVICE_NOT_AVAILABLE))
+        again, ended = complete([late, early], answer(ResponseCode.SERVICE_NOT_AVAILABLE))
         assert (again.messages, ended) == ([early], [late])
         assert not early.is_alone
         assert "b refused a message for t: why (code 14)" in str(outcome(late))
@@ -142,7 +144,7 @@ def test_a_refusal_of_several_takes_them_apart() -> None:
 
     async def main() -> None:
         sent = [outgoing(), outgoing()]
-        again, ended = settle(sent, answer(ResponseCode.MESSAGE_ILLEGAL))
+        again, ended = complete(sent, answer(ResponseCode.MESSAGE_ILLEGAL))
         assert (again.messages, again.pause_s, ended) == (sent, 0, [])
         assert [(one.is_alone, one.refusals) for one in sent] == [(True, 0)] * 2
 
@@ -154,7 +156,7 @@ def test_other_refusals_are_final() -> None:
 
     async def main() -> None:
         one = outgoing()
-        settle([one], answer(ResponseCode.MESSAGE_ILLEGAL))
+        complete([one], answer(ResponseCode.MESSAGE_ILLEGAL))
         assert "b refused a message for t: why (code 13)" in str(outcome(one))
 
     virtual_time.run(main())
@@ -165,7 +167,7 @@ def test_an_answer_without_its_fields_is_an_error() -> None:
 
     async def main() -> None:
         one = outgoing()
-        settle([one], answer(0))
+        complete([one], answer(0))
         assert "unreadable answer" in str(outcome(one))
 
     virtual_time.run(main())
@@ -178,7 +180,7 @@ def test_after_close_nothing_goes_out_again() -> None:
         post = SendRequests("g", ProducerSettings(), LoopClock(), lambda _: None)
         post.close(NotConnected("closed"))
         one = outgoing()
-        assert post.settle(QUEUE, [one], None, NotConnected("lost")).messages == []
+        assert post.complete(QUEUE, [one], None, NotConnected("lost")).messages == []
         assert "closed" in str(outcome(one))
 
     virtual_time.run(main())
@@ -192,8 +194,8 @@ def test_a_cancelled_reply_is_left_alone() -> None:
         for sent in (one, other):
             assert sent.reply is not None
             sent.reply.cancel()
-        _, ended = settle([one], answer(0, msg_id="1", queue_id=2, queue_offset=7))
-        _, failed = settle([other], answer(13))
+        _, ended = complete([one], answer(0, msg_id="1", queue_id=2, queue_offset=7))
+        _, failed = complete([other], answer(13))
         assert (ended, failed) == ([one], [other])
 
     virtual_time.run(main())

@@ -27,7 +27,7 @@ class _InHand(Struct):
 class PollBuffer:
     """The consumption that waits to be asked.
 
-    Invariant: a queue holds what its user has in hand as well, until `settle`; so its
+    Invariant: a queue holds what its user has in hand as well, until `acknowledge`; so its
     commit offset never passes a message that the user may still be at.
 
     Threads: event loop only.
@@ -48,8 +48,8 @@ class PollBuffer:
         self._arrived.set()
 
     async def poll(self, wait_s: float) -> list[ReceivedMessage]:
-        """Settle, and give the next messages of one queue; none if none come in time."""
-        self.settle()
+        """Acknowledge, and give the next messages of one queue; none if none come in time."""
+        self.acknowledge()
         taken = await self._take(wait_s)
         if taken is None:
             return []
@@ -57,18 +57,18 @@ class PollBuffer:
         return list(taken[1].messages)
 
     async def next(self) -> ReceivedMessage:
-        """Settle, and give one message, as soon as there is one."""
+        """Acknowledge, and give one message, as soon as there is one."""
         while True:
             now = self._in_hand
             if now is not None and not now.is_done and _is_wanted(now.held):
                 now.given += 1
                 return now.chunk.messages[now.given - 1]
-            self.settle()
+            self.acknowledge()
             taken = await self._take(None)
             assert taken is not None, "it waits until there is something"
             self._in_hand = _InHand(*taken, given=0)
 
-    def settle(self) -> None:
+    def acknowledge(self) -> None:
         """Count as done what the user has in hand, and keep the rest of it for later."""
         now, self._in_hand = self._in_hand, None
         if now is None or now.held.is_dropped:

@@ -43,7 +43,7 @@ def offsets(messages: list[ReceivedMessage]) -> list[int]:
     return [one.queue_offset for one in messages]
 
 
-def test_a_poll_settles_the_one_before() -> None:
+def test_a_poll_acknowledges_the_one_before() -> None:
     """Until then the messages are not done; the position is behind them at once."""
 
     async def main() -> None:
@@ -60,7 +60,7 @@ def test_a_poll_settles_the_one_before() -> None:
     virtual_time.run(main())
 
 
-def test_a_part_of_a_chunk_can_be_settled() -> None:
+def test_a_part_of_a_chunk_can_be_acknowledged() -> None:
     """The rest of it comes first, one by one or together."""
 
     async def main() -> None:
@@ -70,8 +70,8 @@ def test_a_part_of_a_chunk_can_be_settled() -> None:
         bench.put(other, 1)
         assert [(await bench.polling.next()).queue_offset for _ in range(2)] == [0, 1]
         assert bench.polling.position(held) == 2
-        bench.polling.settle()
-        bench.polling.settle()
+        bench.polling.acknowledge()
+        bench.polling.acknowledge()
         assert held.commit_offset == 2
         assert (await bench.polling.next()).queue_offset == 2
         assert offsets(await bench.polling.poll(0)) == [3]
