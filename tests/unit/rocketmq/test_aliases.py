@@ -118,7 +118,7 @@ def test_the_defaults_in_rocketmqs_words() -> None:
 
 
 def test_what_we_do_not_have_is_named() -> None:
-    """A real name of RocketMQ is no mistake."""
+    """A real name of RocketMQ is not a mistake."""
     found = aliases.read_broker_conf("warmMapedFileEnable=true\nbrokerName=b\nhaListenPort=1", "f")
     assert found.ignored == ("haListenPort", "warmMapedFileEnable")
     assert [value for _, value, _ in found.values] == ["b"]

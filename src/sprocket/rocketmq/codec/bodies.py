@@ -259,7 +259,7 @@ def decode_heartbeat(data: bytes) -> HeartbeatData:
     """Read the body of HEART_BEAT 34, with ordinals for names as the C++ client sends them.
 
     Raises:
-        WireError: It is no JSON object, or a part of it cannot be read, or is absent.
+        WireError: It is not a JSON object, or a part of it cannot be read, or is absent.
     """
     body = declared.read_request(data, "a heartbeat")
     found = declared.read(HeartbeatData, body, "a heartbeat")

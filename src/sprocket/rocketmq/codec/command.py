@@ -281,7 +281,7 @@ def _decode_slow(header: bytes, body: bytes, next_opaque: Callable[[], int]) -> 
     """Read a JSON header as tolerantly as RocketMQ does."""
     found = _read_json(header)
     if not isinstance(found, dict):
-        raise WireError("a JSON header that is no object")
+        raise WireError("a JSON header that is not an object")
     members = {values.text(name).lower(): member for name, member in found.items()}
     _check_serialize(members.get("serializetypecurrentrpc"))
     opaque = members.get("opaque")
@@ -308,7 +308,7 @@ def _read_json(data: bytes) -> Any:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        raise WireError(f"a header that is no UTF-8: {error}") from error
+        raise WireError(f"a header that is not UTF-8: {error}") from error
     return fastjson.read(text)
 
 
@@ -318,7 +318,7 @@ def _int32(members: Mapping[str, object], name: str) -> int:
 
 
 def _language(value: object) -> str:
-    """Return the name of a language; unknown names count as OTHER, what is no name is refused."""
+    """Return the name of a language; unknown names count as OTHER, all else is refused."""
     if value is None:
         return OTHER_LANGUAGE
     if isinstance(value, str):

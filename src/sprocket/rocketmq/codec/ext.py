@@ -98,11 +98,11 @@ class HeaderCodec(Generic[H]):
                 if number is not None:
                     values[name] = number
                 elif self._kind.numbers_are_strict:
-                    raise FieldUnreadable(f"header field {name} is no number: {text[:64]!r}")
+                    raise FieldUnreadable(f"header field {name} is not a number: {text[:64]!r}")
         for name in self._required:
             if name not in values:
                 given = ext.get(name)
-                what = "is missing" if given is None else f"is no number: {given[:64]!r}"
+                what = "is missing" if given is None else f"is not a number: {given[:64]!r}"
                 raise FieldUnreadable(f"header field {name} {what}")
         return msgspec.convert(values, self._kind)
 

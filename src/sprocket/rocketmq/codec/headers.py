@@ -134,14 +134,14 @@ class PullMessage(Header, PullQuery, frozen=True, kw_only=True):
 
 
 class PullMessageAnswer(Header, frozen=True, kw_only=True):
-    """Where to go on, in every answer that is no refusal; Java reads all four numbers."""
+    """Where to go on, in every answer that is not a refusal; Java reads all four numbers."""
 
     suggest_which_broker_id: Int64 = 0
     next_begin_offset: Int64
     min_offset: Int64
     max_offset: Int64
     topic_sys_flag: Int32 = 0
-    """See `model.topic`; 0 for a topic that is no part of a unit."""
+    """See `model.topic`; 0 for a topic that is not a part of a unit."""
     group_sys_flag: Int32 = 0
 
 

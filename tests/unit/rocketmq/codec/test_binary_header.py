@@ -41,7 +41,7 @@ def test_an_unknown_language_is_other() -> None:
 
 
 def test_broken_utf8_is_replaced() -> None:
-    """A text that is no UTF-8 is no reason to lose the connection."""
+    """A text that is not UTF-8 is not a reason to lose the connection."""
     assert binary_header.decode(ROUTE_HEADER[:-1] + b"\xff").ext == {"topic": "\ufffd"}
 
 

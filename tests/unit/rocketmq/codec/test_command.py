@@ -260,7 +260,7 @@ def test_a_fraction_is_no_whole_number(text: str) -> None:
     ext = f'{{"topic":"a.b","queueId":{text}}}'.encode()
     header = ROUTE_HEADER.replace(b'{"topic":"T"}', ext)
     found = decode(header)
-    with pytest.raises(FieldUnreadable, match="queueId is no number"):
+    with pytest.raises(FieldUnreadable, match="queueId is not a number"):
         found.header(headers.TopicQueue)
 
 
@@ -291,7 +291,7 @@ def test_a_header_with_numbers_for_texts_is_read() -> None:
     ("fields", "expected"),
     [
         ({"topic": "T"}, "queueId is missing"),
-        ({"topic": "T", "queueId": "x"}, "queueId is no number: 'x'"),
+        ({"topic": "T", "queueId": "x"}, "queueId is not a number: 'x'"),
         ({"topic": "T", "queueId": "99999999999"}, "queueId"),
     ],
 )
@@ -358,7 +358,7 @@ def test_raw_ext_fields_are_read_once() -> None:
 
 
 def test_codes_of_the_table_are_written_as_numbers() -> None:
-    """An IntEnum is no different from its number."""
+    """An IntEnum is not different from its number."""
     data = b"".join(command.request(RequestCode.GET_MAX_OFFSET, 0))
     assert b'"code":30,' in data
 

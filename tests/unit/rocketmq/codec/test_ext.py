@@ -78,11 +78,11 @@ NO_NUMBERS = [
 @pytest.mark.parametrize("text", NO_NUMBERS)
 def test_a_number_that_is_none_is_absent(text: str) -> None:
     """SYSTEM_ERROR where it must be there, and for the codes that RocketMQ reads by hand."""
-    with pytest.raises(FieldUnreadable, match="queueId is no number"):
+    with pytest.raises(FieldUnreadable, match="queueId is not a number"):
         ext.codec(Sample).read({"topicName": "t", "queueId": text})
     texts = {"topicName": "t", "queueId": "1", "perhaps": text}
     assert ext.codec(Sample).read(texts).perhaps is None
-    with pytest.raises(FieldUnreadable, match="number is no number"):
+    with pytest.raises(FieldUnreadable, match="number is not a number"):
         ext.codec(Strict).read({"number": text})
     assert ext.codec(Strict).read({"number": "5"}) == Strict(number=5)
 

@@ -102,7 +102,7 @@ class Groups:
             raise Refused(
                 Refusal.NO_GROUP,
                 f"subscription group [{name[:GROUP_CHARACTERS_MAX]}] does not exist, and its name "
-                "is no legal one",
+                "is not a legal one",
             )
         if not self._settings.auto_create:
             raise Refused(

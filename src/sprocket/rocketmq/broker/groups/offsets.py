@@ -311,4 +311,4 @@ class ConsumerOffsets:
             self._queues(key).update(queues or {})
             for number in (*self._offsets[key], *self._offsets[key].values()):
                 if not -_INT64_MAX <= number <= _INT64_MAX:
-                    raise WireError(f"{number} among the offsets of {key} is no number of 64 bits")
+                    raise WireError(f"{number} of the offsets of {key} is not a number of 64 bits")

@@ -67,7 +67,7 @@ class DelayLevels:
         if properties.INNER_NUM in found:
             raise Refused(
                 Refusal.ILLEGAL_MESSAGE,
-                "a single message is no inner batch, though it says so (INNER_NUM)",
+                "a single message is not an inner batch, though it says so (INNER_NUM)",
             )
         text = found.get(properties.DELAY)
         if text is not None:
@@ -125,4 +125,4 @@ def _number(text: str, why: Refusal, name: str) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise Refused(why, f"property {name} is no number: {text[:64]!r}") from error
+        raise Refused(why, f"property {name} is not a number: {text[:64]!r}") from error

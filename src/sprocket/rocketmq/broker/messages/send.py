@@ -431,7 +431,7 @@ def _check_compaction(topic: TopicConfig, found: dict[str, str]) -> None:
 
 def _check_flags(sys_flag: int) -> None:
     if sys_flag & INNER_BATCH:
-        raise _illegal("a single message is no inner batch, though its flags say so")
+        raise _illegal("a single message is not an inner batch, though its flags say so")
     if sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
         raise Refused(Refusal.NO_PERMISSION, "transactional messages are not supported")
 

@@ -32,7 +32,7 @@ of who asks, one of those; returns the queues that this one reads. One of this m
 def allocate(
     strategy: Strategy, queues: Collection[MessageQueue], members: Collection[str], me: str
 ) -> list[MessageQueue]:
-    """Return the queues of one topic that `me` reads, by a strategy; who is no member, gets none.
+    """Return the queues of one topic that `me` reads, by a strategy; others get none.
 
     A broker names a client twice while it holds two connections of it, as after a lost one. Java's
     clients then leave the share of the ghost unread; here it is one member.

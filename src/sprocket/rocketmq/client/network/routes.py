@@ -78,9 +78,9 @@ class NameServers:
                 if command.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and code in _BASIC:
                     raise BrokerRefused(
                         command.code,
-                        f"{address} is no NameServer: it does not know {code.name}, which each of"
-                        " them does. Is it the port of a broker? A NameServer's is 9876, if nobody"
-                        " chose another",
+                        f"{address} is not a NameServer: it does not know {code.name}, which each "
+                        "of them does. Is it the port of a broker? A NameServer's is 9876, if "
+                        "nobody chose another",
                     )
             except ClientError as error:
                 failures.append(error)

@@ -253,7 +253,7 @@ def prepare_packed(packed: PackedBatch, born_at_ms: int, settings: ProducerSetti
     """Make a batch ready that is a body already.
 
     Raises:
-        InvalidMessage: Its topic is no user's, or it is empty or exceeds `body_bytes_max`.
+        InvalidMessage: Its topic is not a user's, or it is empty or exceeds `body_bytes_max`.
     """
     topic = check_topic(packed.topic)
     if not packed.body or len(packed.body) > settings.body_bytes_max:

@@ -51,7 +51,7 @@ def reply_to(
         own_properties: For the one that waits.
 
     Raises:
-        InvalidMessage: The message is no request, or does not say from which cluster it came.
+        InvalidMessage: The message is not a request, or does not say from which cluster it came.
     """
     told = request.properties
     missing = [name for name in (*_OWN, properties.CLUSTER) if not told.get(name)]

@@ -27,7 +27,7 @@ def check_message(message: Message, delay_level_max: int) -> bytes:
         InvalidMessage: A field is of another type than `Message` says, or out of range.
     """
     if not isinstance(message, Message):
-        raise InvalidMessage(f"{_seen(message)} is no message; write Message(topic, body)")
+        raise InvalidMessage(f"{_seen(message)} is not a message; write Message(topic, body)")
     if not isinstance(message.topic, str):
         raise _wrong("topic", message.topic, "text")
     if not isinstance(message.tag, str):
@@ -62,7 +62,7 @@ def check_timeout(timeout_ms: int) -> int:
     """Return a wait in milliseconds if it is one.
 
     Raises:
-        InvalidMessage: It is no integer from 1 to `TIMEOUT_MS_MAX`.
+        InvalidMessage: It is not an integer from 1 to `TIMEOUT_MS_MAX`.
     """
     if not isinstance(timeout_ms, int) or not 1 <= timeout_ms <= TIMEOUT_MS_MAX:
         raise _wrong("timeout_ms", timeout_ms, f"milliseconds, 1 to {TIMEOUT_MS_MAX:,}")

@@ -361,7 +361,7 @@ def are_same(items: Any) -> bool:
     """Tell whether all items of an array, at least one, have the same bytes.
 
     The array lies in one piece, as that of `gather` does; numpy's own look at each is ten times as
-    long for types that are no numbers.
+    long for types that are not numbers.
     """
     same: bool = items.tobytes() == items[:1].tobytes() * len(items)
     return same

@@ -98,7 +98,7 @@ def _plain(value: object) -> object:
         return dict(value)
     if isinstance(value, Iterable):
         return list(value)
-    raise TypeError(f"{value!r} is no part of a body")
+    raise TypeError(f"{value!r} is not a part of a body")
 
 
 _encode = msgspec.json.Encoder(order="sorted", enc_hook=_plain).encode
@@ -181,7 +181,7 @@ def read(kind: type[S], value: Any, what: str, **absent: object) -> S:
         absent: Values of fields that are absent.
 
     Raises:
-        WireError: It is no object, or a part of it does not fit.
+        WireError: It is not an object, or a part of it does not fit.
     """
     members = values.mapping(value, what)
     found = absent
@@ -227,7 +227,7 @@ def read_request(data: bytes, what: str) -> dict[Any, Any]:
 
 def _object(body: Any, what: str) -> dict[Any, Any]:
     if not isinstance(body, dict):
-        raise WireError(f"the body of {what} is no JSON object")
+        raise WireError(f"the body of {what} is not a JSON object")
     return body
 
 

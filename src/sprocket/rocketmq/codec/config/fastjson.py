@@ -90,7 +90,7 @@ def read(data: bytes | bytearray | memoryview | str, *, bytes_max: int = TOLERAN
         value = msgspec.json.decode(text)
     except (ValueError, RecursionError):
         if len(text) > bytes_max:
-            raise WireError(f"{len(text)} characters are no strict JSON, or too deep") from None
+            raise WireError(f"{len(text)} characters are not strict JSON, or too deep") from None
         value = _Reader(text).whole()
     else:
         if text.count("[") + text.count("{") > DEPTH_MAX:
@@ -137,7 +137,7 @@ def with_quoted_keys(text: str) -> str:
     """Return a text with quotes around integer keys that have none.
 
     Raises:
-        ValueError: It is no JSON.
+        ValueError: It is not JSON.
     """
     parts = _QUOTED.split(text)  # what is in quotes lies between what is not
     parts[::2] = _changed(parts[::2], "\0", _quoted_outside)
@@ -467,7 +467,7 @@ def _text(value: Any, depth: int) -> str:
 
 
 def _object_text(members: Mapping[Any, Any], depth: int) -> str:
-    """Return an object; a key that is no text stays on the line of what is before it."""
+    """Return an object; a key that is not a text stays on the line of what is before it."""
     entries = []
     for key, value in members.items():
         if value is None:

@@ -35,9 +35,9 @@ def integer(value: Any, name: str, *, bits: int = 64) -> int:
     try:
         number = value if isinstance(value, int) else int(value)
     except (TypeError, ValueError, OverflowError) as wrong:
-        raise WireError(f"{name} is no number") from wrong
+        raise WireError(f"{name} is not a number") from wrong
     if isinstance(value, bool) or not -(1 << bits - 1) <= number < 1 << bits - 1:
-        raise WireError(f"{name} is no number of {bits} bits")
+        raise WireError(f"{name} is not a number of {bits} bits")
     return number
 
 
@@ -46,7 +46,7 @@ def fraction(value: Any, name: str) -> float:
     try:
         return 0.0 if value is None else float(value)
     except (TypeError, ValueError, OverflowError) as wrong:
-        raise WireError(f"{name} is no number") from wrong
+        raise WireError(f"{name} is not a number") from wrong
 
 
 def boolean(value: Any, *, default: bool) -> bool:

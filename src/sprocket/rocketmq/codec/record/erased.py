@@ -54,7 +54,7 @@ def erase(stored: Buffer) -> bytes:
     """Return what replaces one whole record, in as many bytes.
 
     Raises:
-        WireError: It is no whole record.
+        WireError: It is not a whole record.
     """
     fields, _body, topic_at, topic_end, end = parts(stored, 0)
     topic = topic_text(stored, topic_at, topic_end)

@@ -73,7 +73,7 @@ def light_names(topic: str, pairs: bytes) -> list[str]:
 
 
 def _light(topic: str, pairs: bytes) -> tuple[tuple[str, int], ...]:
-    """Return light queues and offsets; lists of different length are no lists."""
+    """Return light queues and offsets; lists of different length are not lists."""
     names = light_names(topic, pairs)
     if not names:
         return ()

@@ -25,13 +25,13 @@ def host_bytes(ip: str, port: int) -> bytes:
     """Return an address as records hold it: 4 or 16 address bytes, then the port as i32.
 
     Raises:
-        WireError: `ip` is no IP address, or `port` no 32-bit number.
+        WireError: `ip` is not an IP address, or `port` is not a 32-bit number.
     """
     try:
         packed = ipaddress.ip_address(ip.strip("[]").partition("%")[0]).packed
         return packed + port.to_bytes(_PORT_BYTES, "big", signed=True)
     except (ValueError, OverflowError) as error:
-        raise WireError(f"{ip!r} and {port} are no address and port") from error
+        raise WireError(f"{ip!r} and {port} are not an address and a port") from error
 
 
 @lru_cache(maxsize=1 << 16)  # each message needs its sender's

@@ -59,8 +59,8 @@ def wrong_queues(
 ) -> set[QueueKey]:
     """Return the queues, by topic and id, whose units are not those of the records in a range.
 
-    It is no error if a queue has a newer message where a record says it should be: the topic may
-    have been deleted and made again.
+    It is not an error if a queue has a newer message where a record says it should be: the topic
+    may have been deleted and made again.
 
     Args:
         files: The log.

@@ -193,7 +193,7 @@ class Indexes:
     def load(self) -> None:
         """Take up the files of a store that was stopped cleanly; after a crash call `recover` too.
 
-        Names that are no numbers are passed over. A file of another length than one of this
+        Names that are not numbers are passed over. A file of another length than one of this
         geometry was being made when the process died, or is damaged; it is removed, and what it
         had is made again from the log. So is one that the disk does not give.
         """

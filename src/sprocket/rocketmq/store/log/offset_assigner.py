@@ -5,7 +5,7 @@ messages, and a property has the first. A record for light queues also takes the
 of them, and a property has those. A prepared or rolled back record takes none.
 
 Source: RocketMQ `HookUtils.innerBatchChecker`, `CommitLog.DefaultAppendMessageCallback`. There a
-name in INNER_MULTI_DISPATCH that is no light queue's stops dispatch for ever; here it is refused.
+name in INNER_MULTI_DISPATCH that is not a light queue's stops dispatch for ever; we refuse it.
 """
 
 from collections.abc import Container, Mapping

@@ -23,7 +23,7 @@ class Checkpointer:
 
     Once a sync of queues or index failed, what reached the disk is unknown, and a second one would
     not tell; one that could not begin is tried again. After one that failed the checkpoint stays
-    where it is and the stop is no clean one, so that the next opening makes them again from the
+    where it is and the stop is not a clean one, so that the next opening makes them again from the
     log.
 
     Attributes:

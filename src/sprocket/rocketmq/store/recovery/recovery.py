@@ -447,7 +447,7 @@ def _throw_away(
     """Delete a file of queues or index that cannot be read, to be made again from the log.
 
     Raises:
-        DiskFailed: It is no such file, or is one that was `thrown_away`: the error is another one.
+        DiskFailed: It is not such a file, or one that was `thrown_away`: the error is another one.
     """
     path, layout = error.path, parts.layout
     is_derived = path.startswith(f"{layout.index}/") or _queue_of(parts, path) is not None
@@ -663,8 +663,8 @@ def _tell(parts: StoreParts, scan: LogScanner) -> None:
 def _queues_start(parts: StoreParts, scan_from: int) -> int:
     """Return where the queues go on: behind the last record that they have, if there is one.
 
-    A unit may be damaged. What it then leads to is no record, and would be taken for damage of the
-    log; so the file of that place is scanned from where it begins.
+    A unit may be damaged. What it then leads to is not a record, and would be taken for damage of
+    the log; so the file of that place is scanned from where it begins.
     """
     end = parts.queues.end
     if end >= scan_from:
@@ -703,7 +703,7 @@ def _rebuild(parts: StoreParts, life: _LastLife, scan: LogScanner, rebuild: Rebu
     """
     end = PhysicalOffset(scan.end)
     parts.queues.truncate(end, parts.step)
-    # An index for a log that is no more: entries before the end may be wrong as well.
+    # An index for a log that is gone: entries before the end may be wrong as well.
     index_too = parts.index is not None and parts.index.end >= end
     if life.ours:  # RocketMQ may have deleted queues since the table was written
         for topic, queues in _load_queue_table(parts.disk, parts.layout).items():

@@ -131,7 +131,7 @@ def _salvage(store: StoreFiles, new: StoreLayout, clock: Clock, step: Step) -> S
 
 
 def _kinds(disk: Disk, old: StoreLayout, new: StoreLayout) -> Iterator[str]:
-    """Give the folders by which a store knows which of its queues are no plain ones."""
+    """Give the folders by which a store knows which of its queues are not plain ones."""
     if disk.is_folder(old.extension):
         yield new.extension
     for topic in disk.list(old.batch_queues):

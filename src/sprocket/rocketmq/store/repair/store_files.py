@@ -154,7 +154,7 @@ class StoredQueues:
             return self.absent(key) if queue is None else StoredUnits(queue, self._folder(key))
         topic, queue_id = key
         if "/" in topic or topic in ("", ".", "..") or queue_id < 0:
-            return self.absent(key)  # such a folder is no queue's
+            return self.absent(key)  # such a folder is not a queue's
         segments, _wrong = log_segments(self._disk, self._folder(key), self._geometry.file_bytes)
         return UnitFiles(self._folder(key), segments, extension=self._extension(key))
 

@@ -283,7 +283,7 @@ def test_the_offsets_of_each_queue() -> None:
 def test_a_commit_aside_counts_in_memory_while_the_disk_is_full(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """It is told once; the same offset said again, by itself, is no lie and no line is lost."""
+    """It is told once; the same offset said again, by itself, is not a lie and no line is lost."""
     disk = fresh()
     offsets = opened(disk)
     offsets.commit("g", "t", 0, 4)

@@ -58,7 +58,7 @@ def test_system_topics_are_there() -> None:
 
 
 def test_a_change_is_durable_and_told() -> None:
-    """A kill leaves it, and after a sync a power loss does; the same again is no change."""
+    """A kill leaves it, and after a sync a power loss does; the same again is not a change."""
     disk = fresh()
     told: list[TopicConfig] = []
     topics = opened(disk, changed=told.extend)

@@ -328,7 +328,7 @@ def test_a_restarted_broker_is_found_again(world: Any) -> None:
 
 @pytest.mark.parametrize("start", ["first", "last"])
 def test_a_topic_that_comes_later_is_read_from_its_beginning(world: Any, start: str) -> None:
-    """Subscribing to a topic that does not exist is no error; its first message arrives."""
+    """Subscribing to a topic that does not exist is not an error; its first message arrives."""
 
     async def main() -> None:
         got: Got = []

@@ -176,7 +176,7 @@ def test_closing_ends_an_attempt_to_connect_as_an_error() -> None:
 
 
 def test_a_request_of_the_peer_is_handed_on() -> None:
-    """It is no answer, whatever its opaque."""
+    """It is not an answer, whatever its opaque."""
 
     async def main() -> None:
         net = Net()

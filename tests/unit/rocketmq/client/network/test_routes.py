@@ -71,10 +71,10 @@ def test_a_broker_is_told_from_a_nameserver(world: Any) -> None:
     async def main() -> None:
         instance = world.instance()
         names = NameServers([world.names], instance.connections)
-        with pytest.raises(BrokerRefused, match=r"is no NameServer: .* Is it the port of a broker"):
+        with pytest.raises(BrokerRefused, match=r"not a NameServer: .* Is it the port of a broker"):
             await names.request(ROUTE, None)
         names = NameServers([world.names, "10.9.9.9:1"], instance.connections)
-        with pytest.raises(NoRoute, match="is no NameServer"):
+        with pytest.raises(NoRoute, match="is not a NameServer"):
             await names.request(ROUTE, None)
         await instance.close()
 
@@ -180,7 +180,7 @@ def test_without_a_template_sending_needs_the_topic(world: Any) -> None:
 
 
 def test_a_nameserver_that_answers_nonsense_is_a_client_error(world: Any) -> None:
-    """Neither a body that is no route nor another code leaks the codec's errors."""
+    """Neither a body that is not a route nor another code leaks the codec's errors."""
 
     async def main() -> None:
         instance = world.instance()
@@ -227,7 +227,7 @@ def test_a_moved_broker_is_found_by_asking_again(world: Any) -> None:
 def test_an_administrator_may_fix_the_queues(
     world: Any, order_conf: str, expected: list[tuple[str, int]]
 ) -> None:
-    """Senders then use these, and a text that is no such list counts as absent."""
+    """Senders then use these, and a text that is not such a list counts as absent."""
 
     async def main() -> None:
         instance = world.instance()

@@ -13,8 +13,8 @@ from sprocket.rocketmq.model.route import MessageQueue
 @pytest.mark.parametrize(
     ("message", "complaint"),
     [
-        ("a text", r"is no message; write Message\("),
-        (None, r"None \(NoneType\) is no message"),
+        ("a text", r"is not a message; write Message\("),
+        (None, r"None \(NoneType\) is not a message"),
         (Message(7, b"x"), "topic is 7 .*expected text"),  # type: ignore[arg-type]
         (Message("t", "x"), r"body is 'x' \(str\); .* body=text.encode\(\)"),  # type: ignore[arg-type]
         (Message("t", {"a": 1}), r"body is .*\(dict\); .*json.dumps"),  # type: ignore[arg-type]

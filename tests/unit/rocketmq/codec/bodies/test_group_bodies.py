@@ -16,7 +16,7 @@ def test_what_cannot_be_read_is_named() -> None:
     """Members of the wrong kind."""
     with pytest.raises(WireError, match="connectionSet"):
         bodies.decode(ProducerConnection, b'{"connectionSet":3}')
-    with pytest.raises(WireError, match="forbiddenTable is no number"):
+    with pytest.raises(WireError, match="forbiddenTable is not a number"):
         bodies.decode(GroupTable, b'{"forbiddenTable":{"g":{"t":"x"}}}')
 
 

@@ -8,6 +8,6 @@ from sprocket.rocketmq.model.stats import StatsData
 
 
 def test_what_cannot_be_read_is_named() -> None:
-    """A rate that is no number."""
+    """A rate that is not a number."""
     with pytest.raises(WireError, match="tps"):
         bodies.decode(StatsData, b'{"statsDay":{"tps":"x"}}')

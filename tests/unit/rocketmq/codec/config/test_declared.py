@@ -109,12 +109,12 @@ def test_members_are_read_as_tolerantly_as_values(
     ("text", "why"),
     [
         ("{}", "an outer without someText"),
-        ("[]", "the body of an outer is no JSON object"),
-        ('{"someText":"x","number":"y"}', "number is no number"),
+        ("[]", "the body of an outer is not a JSON object"),
+        ('{"someText":"x","number":"y"}', "number is not a number"),
         ('{"someText":"x","kind":2}', "kind is 2, expected 0 to 1"),
         ('{"someText":"x","inner":[]}', "inner is a list, expected an object"),
         ('{"someText":"x","named":[]}', "named is a list, expected an object"),
-        ('{"someText":"x","byNumber":{"z":"a"}}', "byNumber is no number"),
+        ('{"someText":"x","byNumber":{"z":"a"}}', "byNumber is not a number"),
     ],
 )
 def test_what_does_not_fit_is_named(text: str, why: str) -> None:
@@ -152,7 +152,7 @@ def test_long_bodies_come_in_pieces_of_some_size() -> None:
 def test_an_object_is_asked_for() -> None:
     """The error names what was to be read."""
     assert declared.read_request(b'{"a":1}', "x") == {"a": 1}
-    with pytest.raises(WireError, match="the body of a route is no JSON object"):
+    with pytest.raises(WireError, match="the body of a route is not a JSON object"):
         declared.read_answer(b"1", "a route")
     with pytest.raises(TypeError):
         declared.encode(Outer(by_text={"a": object()}))  # type: ignore[dict-item]

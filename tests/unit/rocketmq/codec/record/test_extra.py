@@ -31,7 +31,7 @@ def test_plain_records_have_nothing_extra() -> None:
     ("number", "count"), [("7", 7), ("1", 1), ("32767", 32767), ("32768", 1), ("0", 1), ("x", 1)]
 )
 def test_an_inner_batch_says_how_many_it_holds(number: str, count: int) -> None:
-    """Up to what a unit can count; what is no number counts as one message."""
+    """Up to what a unit can count; what is not a number counts as one message."""
     it = found(sys_flag=INNER_BATCH, INNER_NUM=number)
     assert count == (1 if it is None else it.count)
 

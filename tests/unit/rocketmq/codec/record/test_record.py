@@ -118,7 +118,7 @@ def test_checksums_are_compared_if_asked_for() -> None:
 
 
 def test_lengths_must_add_up_to_the_size() -> None:
-    """A byte too many or too few between the parts and the size is no record."""
+    """A byte too many or too few between the parts and the size is not a record."""
     data = bytearray(stored(new_record()))
     assert data[104] == 63
     for length in (62, 64, 0, 255):

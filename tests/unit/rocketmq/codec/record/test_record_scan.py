@@ -97,7 +97,7 @@ def test_scan_of_a_torn_end() -> None:
 
 
 def test_places_follow_sizes_and_nothing_else() -> None:
-    """Up to the end, to a count, to what is no record, or to one that goes on beyond the end."""
+    """Up to the end, to a count, to what is not a record, or to one that goes on beyond the end."""
     log = Log()
     starts = [
         log.add(body=b"b" * number, topic="t" * (1 + 126 * (number % 2))) for number in range(5)

@@ -90,7 +90,7 @@ def test_a_missing_file_is_named() -> None:
 
 
 def test_an_empty_last_file_was_being_made() -> None:
-    """It is no finding."""
+    """It is not a finding."""
     disk = closed()
     disk.open(f"{FOLDER}/{SIZE * len(disk.list(FOLDER)):020d}", write=True, create=True)
     assert scanned(disk)[1] == []
@@ -108,7 +108,7 @@ def test_a_torn_end_is_named(is_open: bool) -> None:
 
 
 def test_a_lone_time_out_of_line_is_named() -> None:
-    """A clock that is set back stays so, and is no finding."""
+    """A clock that is set back stays so, and is not a finding."""
     disk, store = filled(20, crc_tail=False)
     store.close()
     log, _ = scanned(disk)

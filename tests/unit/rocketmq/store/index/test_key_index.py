@@ -212,7 +212,7 @@ def test_a_clean_stop_brings_everything_back() -> None:
 
 
 def test_foreign_and_unfinished_files() -> None:
-    """A file of another length is made again; names that are no numbers mean nothing."""
+    """A file of another length is made again; names that are not numbers mean nothing."""
     disk = SimulatedDisk()
     disk.make_folder(FOLDER)
     sizes = {"20260101000000000": 100, "20260101000000001": SMALL.file_bytes + 1, "notes": 5}

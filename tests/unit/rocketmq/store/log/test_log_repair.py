@@ -68,7 +68,7 @@ def test_damage_becomes_a_record_in_no_queue(first: int) -> None:
     log_repair.pad(files, before.damage)
     after = _scan(files)
     assert after.damage == []
-    if first == 19:  # the last one: that is no damage but the end
+    if first == 19:  # the last one: that is not damage but the end
         assert after.end == before.end == damaged[0][0]
         return
     (padding,) = [e for e in LogScanner(files.segments, 0, check_crc=True) if e.sys_flag == 12]

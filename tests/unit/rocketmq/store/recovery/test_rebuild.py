@@ -109,7 +109,7 @@ def test_what_is_there_already_is_passed_over() -> None:
 
 
 def test_a_topic_that_was_made_again_has_its_newest_messages() -> None:
-    """Its queue begins at 0 once more; the older records are of a topic that is no more."""
+    """Its queue begins at 0 once more; the older records are of a topic that is gone."""
     queues, _, again = _make(from_first=True)
     for place, offset in ((0, 0), (100, 1), (200, 2), (300, 0), (400, 1)):
         again.add(_entry(offset, place), after_damage=False)
@@ -120,7 +120,7 @@ def test_a_topic_that_was_made_again_has_its_newest_messages() -> None:
 
 
 def test_a_queue_whose_last_message_is_lost_was_not_made_again() -> None:
-    """Its first message may be put once more: what says where its last one lies is no filler."""
+    """Its first message may be put once more: what says where its last one lies is not a filler."""
     queues, _, first = _make(from_first=True)
     first.add(_entry(0, 100), after_damage=False)
     first.finish()
@@ -132,7 +132,7 @@ def test_a_queue_whose_last_message_is_lost_was_not_made_again() -> None:
 
 
 def test_a_topic_that_was_made_again_keeps_no_place_of_the_one_before() -> None:
-    """Fillers stood in a queue that is no more."""
+    """Fillers stood in a queue that is gone."""
     queues, _, first = _make(from_first=True)
     first.add(_entry(0, 0), after_damage=False)
     first.finish()

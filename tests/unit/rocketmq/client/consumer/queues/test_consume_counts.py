@@ -48,7 +48,7 @@ def test_failures_of_the_last_hour() -> None:
 
 
 def test_a_consumer_that_runs_forgets_what_is_old() -> None:
-    """Nobody has to ask for samples; what was counted a minute ago is no rate any more."""
+    """Nobody has to ask for samples; what was counted a minute ago is not a rate any more."""
 
     async def main() -> None:
         counts = ConsumeCounts(LoopClock())
