@@ -1,9 +1,22 @@
-"""Record A of the golden vectors, to be stored with changes."""
+"""What several tests of the codec are given: record A of the golden vectors, and a topic."""
 
 from sprocket.rocketmq.codec.record import ids, properties, record
 from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.model.topic import TopicConfig
 
 PAIRS = {"UNIQ_KEY": "AC110001000018B4AAC22F6DDC500000", "KEYS": "k1 k2", "TAGS": "TagA"}
+
+TOPIC = TopicConfig(
+    name="t",
+    read_queues=4,
+    write_queues=3,
+    perm=7,
+    order=True,
+    filter_type="MULTI_TAG",
+    sys_flag=1,
+    attributes={"+k": "v w"},
+)
+"""Everything in it differs from what a new one has."""
 
 
 def new_record(**changes: object) -> NewRecord:

@@ -1,20 +1,11 @@
 """Topics and groups as JSON."""
 
+from tests.unit.rocketmq.codec.given import TOPIC
+
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.config import DataVersion, declared, tables
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.topic import TopicConfig
-
-TOPIC = TopicConfig(
-    name="t",
-    read_queues=4,
-    write_queues=3,
-    perm=7,
-    order=True,
-    filter_type="MULTI_TAG",
-    sys_flag=1,
-    attributes={"+k": "v w"},
-)
 
 
 def test_a_topic_has_the_members_of_topic_config() -> None:
