@@ -12,7 +12,6 @@ from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import bodies, command, headers, registration_body
 from sprocket.rocketmq.codec.bodies import (
     ClientCheck,
-    ClusterInfo,
     ConsumerIds,
     KeyValueTable,
     LockedQueues,
@@ -20,7 +19,7 @@ from sprocket.rocketmq.codec.bodies import (
 )
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.ext import Header
-from sprocket.rocketmq.model.route import TopicRoute
+from sprocket.rocketmq.model.route import ClusterInfo, TopicRoute
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.remoting import Connection
 

@@ -48,7 +48,7 @@ from sprocket.rocketmq.model.group import (
 )
 from sprocket.rocketmq.model.progress import ConsumeStats, ConsumeTimeSpan
 from sprocket.rocketmq.model.query import QueueUnit
-from sprocket.rocketmq.model.route import BrokerData, MessageQueue
+from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
 
 encode, encode_pieces = declared.encode, declared.encode_pieces
@@ -100,13 +100,6 @@ TopicSubscription: TypeAlias = Annotated[Subscription, As(_TopicSubscription, _t
 
 
 # Brokers and topics, as NameServers and brokers tell of them
-
-
-class ClusterInfo(Struct, frozen=True, kw_only=True):
-    """The answer of GET_BROKER_CLUSTER_INFO 106: brokers by name, their names by cluster."""
-
-    brokers: Mapping[str, BrokerData] = field(name="brokerAddrTable")
-    clusters: Mapping[str, Sequence[str]] = field(name="clusterAddrTable")
 
 
 class MemberGroup(Struct, frozen=True, kw_only=True):

@@ -53,6 +53,13 @@ class BrokerData(Struct, frozen=True, kw_only=True, rename="camel"):
     enable_acting_master: bool = False
 
 
+class ClusterInfo(Struct, frozen=True, kw_only=True):
+    """What a NameServer says of all brokers: brokers by name, their names by cluster."""
+
+    brokers: Mapping[str, BrokerData] = field(name="brokerAddrTable")
+    clusters: Mapping[str, Sequence[str]] = field(name="clusterAddrTable")
+
+
 class TopicRoute(Struct, frozen=True, kw_only=True, rename="camel"):
     """What a NameServer says of one topic."""
 

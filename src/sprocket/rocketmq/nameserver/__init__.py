@@ -4,10 +4,11 @@ from sprocket.rocketmq.nameserver import key_values
 from sprocket.rocketmq.nameserver.key_values import ORDER_NAMESPACE, KeyValues
 from sprocket.rocketmq.nameserver.lookup import Lookup
 from sprocket.rocketmq.nameserver.nameserver import NameServer
-from sprocket.rocketmq.nameserver.routes import RouteTables
+from sprocket.rocketmq.nameserver.routes import BrokerRegistration, RouteTables
 
 __all__ = [
     "ORDER_NAMESPACE",
+    "BrokerRegistration",
     "KeyValues",
     "Lookup",
     "NameServer",

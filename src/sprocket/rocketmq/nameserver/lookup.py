@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.live_settings import LiveSettings
-from sprocket.rocketmq.model.route import MASTER_ID, BrokerData, QueueData, TopicRoute
+from sprocket.rocketmq.model.route import MASTER_ID, BrokerData, ClusterInfo, QueueData, TopicRoute
 from sprocket.rocketmq.model.topic import UNIT, UNIT_SUBSCRIPTION, WRITE
 from sprocket.rocketmq.nameserver.key_values import ORDER_NAMESPACE, KeyValues
 from sprocket.rocketmq.nameserver.routes import RouteTables

@@ -26,8 +26,6 @@ from msgspec import structs
 from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.rocketmq.codec.config import DataVersion
-from sprocket.rocketmq.codec.headers import RegisterBroker
-from sprocket.rocketmq.codec.registration_body import RegisterBrokerBody
 from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.live_settings import LiveSettings
 from sprocket.rocketmq.model.route import MASTER_ID, BrokerData, QueueData
@@ -41,6 +39,37 @@ class BrokerLink(Protocol):
 
     def close(self) -> None:
         """Close it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistration:
+    """What a process of a broker says of itself.
+
+    Attributes:
+        name: The broker that it belongs to.
+        cluster: The cluster of that.
+        broker_id: Its number there; 0 is the master's.
+        address: Where clients reach it, `host:port`.
+        ha_server_addr: Where slaves reach it.
+        version: Of its table of topics.
+        topics: All of them, or one that has just changed.
+        timeout_ms: How long it may be silent; the setting decides if it does not say.
+        enable_acting_master: Whether a slave may act as the master; None if it is older than 5.
+        zone: Where it stands.
+        filter_servers: Those that it knows.
+    """
+
+    name: str
+    cluster: str
+    broker_id: int
+    address: str
+    ha_server_addr: str
+    version: DataVersion
+    topics: Sequence[TopicConfig]
+    timeout_ms: int | None = None
+    enable_acting_master: bool | None = None
+    zone: str | None = None
+    filter_servers: Sequence[str] = ()
 
 
 @dataclass(slots=True)
@@ -104,26 +133,24 @@ class RouteTables:
         if queues is not None and queues.pop(broker, None) is not None and not queues:
             del self.topics[topic]
 
-    def register(
-        self, link: BrokerLink, header: RegisterBroker, body: RegisterBrokerBody
-    ) -> Registered:
+    def register(self, link: BrokerLink, told: BrokerRegistration) -> Registered:
         """Take in what a broker says of itself: all its topics, or one that has just changed.
 
         Raises:
             Refused: A name or the address is empty, or a broker that is not known yet sent one
                 topic only (this NameServer was restarted: it must send all).
         """
-        _check(header)
-        name, broker_id, address = header.broker_name, header.broker_id, header.broker_addr
+        _check(told)
+        name, broker_id, address = told.name, told.broker_id, told.address
         old = self.brokers.get(name)
         addresses = {} if old is None else dict(old.addresses)
         known_addr = addresses.get(broker_id)
         if known_addr is not None and known_addr != address:
-            rival = self.live.get((header.cluster_name, known_addr))
-            if rival is not None and rival.version.state_version > body.version.state_version:
+            rival = self.live.get((told.cluster, known_addr))
+            if rival is not None and rival.version.state_version > told.version.state_version:
                 _log.warning("a newer broker has this id", broker=name, id=broker_id)
                 return Registered()
-        if known_addr is None and len(body.topics) == 1:
+        if known_addr is None and len(told.topics) == 1:
             raise Refused(
                 Refusal.OTHER,
                 "register broker failed: a broker that is new here must send all its topics",
@@ -133,17 +160,17 @@ class RouteTables:
                 del addresses[other]
         addresses[broker_id] = address
         broker = self.brokers[name] = BrokerData(
-            cluster=header.cluster_name,
+            cluster=told.cluster,
             name=name,
             addresses=addresses,
-            zone=header.zone_name,
-            enable_acting_master=bool(header.enable_acting_master),
+            zone=told.zone,
+            enable_acting_master=bool(told.enable_acting_master),
         )
-        self._take_topics(header, body, broker, is_first=known_addr is None)
+        self._take_topics(told, broker, is_first=known_addr is None)
         if known_addr is None:
             _log.info("a broker registered", broker=name, id=broker_id, addr=address)
-        self._keep_alive(link, header, body)
-        return self._master_of(header, broker)
+        self._keep_alive(link, told)
+        return self._master_of(told, broker)
 
     def refresh(self, cluster: str, address: str) -> None:
         """Believe in a process of a broker for longer; nothing happens if it is unknown."""
@@ -209,59 +236,48 @@ class RouteTables:
                 return
             self.topics.setdefault(topic, {})[queue.broker_name] = queue
 
-    def _take_topics(
-        self,
-        header: RegisterBroker,
-        body: RegisterBrokerBody,
-        broker: BrokerData,
-        *,
-        is_first: bool,
-    ) -> None:
+    def _take_topics(self, told: BrokerRegistration, broker: BrokerData, *, is_first: bool) -> None:
         """Put what a master says of its topics into the table, or a slave in its place."""
-        is_master = header.broker_id == MASTER_ID
+        is_master = told.broker_id == MASTER_ID
         is_prime_slave = (
             not is_master
-            and header.enable_acting_master is not None
-            and header.broker_id == min(broker.addresses)
+            and told.enable_acting_master is not None
+            and told.broker_id == min(broker.addresses)
         )
         if not is_master and not is_prime_slave:
             return
-        name = header.broker_name
+        name = told.name
         is_writable = is_master or not broker.enable_acting_master
-        before = self.live.get((header.cluster_name, header.broker_addr))
-        is_changed = is_first or before is None or before.version != body.version
+        before = self.live.get((told.cluster, told.address))
+        is_changed = is_first or before is None or before.version != told.version
         if (
             is_changed
             and self._settings.now.nameserver.forget_missing_topics
-            and len(body.topics) > 1
+            and len(told.topics) > 1
         ):
-            kept = {topic.name for topic in body.topics}
+            kept = {topic.name for topic in told.topics}
             for topic in [one for one in self.topics if one not in kept]:
                 self.forget_queues(topic, name)
-        for one in body.topics:
+        for one in told.topics:
             queues = self.topics.setdefault(one.name, {})
             if is_changed or name not in queues:
                 queues[name] = _queues(one, name, writable=is_writable)
 
-    def _keep_alive(
-        self, link: BrokerLink, header: RegisterBroker, body: RegisterBrokerBody
-    ) -> None:
-        timeout_ms = (
-            header.heartbeat_timeout_millis or self._settings.now.nameserver.broker_expiry_ms
-        )
-        self.live[header.cluster_name, header.broker_addr] = LiveEntry(
-            broker=header.broker_name,
-            broker_id=header.broker_id,
+    def _keep_alive(self, link: BrokerLink, told: BrokerRegistration) -> None:
+        timeout_ms = told.timeout_ms or self._settings.now.nameserver.broker_expiry_ms
+        self.live[told.cluster, told.address] = LiveEntry(
+            broker=told.name,
+            broker_id=told.broker_id,
             timeout_ms=timeout_ms,
             deadline=self._clock.monotonic() + timeout_ms / 1000,
-            version=body.version,
+            version=told.version,
             link=link,
-            ha_server_addr=header.ha_server_addr,
-            filter_servers=tuple(body.filter_servers),
+            ha_server_addr=told.ha_server_addr,
+            filter_servers=tuple(told.filter_servers),
         )
 
-    def _master_of(self, header: RegisterBroker, broker: BrokerData) -> Registered:
-        if header.broker_id == MASTER_ID:
+    def _master_of(self, told: BrokerRegistration, broker: BrokerData) -> Registered:
+        if told.broker_id == MASTER_ID:
             return Registered()
         address = broker.addresses.get(MASTER_ID)
         master = None if address is None else self.live.get((broker.cluster, address))
@@ -315,11 +331,11 @@ def _queues(topic: TopicConfig, broker: str, *, writable: bool) -> QueueData:
     )
 
 
-def _check(header: RegisterBroker) -> None:
+def _check(told: BrokerRegistration) -> None:
     for what, value in (
-        ("brokerName", header.broker_name),
-        ("brokerAddr", header.broker_addr),
-        ("clusterName", header.cluster_name),
+        ("brokerName", told.name),
+        ("brokerAddr", told.address),
+        ("clusterName", told.cluster),
     ):
         if not value:
             raise Refused(Refusal.OTHER, f"register broker failed: no {what}")

@@ -14,12 +14,18 @@ from tests.virtual_time import LoopClock
 from sprocket.rocketmq.client import ClientSettings
 from sprocket.rocketmq.client.network import ClientInstance
 from sprocket.rocketmq.codec import bodies, headers
-from sprocket.rocketmq.codec.bodies import ClusterInfo, ConsumerIds, LockedQueues, TopicNames
+from sprocket.rocketmq.codec.bodies import ConsumerIds, LockedQueues, TopicNames
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, request, response
 from sprocket.rocketmq.codec.record import batch, ids, properties, record
 from sprocket.rocketmq.model.message import NewRecord
-from sprocket.rocketmq.model.route import BrokerData, MessageQueue, QueueData, TopicRoute
+from sprocket.rocketmq.model.route import (
+    BrokerData,
+    ClusterInfo,
+    MessageQueue,
+    QueueData,
+    TopicRoute,
+)
 from sprocket.rocketmq.remoting import Connection
 from sprocket.runtime.driver import Peer, Server
 

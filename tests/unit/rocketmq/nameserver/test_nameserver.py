@@ -1,12 +1,10 @@
 """The watch lets silent brokers go and ends with the NameServer."""
 
 import asyncio
+from dataclasses import replace
 
-from tests.unit.rocketmq.nameserver.test_routes import FakeLink
+from tests.unit.rocketmq.nameserver.test_routes import FakeLink, told
 
-from sprocket.rocketmq.codec.config import DataVersion
-from sprocket.rocketmq.codec.headers import RegisterBroker
-from sprocket.rocketmq.codec.registration_body import RegisterBrokerBody
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.nameserver import KeyValues, NameServer
 from sprocket.rocketmq.settings import NameServerSettings, Settings
@@ -21,13 +19,9 @@ def test_the_watch_lets_silent_brokers_go() -> None:
         settings = Settings(nameserver=NameServerSettings(broker_expiry_ms=1000))
         nameserver = NameServer(clock, settings, KeyValues({}, lambda _: None))
         nameserver.start()
-        header = RegisterBroker(
-            broker_name="a", broker_addr="1.1.1.1:1", cluster_name="C", broker_id=0
-        )
         topics = [TopicConfig(name="X"), TopicConfig(name="Y")]
-        body = RegisterBrokerBody(version=DataVersion(1, 1), topics=topics)
         link = FakeLink()
-        nameserver.routes.register(link, header, body)
+        nameserver.routes.register(link, replace(told(), topics=topics))
         nameserver.routes.expire()
         assert sorted(nameserver.lookup.topics()) == ["X", "Y"]
         clock.advance(1001)

@@ -11,9 +11,8 @@ from sprocket.rocketmq.client.admin.reach import Reach
 from sprocket.rocketmq.client.admin.topics import TopicAdmin
 from sprocket.rocketmq.client.network import ClientOptions, Lease, Where
 from sprocket.rocketmq.client.received import ReceivedMessage
-from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.model.offsets import QueueOffset
-from sprocket.rocketmq.model.route import MessageQueue, TopicRoute
+from sprocket.rocketmq.model.route import ClusterInfo, MessageQueue, TopicRoute
 from sprocket.rocketmq.model.topic import READ, WRITE
 from sprocket.rocketmq.settings import FOUND_MESSAGES_MAX
 

@@ -10,12 +10,11 @@ from sprocket.base.errors import BrokerRefused, ClientError
 from sprocket.base.nearest import hint
 from sprocket.rocketmq.client.network import ClientInstance, Lease, granted, read
 from sprocket.rocketmq.codec import bodies
-from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
-from sprocket.rocketmq.model.route import MASTER_ID, TopicRoute
+from sprocket.rocketmq.model.route import MASTER_ID, ClusterInfo, TopicRoute
 
 B = TypeVar("B", bound=Struct)
 T = TypeVar("T")

@@ -40,7 +40,13 @@ from sprocket.rocketmq.codec.headers import (
 from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.live_settings import LiveSettings
 from sprocket.rocketmq.model.route import TopicRoute
-from sprocket.rocketmq.nameserver import ORDER_NAMESPACE, KeyValues, Lookup, RouteTables
+from sprocket.rocketmq.nameserver import (
+    ORDER_NAMESPACE,
+    BrokerRegistration,
+    KeyValues,
+    Lookup,
+    RouteTables,
+)
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
 
 
@@ -91,7 +97,20 @@ class NameServerHandlers:
             request.body, compressed=header.compressed, version=request.command.version
         )
         request.peer.when_closed(self._routes.drop)
-        registered = self._routes.register(request.peer, header, body)
+        told = BrokerRegistration(
+            name=header.broker_name,
+            cluster=header.cluster_name,
+            broker_id=header.broker_id,
+            address=header.broker_addr,
+            ha_server_addr=header.ha_server_addr,
+            version=body.version,
+            topics=body.topics,
+            timeout_ms=header.heartbeat_timeout_millis,
+            enable_acting_master=header.enable_acting_master,
+            zone=header.zone_name,
+            filter_servers=body.filter_servers,
+        )
+        registered = self._routes.register(request.peer, told)
         order = None
         if self._settings.now.nameserver.order_conf_to_brokers:
             order = self._key_values.namespace(ORDER_NAMESPACE)

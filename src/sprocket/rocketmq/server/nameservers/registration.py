@@ -19,7 +19,6 @@ from sprocket.base.clock import Clock
 from sprocket.base.errors import ClientError, NotConnected, SettingsError, WireError
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies, registration_body
-from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.ext import Header
@@ -31,6 +30,7 @@ from sprocket.rocketmq.codec.headers import (
     UnregisterBroker,
 )
 from sprocket.rocketmq.codec.registration_body import RegisterBrokerBody
+from sprocket.rocketmq.model.route import ClusterInfo
 from sprocket.rocketmq.model.topic import READ, WRITE, TopicConfig
 from sprocket.rocketmq.remoting import Channel, open_channel, split_address
 from sprocket.runtime.driver import Peer

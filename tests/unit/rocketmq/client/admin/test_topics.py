@@ -8,7 +8,6 @@ from sprocket.base.errors import BrokerRefused, InvalidMessage, RequestTimeout
 from sprocket.rocketmq.client.admin import Admin
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import (
-    ClusterInfo,
     GroupNames,
     QueueStats,
     TopicNames,
@@ -19,6 +18,7 @@ from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.config import DataVersion, TopicTable
 from sprocket.rocketmq.codec.headers import CreateTopic, DeleteTopicInNames, KeyValue
 from sprocket.rocketmq.errors import NoRoute
+from sprocket.rocketmq.model.route import ClusterInfo
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.runtime.driver import Peer
 

@@ -14,7 +14,6 @@ from sprocket.rocketmq.codec.bodies import (
     AssignmentQuery,
     BrokerConsumeStats,
     ClientConnection,
-    ClusterInfo,
     ConsumerConnection,
     ConsumerData,
     ConsumerIds,
@@ -61,7 +60,13 @@ from sprocket.rocketmq.model.group import (
 )
 from sprocket.rocketmq.model.progress import ConsumeStats, ConsumeTimeSpan, QueueProgress
 from sprocket.rocketmq.model.query import QueueUnit
-from sprocket.rocketmq.model.route import BrokerData, MessageQueue, QueueData, TopicRoute
+from sprocket.rocketmq.model.route import (
+    BrokerData,
+    ClusterInfo,
+    MessageQueue,
+    QueueData,
+    TopicRoute,
+)
 from sprocket.rocketmq.model.stats import Rate, StatsData
 from sprocket.rocketmq.model.topic import MULTI_TAG, TopicConfig
 

@@ -9,14 +9,13 @@ import pytest
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import (
-    ClusterInfo,
     KeyValueTable,
     MemberGroup,
     MemberGroups,
     TopicNames,
 )
 from sprocket.rocketmq.codec.config import DataVersion
-from sprocket.rocketmq.model.route import BrokerData, QueueData, TopicRoute
+from sprocket.rocketmq.model.route import BrokerData, ClusterInfo, QueueData, TopicRoute
 
 BROKER = BrokerData(
     cluster="DefaultCluster",

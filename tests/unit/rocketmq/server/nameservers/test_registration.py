@@ -11,11 +11,10 @@ from sprocket.base.errors import SettingsError
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies, registration_body
-from sprocket.rocketmq.codec.bodies import ClusterInfo
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.headers import NoFields, QueryDataVersionAnswer
-from sprocket.rocketmq.model.route import BrokerData
+from sprocket.rocketmq.model.route import BrokerData, ClusterInfo
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.remoting import Connection
 from sprocket.rocketmq.server.nameservers import (
