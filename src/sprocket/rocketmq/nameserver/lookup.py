@@ -51,8 +51,7 @@ class Lookup:
         queues = self._tables.topics.get(topic)
         if not queues:
             raise Refused(
-                Refusal.NO_TOPIC,
-                f"No topic route info in name server for the topic: {topic}{HELP}",
+                Refusal.NO_TOPIC, f"No topic route info in name server for the topic: {topic}{HELP}"
             )
         brokers = [self._broker(topic, queue) for queue in queues.values()]
         if zone is not None:

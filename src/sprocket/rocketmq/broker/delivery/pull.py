@@ -234,7 +234,7 @@ class PullService:
         """Return the subscription that the group's heartbeats brought."""
         name = query.consumer_group
         members = self._members.consumers(name)
-        if members is None or not members.clients:  # what pulls brought along is not enough
+        if not members.clients:  # what pulls brought along is not enough
             raise Refused(Refusal.NO_SUBSCRIPTION, f"the consumer's group [{name}] is not online")
         if members.message_model == BROADCASTING and not group.consume_broadcast_enable:
             raise PullForbidden(Forbidden.BROADCAST, f"group [{name}] may not consume by broadcast")
@@ -250,7 +250,6 @@ class PullService:
             )
         if subscription.version < query.sub_version:
             raise Refused(
-                Refusal.OLD_SUBSCRIPTION,
-                f"the subscription of group [{name}] is not the latest",
+                Refusal.OLD_SUBSCRIPTION, f"the subscription of group [{name}] is not the latest"
             )
         return subscription

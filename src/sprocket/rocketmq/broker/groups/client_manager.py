@@ -81,6 +81,10 @@ class ConnectedGroup:
         """Return the id of each member once."""
         return list(dict.fromkeys(client.client_id for client in self.clients.values()))
 
+    def may_follow(self, topic: str) -> bool:
+        """Tell whether the group consumes a topic, as far as its members say."""
+        return not self.subscriptions or topic in self.subscriptions
+
 
 @dataclass(slots=True, eq=False)
 class ClientManager:
@@ -107,9 +111,9 @@ class ClientManager:
         """Change how old a heartbeat may be."""
         self._expiry_seconds = settings.expiry_ms / 1000
 
-    def consumers(self, group: str) -> ConnectedGroup | None:
-        """Return the group of consumers; None when nobody is or was lately in it."""
-        return self._consumers.get(group)
+    def consumers(self, group: str) -> ConnectedGroup:
+        """Return the group of consumers; an empty one when nobody is or was lately in it."""
+        return self._consumers.get(group) or ConnectedGroup(name=group)
 
     def consumer_groups(self) -> list[str]:
         """Return the groups of consumers in which somebody is or was lately."""

@@ -85,6 +85,13 @@ class Groups:
         """Return the group, None when there is none; nothing is made."""
         return self._groups.get(name)
 
+    def existing(self, name: str, remark: str) -> SubscriptionGroup:
+        """Return the group. Raises Refused: NO_GROUP, with a remark that names it."""
+        group = self._groups.get(name) if name.strip() else None
+        if group is None:
+            raise Refused(Refusal.NO_GROUP, remark.format(name))
+        return group
+
     def all(self) -> Iterable[SubscriptionGroup]:
         """Return every group, in no particular order."""
         return self._groups.values()

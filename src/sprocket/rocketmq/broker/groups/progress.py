@@ -52,7 +52,7 @@ class Progress:
         tps = 0.0
         for name in named or ([topic] if topic else self._offsets.topics_of(group)):
             config = self._topics.get(name)
-            if config is not None and (named or self._follows(group, name)):
+            if config is not None and (named or self._members.consumers(group).may_follow(name)):
                 queues |= yield from self._queues(group, config)
                 tps += self._stats.group_get_tps(name, group)
         return ConsumeStats(queues=queues, consume_tps=tps)
@@ -77,7 +77,7 @@ class Progress:
             config = self._topics.get(topic)
             if config is None or (ordered_only and not config.order):
                 continue
-            if self._follows(group, topic):
+            if self._members.consumers(group).may_follow(topic):
                 found.append(config)
         return found
 
@@ -98,11 +98,6 @@ class Progress:
         """Return the groups that are subscribed to a topic now, and those that committed in it."""
         found = {*self._members.groups_subscribed_to(topic), *self._offsets.groups_of(topic)}
         return sorted(found)
-
-    def _follows(self, group: str, topic: str) -> bool:
-        """Tell whether a group consumes a topic, as far as its members say."""
-        members = self._members.consumers(group)
-        return members is None or not members.subscriptions or topic in members.subscriptions
 
     def _queues(self, group: str, topic: TopicConfig) -> Sliced[dict[MessageQueue, QueueProgress]]:
         found: dict[MessageQueue, QueueProgress] = {}

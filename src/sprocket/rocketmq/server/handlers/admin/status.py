@@ -64,8 +64,7 @@ class StatusHandlers:
         found = self._stats.view(header.stats_name, header.stats_key, self._cluster)
         if found is None:
             raise Refused(
-                Refusal.OTHER,
-                f"The stats <{header.stats_name}> <{header.stats_key}> not exist",
+                Refusal.OTHER, f"The stats <{header.stats_name}> <{header.stats_key}> not exist"
             )
         return Answer(body=(bodies.encode(found),))
 

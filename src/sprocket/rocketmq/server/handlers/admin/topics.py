@@ -151,10 +151,7 @@ class TopicHandlers:
                     Refusal.INVALID_ARGUMENT, f"{what} is {count}, 0 to {QUEUES_MAX} may be"
                 )
         if topic.filter_type not in FILTER_TYPES:
-            raise Refused(
-                Refusal.OTHER,
-                f"topicFilterType = [{topic.filter_type}] value invalid",
-            )
+            raise Refused(Refusal.OTHER, f"topicFilterType = [{topic.filter_type}] value invalid")
         old = self._topics.get(topic.name)
         altered = attributes.altered(None if old is None else old.attributes, topic.attributes)
         found = structs.replace(topic, attributes=altered)
@@ -165,6 +162,5 @@ class TopicHandlers:
     def _refuse_system(self, name: str) -> None:
         if self._topics.is_system(name):
             raise Refused(
-                Refusal.INVALID_ARGUMENT,
-                f"The topic[{name}] is conflict with system topic.",
+                Refusal.INVALID_ARGUMENT, f"The topic[{name}] is conflict with system topic."
             )

@@ -80,10 +80,9 @@ class AssignmentHandlers:
             return [MessageQueue(query.topic, self._broker_name, 0)]
         if query.message_model == BROADCASTING:
             return sorted(queues) or None
-        group = self._members.consumers(query.group)
-        ids = [] if group is None else group.client_ids()
         if not query.client_id:
             return None
+        ids = self._members.consumers(query.group).client_ids()
         return sharing.share_of(query.strategy, queues, ids, query.client_id)
 
     def _own_queues(self, name: str) -> list[MessageQueue]:

@@ -62,8 +62,7 @@ class ClientHandlers:
     def consumers(self, _: Request, header: ConsumerGroupOnly) -> Answer:
         """Answer the ids of a group's consumers."""
         name = header.consumer_group
-        group = self._members.consumers(name)
-        client_ids = [] if group is None else group.client_ids()
+        client_ids = self._members.consumers(name).client_ids()
         if not client_ids:
             raise Refused(Refusal.OTHER, f"no consumer for this group, {name}")
         body = bodies.encode(ConsumerIds(client_ids))
@@ -76,8 +75,7 @@ class ClientHandlers:
         kind = bodies.decode_request(ClientCheck, request.body).subscription.type
         if kind != TAG:
             raise Refused(
-                Refusal.OTHER,
-                f"The broker does not support consumer to filter message by {kind}",
+                Refusal.OTHER, f"The broker does not support consumer to filter message by {kind}"
             )
         return Answer()
 

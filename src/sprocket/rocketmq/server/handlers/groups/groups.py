@@ -89,7 +89,7 @@ class GroupHandlers:
         """Answer who consumes in a group, and what."""
         name = header.consumer_group
         group = self._members.consumers(name)
-        if group is None or not group.clients:
+        if not group.clients:
             raise Refused(Refusal.NO_CONSUMER, f"the consumer group[{name}] not online")
         found = ConsumerConnection(
             connections=_connections(group.clients.items()),

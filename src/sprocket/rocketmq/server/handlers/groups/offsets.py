@@ -75,8 +75,7 @@ class OffsetHandlers:
         if offset is None or offset < 0:
             if not header.set_zero_if_not_found:
                 raise Refused(
-                    Refusal.NOT_FOUND,
-                    "Not found, do not set to zero, maybe this group boot first",
+                    Refusal.NOT_FOUND, "Not found, do not set to zero, maybe this group boot first"
                 )
             if not self._starts_in_memory(header.topic, header.queue_id):
                 raise Refused(
@@ -88,11 +87,7 @@ class OffsetHandlers:
 
     def update(self, _: Request, header: UpdateConsumerOffset) -> Answer:
         """Note where a group is; on return it outlives the process."""
-        if not header.consumer_group.strip() or self._groups.get(header.consumer_group) is None:
-            raise Refused(
-                Refusal.NO_GROUP,
-                f"Group {header.consumer_group} not exist!",
-            )
+        self._groups.existing(header.consumer_group, "Group {} not exist!")
         self._topics.existing(header.topic, "Topic {} not exist!")
         if header.queue_id is None:
             raise Refused(Refusal.INVALID_ARGUMENT, "QueueId is null, topic is " + header.topic)
@@ -139,8 +134,7 @@ class OffsetHandlers:
     def reset(self, _: Request, header: ResetOffset) -> Answer:
         """Send a group to a time, to the end, or in one queue to an offset."""
         topic = self._topics.existing(header.topic, "Topic {} does not exist")
-        if not header.group.strip() or self._groups.get(header.group) is None:
-            raise Refused(Refusal.NO_GROUP, f"Group {header.group} does not exist")
+        self._groups.existing(header.group, "Group {} does not exist")
         if header.queue_id >= 0:
             targets = {header.queue_id: self._target_of_one(header)}
         else:
@@ -179,10 +173,10 @@ class OffsetHandlers:
         if not header.src_group or not header.dest_group:
             return Answer()
         topics = [header.topic] if header.topic else self._offsets.topics_of(header.src_group)
+        target = self._members.consumers(header.dest_group)
         for topic in topics:
-            if self._topics.get(topic) is not None and (
-                header.offline or self._may_take_over(header.dest_group, topic)
-            ):
+            may_take_over = header.offline or target.may_follow(topic)
+            if may_take_over and self._topics.get(topic) is not None:
                 self._offsets.clone(header.src_group, header.dest_group, topic)
         return Answer()
 
@@ -190,11 +184,6 @@ class OffsetHandlers:
         """Tell whether the queue's message 0 is there and near the end of the log."""
         first = self._store.get_messages(topic, queue_id, QueueOffset(0), max_count=1)
         return first.status is GetStatus.FOUND and not first.suggest_slave
-
-    def _may_take_over(self, group: str, topic: str) -> bool:
-        """Tell whether a group that is online, if it is, subscribes to the topic at all."""
-        members = self._members.consumers(group)
-        return members is None or not members.subscriptions or topic in members.subscriptions
 
     def _target_of_one(self, header: ResetOffset) -> int:
         """Return where one queue is reset to.
@@ -208,8 +197,7 @@ class OffsetHandlers:
         low, high = self._store.queue_range(header.topic, header.queue_id)
         if not low <= offset <= high + 1:
             raise Refused(
-                Refusal.OTHER,
-                f"Target offset {offset} not in consume queue range [{low}-{high}]",
+                Refusal.OTHER, f"Target offset {offset} not in consume queue range [{low}-{high}]"
             )
         return offset
 

@@ -110,8 +110,7 @@ class ProgressHandlers:
 
     def subscription(self, _: Request, header: GroupAndTopic) -> Answer:
         """Answer what a group wants of a topic, as its members say."""
-        members = self._members.consumers(header.group)
-        subscription = None if members is None else members.subscriptions.get(header.topic)
+        subscription = self._members.consumers(header.group).subscriptions.get(header.topic)
         found = GroupSubscription(group=header.group, topic=header.topic, subscription=subscription)
         return Answer(body=(bodies.encode(found),))
 

@@ -83,9 +83,8 @@ class RelayHandlers:
 
     def status(self, request: Request, header: GetConsumerStatus) -> None:
         """Have the members of a group say where they are in a topic."""
-        group = self._members.consumers(header.group)
-        members = {} if group is None else _peers_by_id(group)
-        if group is None or not members:
+        members = _peers_by_id(self._members.consumers(header.group))
+        if not members:
             raise Refused(Refusal.OTHER, f"no consumer of group [{header.group}] is online")
         if header.client_addr:
             members = {name: one for name, one in members.items() if name == header.client_addr}
@@ -118,8 +117,8 @@ class RelayHandlers:
             Refused: It is not there, or too old to be asked.
         """
         group = self._members.consumers(group_name)
-        found = None if group is None else _peers_by_id(group).get(client_id)
-        if group is None or found is None:
+        found = _peers_by_id(group).get(client_id)
+        if found is None:
             raise Refused(Refusal.OTHER, f"The Consumer <{group_name}> <{client_id}> not online")
         version = group.clients[found].version
         if version < RELAY_VERSION_MIN:

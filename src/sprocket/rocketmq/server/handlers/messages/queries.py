@@ -49,8 +49,7 @@ class QueryHandlers:
         topic, queue_id, group = header.topic, header.queue_id, header.consumer_group
         subscription, said = None, None
         if group:
-            members = self._members.consumers(group)
-            subscription = None if members is None else members.subscriptions.get(topic)
+            subscription = self._members.consumers(group).subscriptions.get(topic)
             said = "null"  # RocketMQ's word for no filter but tags
             if subscription is None:
                 said = f"{group}@{topic} is not online!"
