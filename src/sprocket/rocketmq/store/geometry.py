@@ -37,7 +37,7 @@ from sprocket.rocketmq.store.index import HEADER, HEADER_BYTES, INDEX_UNIT, SLOT
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue import engines
 
-QUEUES_LOOKED_AT = 100
+QUEUES_SAMPLED = 100
 """Queues whose files are asked for their size; a store may have very many."""
 
 
@@ -185,7 +185,7 @@ def _inferred_queue(disk: Disk, layout: StoreLayout, otherwise: QueueGeometry) -
 
 def _queue_sizes(disk: Disk, folder: str) -> Iterator[int]:
     """Give the sizes of some queue files in a folder of topics; empty ones say nothing."""
-    left = QUEUES_LOOKED_AT
+    left = QUEUES_SAMPLED
     for topic in disk.list(folder):
         for queue_id in (
             disk.list(f"{folder}/{topic}") if disk.is_folder(f"{folder}/{topic}") else ()

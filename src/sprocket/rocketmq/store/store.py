@@ -103,7 +103,7 @@ class Store:
         self.batch_topics = parts.units.batch_topics
         self._bytes_in_memory = memory_bytes(parts.settings.bytes_in_memory)
         self.page_cache = PageCache(opened.log, self._flush, self.settings, opened.clock)
-        self._keeper = Checkpointer(parts, opened.log, self._flush, self._dispatch)
+        self._checkpointer = Checkpointer(parts, opened.log, self._flush, self._dispatch)
         self.log_clock = LogClock(
             opened.clock, opened.report.last_stored_at_ms if opened.report else 0
         )
@@ -140,7 +140,7 @@ class Store:
         return appender
 
     def _safe_end(self) -> int:
-        return min(self._flush.synced, self._keeper.kept_to)
+        return min(self._flush.synced, self._checkpointer.kept_to)
 
     @classmethod
     def open(
@@ -305,7 +305,7 @@ class Store:
     def _doubt(self) -> None:
         """Take nothing more, and leave a note why."""
         self._appender.stop(self._flush.failure or "a sync of the log failed")
-        self._keeper.doubt()
+        self._checkpointer.doubt()
 
     def begin_fill(self) -> FillJob | None:
         """Return the next step ahead of the writer, None if none is needed now.
@@ -538,7 +538,7 @@ class Store:
             self._dispatch_now()
             while self.dispatch_index(INDEX_STEP_RECORDS) == INDEX_STEP_RECORDS:
                 yield lambda: None  # others may go on in between
-            yield from self._alone(self._keeper.keep_steps())
+            yield from self._alone(self._checkpointer.keep_steps())
 
     def clean_steps(
         self,
@@ -617,7 +617,7 @@ class Store:
         if not self._can_keep:
             raise StoreFailed(self._flush.failure or "the store is closed or only read")
         yield from self._alone(self._deleter.steps(topic, then))
-        self._keeper.topics_changed()
+        self._checkpointer.topics_changed()
 
     @property
     def _can_keep(self) -> bool:
@@ -663,7 +663,7 @@ class Store:
         self.sync()
         self._dispatch_now()
         self.dispatch_index()
-        self._keeper.seal(self._appender.last_record)
+        self._checkpointer.seal(self._appender.last_record)
 
 
 def _range(queue: Queue) -> OffsetRange:

@@ -105,7 +105,7 @@ def test_delayed_messages_are_read_by_other_threads(
     on_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their units and what waits; heartbeats are answered while the disk stalls."""
-    monkeypatch.setattr(delay, "LOOK_SECONDS_MAX", 0.02)
+    monkeypatch.setattr(delay, "POLL_SECONDS_MAX", 0.02)
     disk = ColdDisk()
 
     async def before(lab: Any) -> None:

@@ -4,7 +4,7 @@ Theory of operation
 
 A message sent with a level waits in the level's queue of `SCHEDULE_TOPIC_XXXX`, and the unit there
 holds the time of its delivery; see `broker.delay_levels`. Each level has one timer. When it fires,
-`_look` reads the next units and what is due of their messages, `BATCH` at the most, on another
+`_poll` reads the next units and what is due of their messages, `BATCH` at the most, on another
 thread if only the disk has them (`runtime.cold_reads`), and appends a copy of each,
 through `broker.messages` like any send, which shares its write and sync with whatever else comes.
 When all copies are answered the level's progress is noted (`broker.delay_progress`), and it looks
@@ -65,11 +65,11 @@ _log = log.get_logger(__name__)
 BATCH = 64
 """Messages that a level delivers in one go; takes about 2 ms of the loop."""
 
-LOOK_SECONDS_MIN = 0.01
+POLL_SECONDS_MIN = 0.01
 """How long a level waits at least, so that messages which are due one after the other share a sync;
 they come so much late."""
 
-LOOK_SECONDS_MAX = 1.0
+POLL_SECONDS_MAX = 1.0
 """How long a level waits at most: all levels together cost some 60 µs a second."""
 
 RETRY_SECONDS = 1.0
@@ -147,7 +147,7 @@ class Delays:
             level = _Level(number, self._progress.get(number))
             self._levels.append(level)
             self._into_range(level)
-            self._timers.call_soon(partial(self._look, level))
+            self._timers.call_soon(partial(self._poll, level))
 
     def next_due_ms(self) -> int | None:
         """Return how long until the next message is due, at most 0 if one is; None without any.
@@ -172,14 +172,14 @@ class Delays:
                 level.timer.cancel()
                 level.timer = None
 
-    def _look(self, level: _Level) -> None:
+    def _poll(self, level: _Level) -> None:
         """Deliver what is due in one level, and see to the next look."""
         if level.timer is not None:
             level.timer.cancel()
             level.timer = None
         if self._is_stopped or level.pending:
             return
-        level.pending = 1  # this look, so that no other begins, and no answer within it ends it
+        level.pending = 1  # this poll, so that no other begins, and no answer within it ends it
         try:
             self._reads.run(partial(self._deliver, level), partial(self._unreadable, level))
         except StoreError as error:
@@ -302,12 +302,12 @@ class Delays:
         elif level.wait_ms is not None:
             self._later(level, (level.wait_ms + 1) / 1000)
         elif not self._is_stopped:
-            self._timers.call_soon(partial(self._look, level))
+            self._timers.call_soon(partial(self._poll, level))
 
     def _later(self, level: _Level, seconds: float) -> None:
         if not self._is_stopped:
-            seconds = min(max(seconds, LOOK_SECONDS_MIN), LOOK_SECONDS_MAX)
-            level.timer = self._timers.call_later(seconds, partial(self._look, level))
+            seconds = min(max(seconds, POLL_SECONDS_MIN), POLL_SECONDS_MAX)
+            level.timer = self._timers.call_later(seconds, partial(self._poll, level))
 
     def _into_range(self, level: _Level) -> None:
         """Move a level to where its queue is: old messages may be deleted, or a log cut."""

@@ -25,7 +25,7 @@ TIMER_NAMES = (
 )
 """What asks for a time instead of a level; a level wins over all of them."""
 
-LOOKED_AT = frozenset({properties.DELAY, properties.TRAN_MSG, properties.INNER_NUM, *TIMER_NAMES})
+EXAMINED = frozenset({properties.DELAY, properties.TRAN_MSG, properties.INNER_NUM, *TIMER_NAMES})
 """What may be refused, or wait first."""
 
 
@@ -60,7 +60,7 @@ class DelayLevels:
             Refused: It is transactional, timed or an inner batch, of the kind of which RocketMQ's
                 refusal is where the feature is switched off; or a number is none.
         """
-        if LOOKED_AT.isdisjoint(found):
+        if EXAMINED.isdisjoint(found):
             return 0
         if found.get(properties.TRAN_MSG, "").lower() == "true":
             raise Refused(Refusal.NO_PERMISSION, "transactional messages are not supported")

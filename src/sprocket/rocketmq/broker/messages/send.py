@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.broker.messages.delay_levels import LOOKED_AT, DelayLevels
+from sprocket.rocketmq.broker.messages.delay_levels import EXAMINED, DelayLevels
 from sprocket.rocketmq.broker.messages.diverters import Diverter, InboundMessage
 from sprocket.rocketmq.broker.topics import FORBIDDEN_TO_SEND, Topics, check_name
 from sprocket.rocketmq.codec.record import COUNT_MAX, batch, batch_rows, parse_host, properties
@@ -50,7 +50,7 @@ _REWRITTEN = frozenset(
 )
 """What no record takes over from its sender."""
 
-SPECIAL = _REWRITTEN | LOOKED_AT
+SPECIAL = _REWRITTEN | EXAMINED
 """What asks for a further look; most messages have none of it."""
 
 _UNIQUE_NAME = f"{properties.UNIQ_KEY}\x01"

@@ -143,11 +143,11 @@ class Runner:
                     return _at_once(function(*args, **kwargs))
         return self.call(function, *args, **kwargs)
 
-    def look(self, get: Callable[[], T]) -> T:
+    def read(self, get: Callable[[], T]) -> T:
         """Return what a function says of the client, which need not be open.
 
         It runs in the loop while there is one. What the loop itself calls, such as `on_rebalance`,
-        may look too.
+        may read too.
         """
         portal = self._portal
         if portal is None or portal.is_here:

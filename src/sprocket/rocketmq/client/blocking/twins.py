@@ -54,12 +54,12 @@ class BlockingProducer(OpenedTwin[Producer]):
     @property
     def unanswered(self) -> int:
         """Messages that were accepted and whose outcome is not known yet."""
-        return self._run.look(lambda: self._awaited.unanswered)
+        return self._run.read(lambda: self._awaited.unanswered)
 
     @property
     def is_full(self) -> bool:
         """Whether as much is unanswered as the settings allow; `send_soon` waits before that."""
-        return self._run.look(lambda: self._awaited.is_full)
+        return self._run.read(lambda: self._awaited.is_full)
 
     send = calling(Producer.send)
     send_batch = calling(Producer.send_batch)
@@ -169,7 +169,7 @@ class BlockingPushConsumer(OpenedTwin[PushConsumer]):
     @property
     def queues(self) -> list[MessageQueue]:
         """The queues that this consumer reads at the moment."""
-        return self._run.look(lambda: self._awaited.queues)
+        return self._run.read(lambda: self._awaited.queues)
 
 
 class BlockingLitePullConsumer(OpenedTwin[LitePullConsumer]):
@@ -230,7 +230,7 @@ class BlockingLitePullConsumer(OpenedTwin[LitePullConsumer]):
     @property
     def queues(self) -> list[MessageQueue]:
         """The queues that this consumer reads at the moment."""
-        return self._run.look(lambda: self._awaited.queues)
+        return self._run.read(lambda: self._awaited.queues)
 
 
 class BlockingPuller(OpenedTwin[Puller]):

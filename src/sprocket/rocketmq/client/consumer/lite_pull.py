@@ -273,7 +273,7 @@ class LitePullConsumer:
         now = known = await self.topic_queues(topic)
         routes = self._core.opened.instance.routes
 
-        def look(which: str) -> None:
+        def changed_route(which: str) -> None:
             nonlocal known
             queues = routes.subscribe_queues(topic)
             if which == topic and queues != known:
@@ -283,7 +283,7 @@ class LitePullConsumer:
                 except BaseException:  # a user's code; routes are kept up to date anyway
                     _log.exception("the watcher of a topic failed", topic=topic)
 
-        self._core.lease.watch(routes.on_change, look)
+        self._core.lease.watch(routes.on_change, changed_route)
         return now
 
     @property

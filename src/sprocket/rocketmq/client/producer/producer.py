@@ -79,7 +79,7 @@ class Producer:
         self._unanswered = 0
         self._unanswered_bytes = 0
         self._room = asyncio.Event()
-        self._quiet = asyncio.Event()
+        self._idle = asyncio.Event()
         self._sweeper: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> Self:
@@ -357,8 +357,8 @@ class Producer:
     async def flush(self) -> None:
         """Wait until the outcome of every accepted message is known."""
         while self._unanswered:
-            self._quiet.clear()
-            await self._quiet.wait()
+            self._idle.clear()
+            await self._idle.wait()
 
     def _refuse_if_full(self) -> None:
         if self.is_full:
@@ -456,7 +456,7 @@ class Producer:
         self._unanswered -= 1
         self._unanswered_bytes -= one.wire_size
         if not self._unanswered:
-            self._quiet.set()
+            self._idle.set()
         if not self._room.is_set() and self._has_room(0.5):
             self._room.set()
 

@@ -275,7 +275,7 @@ class TopicLanes:
         if list(queues) == list(self._queues):
             self._next_queues = None
             self._release()
-        elif self._is_quiet():
+        elif self._is_idle():
             self._adopt(queues)
         else:
             self._next_queues = queues
@@ -326,11 +326,11 @@ class TopicLanes:
             self._lanes[queue] = lane
         lane.put(one)
 
-    def _is_quiet(self) -> bool:
+    def _is_idle(self) -> bool:
         return all(lane.is_empty for lane in self._lanes.values())
 
     def _emptied(self) -> None:
-        if self._next_queues is not None and self._is_quiet():
+        if self._next_queues is not None and self._is_idle():
             self._adopt(self._next_queues)
 
     def _adopt(self, queues: Sequence[MessageQueue]) -> None:

@@ -320,10 +320,10 @@ class Records:
             return np.zeros(len(self), np.bool_)
         named: Mask = (tail["name"] == CRC_NAME) & (tail["end"] == 2)
         digits = tail["digits"] - np.uint8(ord("0"))
-        looked = named | (digits <= 9).all(axis=1)
-        right = _sums(self.data, self.start[looked], at[looked]) == digits[looked] @ _DIGIT_VALUES
+        tails = named | (digits <= 9).all(axis=1)
+        right = _sums(self.data, self.start[tails], at[tails]) == digits[tails] @ _DIGIT_VALUES
         bad: Mask = (tail["end"] == 0) & (self.properties_start < self.end)
-        bad[looked] |= named[looked] != (right & (digits[looked] <= 9).all(axis=1))
+        bad[tails] |= named[tails] != (right & (digits[tails] <= 9).all(axis=1))
         return bad
 
     def wrong_sums(self) -> Mask:

@@ -268,12 +268,12 @@ class _Cursor:
 
     def place(self) -> EntryPlace:
         """Return where the next entry is, behind all files if there is none."""
-        unit = self.look(0)
+        unit = self.peek(0)
         if unit is None:
             return EntryPlace(len(self._files), 1)
         return EntryPlace(self._files.index(unit.file), unit.number)
 
-    def look(self, count: int) -> _Unit | None:
+    def peek(self, count: int) -> _Unit | None:
         """Return the entry that many places ahead, without going on."""
         while len(self._ahead) <= count:
             chunk = next(self._chunks, None)
@@ -295,7 +295,7 @@ class _Cursor:
     def passes(self, hashes: Sequence[int], places: Sequence[int], times: Sequence[int]) -> bool:
         """Go past the next entries if they are those of these keys; say whether they were."""
         count = len(hashes)
-        if count and self.look(count - 1) is None:
+        if count and self.peek(count - 1) is None:
             return False
         for unit, key_hash, place, at_ms in zip(self._ahead, hashes, places, times, strict=False):
             if unit.hash != key_hash or unit.place != place:
@@ -427,7 +427,7 @@ class IndexCheck:
             before = self._last
             if expected:
                 self._last = place, expected
-            while (unit := self._cursor.look(0)) is not None:
+            while (unit := self._cursor.peek(0)) is not None:
                 if unit.place > place and (unit.place <= last or not self._is_outlier(place)):
                     break
                 self._cursor.take()
@@ -441,7 +441,7 @@ class IndexCheck:
 
     def _is_outlier(self, place: int) -> bool:
         """Say whether the next entry points too far ahead: some behind it belong before it."""
-        behind = (self._cursor.look(count) for count in range(1, OUTLIERS_MAX))
+        behind = (self._cursor.peek(count) for count in range(1, OUTLIERS_MAX))
         return any(unit is not None and unit.place <= place for unit in behind)
 
     def _note(self, place: int, *, is_missing: bool) -> None:
@@ -478,7 +478,7 @@ class IndexCheck:
 
     def finish(self) -> Iterator[Finding]:
         """Report entries that point at nothing, and keys that are missing."""
-        while (unit := self._cursor.look(0)) is not None:
+        while (unit := self._cursor.peek(0)) is not None:
             self._cursor.take()
             if unit.place == self._last[0] and unit.hash in self._last[1]:
                 continue

@@ -11,7 +11,7 @@ from sprocket.rocketmq.store.log.commit_log import CommitLog
 from sprocket.rocketmq.store.log.flusher import FillJob, Flusher, LogSync
 from sprocket.rocketmq.store.log.log_repair import PADDING_TOPIC
 from sprocket.rocketmq.store.log.log_scanner import (
-    LOOK_BYTES,
+    PROBE_BYTES,
     Damage,
     LogScanner,
     Misplaced,
@@ -24,8 +24,8 @@ from sprocket.rocketmq.store.log.tail import KEPT_BYTES_MAX, Tail
 
 __all__ = [
     "KEPT_BYTES_MAX",
-    "LOOK_BYTES",
     "PADDING_TOPIC",
+    "PROBE_BYTES",
     "Appended",
     "AppendedBatch",
     "Appender",

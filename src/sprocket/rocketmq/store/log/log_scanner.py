@@ -59,8 +59,8 @@ BATCH = 8192
 """Records at a time: a few MiB of a log, which stay in a core's cache between the checks."""
 PIECE_BYTES = 4 * MIB
 """Read at once by a scan: a batch or two."""
-LOOK_BYTES = 16 * KIB
-"""Read at once by a look at one record."""
+PROBE_BYTES = 16 * KIB
+"""Read at once to look at one record."""
 _REST_BYTES_MIN = 64 * KIB
 """With less of a piece left, a scan in batches reads the next one: short batches are dear."""
 READ_AHEAD_BYTES = 64 * MIB
@@ -458,7 +458,7 @@ class LogScanner:
 
     def _is_intact(self, segment: Segment, position: int) -> bool:
         """Say whether a record behind damage may be trusted."""
-        reader = SegmentReader(segment, LOOK_BYTES)
+        reader = SegmentReader(segment, PROBE_BYTES)
         found = _first_record(reader, position)
         if found is None:
             return False
@@ -542,7 +542,7 @@ def _is_cut(data: memoryview, at: int) -> bool:
 
 def _is_followed(segment: Segment, position: int) -> bool:
     """Say whether at a position of a file lies what may follow a record: another, or an end."""
-    reader = SegmentReader(segment, LOOK_BYTES)
+    reader = SegmentReader(segment, PROBE_BYTES)
     if _first_record(reader, position) is not None:
         return True
     at = reader.bring(position, BLANK_BYTES)
@@ -588,6 +588,6 @@ def glance(reader: SegmentReader, position: int) -> Glance | None:
 def intact_entry(segment: Segment, position: int) -> Entry | None:
     """Return the entry of the record at a position of a file, None if none is intact there."""
     start = segment.start + position
-    for entry in LogScanner([segment], start, check_crc=True, piece_bytes=LOOK_BYTES):
+    for entry in LogScanner([segment], start, check_crc=True, piece_bytes=PROBE_BYTES):
         return entry if entry.physical_offset == start else None
     return None

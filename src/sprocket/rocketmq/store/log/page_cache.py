@@ -31,7 +31,7 @@ PART_BYTES_MIN, PART_BYTES_MAX = MIB, 4 * MIB
 READER_SECONDS = 10.0
 """A reader that has read nothing for so long counts as gone."""
 
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 """How long the lowest place of all readers is used before it is computed again: for 1,000 readers
 that takes some 70 µs, too much for every write."""
 
@@ -90,7 +90,7 @@ class PageCache:
         self.given_back: int = log.written
         self._readers: dict[Hashable, _Reader] = {}
         self._lowest = _NOWHERE
-        self._looked_at = self._monotonic()
+        self._polled_at = self._monotonic()
 
     def give_back(self) -> None:
         """Have the system forget a part of what is not to stay; to be called after each write."""
@@ -126,8 +126,8 @@ class PageCache:
 
     def _lowest_reader(self, now: float) -> int:
         """Return the lowest place of those who read; it may be half a second old, if too low."""
-        if now - self._looked_at >= LOOK_SECONDS:
-            self._looked_at = now
+        if now - self._polled_at >= POLL_SECONDS:
+            self._polled_at = now
             since = now - READER_SECONDS
             self._readers = {who: one for who, one in self._readers.items() if one.at > since}
             self._lowest = min([one.place for one in self._readers.values()], default=_NOWHERE)

@@ -28,7 +28,7 @@ from sprocket.rocketmq.geometry import Engine
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store.layout import StoreLayout, require_store
-from sprocket.rocketmq.store.log import LOOK_BYTES, glance
+from sprocket.rocketmq.store.log import PROBE_BYTES, glance
 from sprocket.rocketmq.store.queue import (
     CURRENT,
     FILLER_SIZE,
@@ -167,7 +167,7 @@ def _code_and_time(queue: Queue, unit: _Unit, files: SegmentFiles) -> tuple[int,
     if not files.first <= place < files.end_of_files:
         return code, 0
     segment = files.segment(place)
-    seen = glance(SegmentReader(segment, LOOK_BYTES), place - segment.start)
+    seen = glance(SegmentReader(segment, PROBE_BYTES), place - segment.start)
     return code, 0 if seen is None else seen.stored_at_ms
 
 

@@ -219,14 +219,14 @@ def where() -> str:
 def test_looking_is_done_in_the_loop_while_there_is_one() -> None:
     """The loop owns what is looked at; without one the caller may look, and so may the loop."""
     runner = started()
-    assert runner.look(where) == "sprocket-tester"
-    assert runner.do(lambda: runner.look(where)) == "sprocket-tester"
+    assert runner.read(where) == "sprocket-tester"
+    assert runner.do(lambda: runner.read(where)) == "sprocket-tester"
     sharing = Runner("sharer", Slow(), runner)
     sharing.start()
-    assert sharing.look(where) == "sprocket-tester"
+    assert sharing.read(where) == "sprocket-tester"
     runner.close()
-    assert runner.look(where) == where()
-    assert sharing.look(where) == where()  # its loop has ended, and it does not know yet
+    assert runner.read(where) == where()
+    assert sharing.read(where) == where()  # its loop has ended, and it does not know yet
 
 
 def test_what_is_early_runs_in_the_loop_once_there_is_one() -> None:

@@ -11,8 +11,8 @@ from sprocket.base.units import MIB
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.log import CommitLog, Flusher, PageCache, memory_bytes
 from sprocket.rocketmq.store.log.page_cache import (
-    LOOK_SECONDS,
     PART_BYTES_MAX,
+    POLL_SECONDS,
     READER_SECONDS,
     READERS_MAX,
 )
@@ -20,7 +20,7 @@ from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
 READER_MS = int(READER_SECONDS * 1000)
-LOOK_MS = int(LOOK_SECONDS * 1000)
+POLL_MS = int(POLL_SECONDS * 1000)
 
 
 class Lab:
@@ -95,11 +95,11 @@ def test_what_a_reader_is_on_his_way_to_stays_until_he_is_gone() -> None:
     lab.cache.note("quick", lab.log.written - 1)
     lab.write(8)
     assert lab.is_kept(place)
-    lab.clock.advance(READER_MS - LOOK_MS)
+    lab.clock.advance(READER_MS - POLL_MS)
     lab.cache.note("quick", 2 * place)
     lab.write(8)
     assert lab.is_kept(place)
-    lab.clock.advance(LOOK_MS)
+    lab.clock.advance(POLL_MS)
     lab.write(8)
     assert not lab.is_kept(place)
     assert lab.is_kept(2 * place)
@@ -115,15 +115,15 @@ def test_of_a_reader_who_moves_on_only_the_last_place_counts() -> None:
     place = lab.kept_from()
     for _ in range(12):
         lab.cache.note("follows", lab.log.written - 100)
-        lab.clock.advance(LOOK_MS - 1)
+        lab.clock.advance(POLL_MS - 1)
         lab.write(8)
         assert lab.log.written - lab.kept_from() < 6 * MIB + MIB // 4
     lab.cache.note("follows", place)
-    lab.clock.advance(LOOK_MS)
+    lab.clock.advance(POLL_MS)
     lab.write(1)
     kept = lab.kept_from()
     lab.cache.note("follows", lab.log.written)
-    lab.clock.advance(LOOK_MS - 1)
+    lab.clock.advance(POLL_MS - 1)
     lab.write(8)
     assert lab.kept_from() == kept
     lab.clock.advance(1)
@@ -138,7 +138,7 @@ def test_a_reader_further_back_counts_at_once() -> None:
         lab.write(8)
         place = lab.kept_from()
         lab.cache.note("old", lab.log.written)
-        lab.clock.advance(LOOK_MS)
+        lab.clock.advance(POLL_MS)
         lab.write(4)
         kept = lab.kept_from()
         assert kept > place
@@ -200,7 +200,7 @@ def test_readers_do_not_gather_where_nothing_is_written() -> None:
     for number in range(3 * READERS_MAX):
         readers.note(lab, 0)
         if number % 100 == 0:
-            lab.clock.advance(LOOK_MS)
+            lab.clock.advance(POLL_MS)
     assert len(readers.alive) <= READERS_MAX + 1
 
 
