@@ -489,7 +489,7 @@ def dispatch(folder: Path) -> Iterator[Figure]:
 def _ends(files: SegmentFiles, count: int) -> list[int]:
     """Return where each record of a log of one file ends."""
     segment = files.segment(0)
-    starts, end = record_scan.places(segment.view, 0, segment.size, count)
+    starts, end = record_scan.positions(segment.view, 0, segment.size, count)
     assert len(starts) == count
     return [*starts[1:], end]
 

@@ -1,4 +1,4 @@
-"""Records of a log, decoded many at a time: one scan for the places, numpy for the numbers.
+"""Records of a log, decoded many at a time: one scan for the positions, numpy for the numbers.
 
 Needs numpy. Importers that can work without it check first whether numpy is there.
 
@@ -125,8 +125,8 @@ class Stop(Enum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class RecordPlaces:
-    """The places that a scan found.
+class RecordPositions:
+    """The positions that a scan found.
 
     Args:
         positions: Where each record begins, bytes into the buffer, one after the other.
@@ -141,25 +141,25 @@ class RecordPlaces:
     size: int = 0
 
 
-def scan(data: Buffer, start: int, end: int, count_max: int = 1 << 62) -> RecordPlaces:
+def scan(data: Buffer, start: int, end: int, count_max: int = 1 << 62) -> RecordPositions:
     """Follow record sizes through `data[start:end]`, looking at nothing but size and magic.
 
     A record begins at `start`. With `count_max` found, END means that there may be more.
     """
-    positions, at = _places(data, start, end, count_max)
+    positions, at = _positions(data, start, end, count_max)
     if at == end or len(positions) >= count_max:
-        return RecordPlaces(positions, at, Stop.END)
+        return RecordPositions(positions, at, Stop.END)
     if at > end - BLANK_BYTES:
-        return RecordPlaces(positions, at, Stop.PARTIAL)
+        return RecordPositions(positions, at, Stop.PARTIAL)
     size, magic = HEAD.unpack_from(data, at)
     if magic in MAGICS and size >= RECORD_BYTES_MIN:
-        return RecordPlaces(positions, at, Stop.PARTIAL, size)
+        return RecordPositions(positions, at, Stop.PARTIAL, size)
     is_blank = magic == MAGIC_BLANK and size >= BLANK_BYTES
-    return RecordPlaces(positions, at, Stop.BLANK if is_blank else Stop.BROKEN)
+    return RecordPositions(positions, at, Stop.BLANK if is_blank else Stop.BROKEN)
 
 
-def _places(data: Buffer, start: int, end: int, count_max: int) -> tuple[Ints, int]:
-    """Do what `record_scan.places` does, for many records at a time if there are.
+def _positions(data: Buffer, start: int, end: int, count_max: int) -> tuple[Ints, int]:
+    """Do what `record_scan.positions` does, for many records at a time if there are.
 
     Sizes alone are followed, magics are then looked at all together: so a record takes 0.08 µs and
     not 0.11, much less if many have one size, and 0.06 where many follow one another. Longer and
@@ -191,11 +191,11 @@ def _places(data: Buffer, start: int, end: int, count_max: int) -> tuple[Ints, i
     return parts[0] if len(parts) == 1 else np.concatenate(parts or [_NONE]), at
 
 
-def _with_magic(data: Buffer, places: Ints) -> int:
-    """Return how many of the first places have the magic of a record."""
-    magic = gather(data, ">u4", places + MAGIC_AT)
+def _with_magic(data: Buffer, positions: Ints) -> int:
+    """Return how many of the first positions have the magic of a record."""
+    magic = gather(data, ">u4", positions + MAGIC_AT)
     good = (magic == MAGIC_V1) | (magic == MAGIC_V2)
-    return len(places) if good.all() else int(np.argmin(good))
+    return len(positions) if good.all() else int(np.argmin(good))
 
 
 def _chains(data: Buffer, start: int, end: int, size: int) -> Ints:
@@ -229,10 +229,10 @@ def _chains(data: Buffer, start: int, end: int, size: int) -> Ints:
             return _NONE
         at = np.minimum(at + sizes[at], len(sizes) - 1)
         steps.append(at)
-    places = np.array(steps)
-    is_own = places < stop
-    arrived = places[np.count_nonzero(is_own, axis=0), np.arange(len(stop))]
-    ends = np.append(places.T[is_own.T], marks[-1])
+    positions = np.array(steps)
+    is_own = positions < stop
+    arrived = positions[np.count_nonzero(is_own, axis=0), np.arange(len(stop))]
+    ends = np.append(positions.T[is_own.T], marks[-1])
     if (arrived != stop).any() or (np.diff(ends) < RECORD_BYTES_MIN).any():
         return _NONE
     return ends
@@ -352,8 +352,8 @@ _ARRAYS = tuple(field.name for field in dataclasses.fields(Records))[1:-2]
 def gather(data: Buffer | npt.NDArray[np.uint8], kind: Any, position: Ints) -> Any:
     """Return the items of numpy type `kind` that begin at each position of `data`."""
     item = np.dtype(kind)
-    places = max(len(data) - item.itemsize + 1, 0)
-    every: Any = np.ndarray((places,), item, data, strides=(1,))
+    positions = max(len(data) - item.itemsize + 1, 0)
+    every: Any = np.ndarray((positions,), item, data, strides=(1,))
     return every[position]
 
 

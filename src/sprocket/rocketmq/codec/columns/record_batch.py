@@ -306,8 +306,8 @@ class _Pieces:
         first = stop - widths
         self.data[first] = 2
         marks = np.flatnonzero(self.data == 2)
-        places = np.searchsorted(marks, stop)
-        self._row = np.repeat(np.arange(count), np.diff(places, prepend=0))
+        positions = np.searchsorted(marks, stop)
+        self._row = np.repeat(np.arange(count), np.diff(positions, prepend=0))
         marks = np.append(marks[: len(self._row)], stop[-1])
         self._start = marks[:-1] + 1
         self._end = np.minimum(marks[1:], stop[self._row])

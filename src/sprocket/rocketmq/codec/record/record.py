@@ -159,7 +159,7 @@ def encode_all(
     stored_at_ms: int,
     crc_tail: bool,
 ) -> tuple[bytes, list[int]]:
-    """Return the bytes to store of records, their places in the log, and the place behind them.
+    """Return the bytes to store of records, their physical offsets, and the one behind them.
 
     The bits for IPv6 hosts in the system flag are set as needed.
 
@@ -179,7 +179,7 @@ def encode_all(
         WireError: The topic is not valid Unicode, or a host has neither 8 nor 20 bytes.
     """
     pieces: list[bytes] = []
-    place, places = physical_offset, [physical_offset]
+    place, physical_offsets = physical_offset, [physical_offset]
     join, pack_length = b"".join, I16.pack
     tail_bytes = CRC_TAIL_BYTES if crc_tail else 0
     topic_name, magic, topic = "", 0, b""
@@ -230,8 +230,8 @@ def encode_all(
             first, middle, last = crc % 1000, crc // 1000 % 1000, crc // 1_000_000
             pieces += _FIRST_DIGITS[first], _DIGITS[middle], _LAST_DIGITS[last]
         place += size
-        places.append(place)
-    return join(pieces), places
+        physical_offsets.append(place)
+    return join(pieces), physical_offsets
 
 
 def encode_batch(
@@ -251,7 +251,7 @@ def encode_batch(
         crc_tail: See there.
 
     Returns:
-        What `finish` makes the bytes to store of, the places, and the place behind them.
+        What `finish` makes the bytes to store of, the physical offsets, and the one behind them.
     """
     bodies, texts = batch.bodies, batch.properties
     if (
@@ -270,8 +270,8 @@ def encode_batch(
         except struct.error:
             pass  # something is too large, and `encode_all` says what
     offsets = range(queue_offset, queue_offset + len(bodies))
-    each, places = encode_all(batch.records(), offsets, physical_offset, stored_at_ms, crc_tail)
-    return [each], places
+    each, ends = encode_all(batch.records(), offsets, physical_offset, stored_at_ms, crc_tail)
+    return [each], ends
 
 
 def finish(encoded: Sequence[Encoded]) -> list[Buffer]:

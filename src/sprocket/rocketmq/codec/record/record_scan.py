@@ -22,7 +22,7 @@ from sprocket.rocketmq.codec.record_layout import (
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 
 
-def places(data: Buffer, start: int, end: int, count_max: int) -> tuple[list[int], int]:
+def positions(data: Buffer, start: int, end: int, count_max: int) -> tuple[list[int], int]:
     """Follow record sizes through `data[start:end]`, looking at nothing but size and magic.
 
     A record begins at `start`; at most `count_max` are found. Costs about 0.15 µs a record.

@@ -188,10 +188,10 @@ class Appender:
         first = self._next.get(key)
         if first is None:
             first = check_queue(*key)
-        places = self._log.append_batch(batch, first, now)
-        following = first + len(places)
-        self._took({key: following}, places)
-        return AppendedBatch(range(first, following), places, now)
+        physical_offsets = self._log.append_batch(batch, first, now)
+        following = first + len(physical_offsets)
+        self._took({key: following}, physical_offsets)
+        return AppendedBatch(range(first, following), physical_offsets, now)
 
     def _begin(self) -> int:
         """Return the store time of what comes next, unless nothing is to come.
@@ -205,16 +205,16 @@ class Appender:
             self.stored_at_ms = self._clock.now_ms()
         return self.stored_at_ms
 
-    def _took(self, following: Mapping[Key, int], places: Sequence[int]) -> None:
+    def _took(self, following: Mapping[Key, int], physical_offsets: Sequence[int]) -> None:
         """Note what was taken up, and what to go back to if it is not written.
 
         Args:
             following: The next offset of each queue.
-            places: In the log.
+            physical_offsets: In the log.
         """
-        if places:
+        if physical_offsets:
             self._has_unwritten = True
-            self._last_place = places[-1]
+            self._last_place = physical_offsets[-1]
         before, known = self._before, self._next
         for key in following:
             if key not in before:
@@ -262,9 +262,9 @@ class Appender:
             following[key] = offset + 1
         if is_odd:
             records, queue_offsets, following = self._placed(records)
-        places = self._log.append(records, queue_offsets, now, together=together)
-        self._took(following, places)
-        return AppendedBatch(queue_offsets, places, now)
+        physical_offsets = self._log.append(records, queue_offsets, now, together=together)
+        self._took(following, physical_offsets)
+        return AppendedBatch(queue_offsets, physical_offsets, now)
 
     def _placed(
         self, records: Sequence[NewRecord]

@@ -111,21 +111,21 @@ class CommitLog:
                 exceeds its limit; nothing changed.
         Durability: none before `write` and a sync.
         """
-        encoded, places = record.encode_all(
+        encoded, physical_offsets = record.encode_all(
             records, queue_offsets, self.end, stored_at_ms, self.crc_tail
         )
         if len(encoded) <= self._room:
             self._take([encoded], len(encoded))
-            places.pop()
-            return places
-        sizes = [then - place for place, then in pairwise(places)]
+            physical_offsets.pop()
+            return physical_offsets
+        sizes = [then - place for place, then in pairwise(physical_offsets)]
         self._check_fits(len(encoded) if together else max(sizes))
-        count = 0 if together else bisect_right(places, self.end + self._room) - 1
-        fitting = encoded[: places[count] - self.end]
+        count = 0 if together else bisect_right(physical_offsets, self.end + self._room) - 1
+        fitting = encoded[: physical_offsets[count] - self.end]
         self._take([fitting], len(fitting))
         self._roll()
         rest = self.append(records[count:], queue_offsets[count:], stored_at_ms, together=together)
-        return places[:count] + rest
+        return physical_offsets[:count] + rest
 
     def append_batch(self, batch: NewBatch, queue_offset: int, stored_at_ms: int) -> list[int]:
         """Take up messages that must lie in one file; see `append`.
@@ -135,16 +135,16 @@ class CommitLog:
             queue_offset: The place of the first in its queue; the others follow.
             stored_at_ms: Wall time.
         """
-        encoded, places = record.encode_batch(
+        encoded, physical_offsets = record.encode_batch(
             batch, queue_offset, self.end, stored_at_ms, self.crc_tail
         )
-        whole = places.pop() - self.end
+        whole = physical_offsets.pop() - self.end
         if whole > self._room:
             self._check_fits(whole)
             self._roll()
             return self.append_batch(batch, queue_offset, stored_at_ms)
         self._take(encoded, whole)
-        return places
+        return physical_offsets
 
     def _take(self, data: Sequence[record.Encoded], size: int) -> None:
         buffers = self._buffers

@@ -255,11 +255,11 @@ class LogScanner:
         view, base = reader.data, segment.start + reader.start
         stop = self._until - base
         found = columns.scan(view, start, len(view), self._batch_count)
-        places = found.positions[: np.searchsorted(found.positions, stop)]
+        positions = found.positions[: np.searchsorted(found.positions, stop)]
         batch = None
-        if len(places):
+        if len(positions):
             records = columns.records(view, found.positions, found.stopped_at, base)
-            records = records.part(0, min(len(records), len(places)))
+            records = records.part(0, min(len(records), len(positions)))
             if self._check_crc:
                 records = records.part(0, _leading(~records.wrong_sums()))
             batch = RecordBatch(records)
@@ -412,8 +412,8 @@ class LogScanner:
 
     def _leave_unreadable(self, segments: Sequence[Segment]) -> None:
         """Step over whole files at the end of the log, up to the last that cannot all be read."""
-        places = [unreadable.start for unreadable in self._unreadable]
-        last = max(places, default=-1)
+        positions = [unreadable.start for unreadable in self._unreadable]
+        last = max(positions, default=-1)
         for segment in segments:
             if max(segment.start, self.position) <= last:
                 self._step_over(segment.end)

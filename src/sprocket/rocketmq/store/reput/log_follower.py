@@ -73,7 +73,7 @@ def next_part(
     while place < limit:
         segment = tail.files.segment(place)
         data = tail.read(place, min(limit, segment.end))
-        found, stopped_at = record_scan.places(data, 0, len(data), few)
+        found, stopped_at = record_scan.positions(data, 0, len(data), few)
         if len(found) >= COLUMNS_MIN:
             batch = _batch(data, most, place)
             return LogPart(start, batch.end, batch)

@@ -104,14 +104,14 @@ def test_places_follow_sizes_and_nothing_else() -> None:
     ]
     end = len(log.data)
     data = memoryview(log.data)
-    assert record_scan.places(data, 0, end, 9) == (starts, end)
-    assert record_scan.places(data, starts[2], end, 9) == (starts[2:], end)
-    assert record_scan.places(data, 0, end, 3) == (starts[:3], starts[3])
-    assert record_scan.places(data, 0, end, 0) == ([], 0)
-    assert record_scan.places(data, 0, end - 1, 9) == (starts[:4], starts[4])
-    assert record_scan.places(data, 0, starts[4] + 4, 9) == (starts[:4], starts[4])
-    assert record_scan.places(data, end, end, 9) == ([], end)
+    assert record_scan.positions(data, 0, end, 9) == (starts, end)
+    assert record_scan.positions(data, starts[2], end, 9) == (starts[2:], end)
+    assert record_scan.positions(data, 0, end, 3) == (starts[:3], starts[3])
+    assert record_scan.positions(data, 0, end, 0) == ([], 0)
+    assert record_scan.positions(data, 0, end - 1, 9) == (starts[:4], starts[4])
+    assert record_scan.positions(data, 0, starts[4] + 4, 9) == (starts[:4], starts[4])
+    assert record_scan.positions(data, end, end, 9) == ([], end)
     for at, wrong in ((0, b"\0\0\0\1"), (0, b"\xff"), (4, b"\0")):
         broken = bytearray(log.data)
         broken[starts[1] + at : starts[1] + at + len(wrong)] = wrong
-        assert record_scan.places(broken, 0, end, 9) == (starts[:1], starts[1])
+        assert record_scan.positions(broken, 0, end, 9) == (starts[:1], starts[1])

@@ -151,9 +151,9 @@ class SendHandlers:
                 ready[peer] += self._answer(request, queue_id, unique_key, found, error)
             return partial(_send, ready)
         encode, start = quick_answers.stored, self._id_start
-        places, offsets = stored.physical_offsets, stored.queue_offsets
+        physical_offsets, offsets = stored.physical_offsets, stored.queue_offsets
         for (peer, request, queue_id, unique_key), place, offset in zip(
-            asked, places, offsets, strict=True
+            asked, physical_offsets, offsets, strict=True
         ):
             if request.serialize != JSON:
                 found = AppendedBatch([offset], [place], stored.stored_at_ms)
@@ -210,11 +210,11 @@ class SendHandlers:
             return encoded(request, Answer(0, header))
         return encoded(request, Answer(_code(error), header, str(error)))
 
-    def _before_last_id(self, places: Sequence[int]) -> str:
+    def _before_last_id(self, physical_offsets: Sequence[int]) -> str:
         """Return the offset message ids of some places in the log, and how the next one begins."""
-        if not places:
+        if not physical_offsets:
             return self._id_prefix
-        hexes = struct.pack(f">{len(places)}q", *places).hex(",", 8).upper()
+        hexes = struct.pack(f">{len(physical_offsets)}q", *physical_offsets).hex(",", 8).upper()
         between = f",{self._id_prefix}"
         return f"{self._id_prefix}{hexes.replace(',', between)}{between}"
 
