@@ -169,7 +169,7 @@ class Column(Sequence[bytes]):
         start: Where the first begins.
         width: Bytes of each.
         stride: From the beginning of one to that of the next.
-        joined: All of them, one behind the other.
+        joined: All of them, one after the other.
     """
 
     __slots__ = ("_count", "_joined", "data", "start", "stride", "width")
@@ -216,7 +216,7 @@ class Column(Sequence[bytes]):
 
 
 class NewBatch(Struct, frozen=True, gc=False):
-    """Messages on their way into the log together, one behind the other in one queue.
+    """Messages on their way into the log together, one after the other in one queue.
 
     Attributes:
         shared: A record with all that they have in common; its flag, body and properties are none.

@@ -284,7 +284,7 @@ class GroupAdmin:
         Args:
             name: The group.
             topic: The topic.
-            to: "first" for the oldest message, "last" for behind the newest, a datetime or
+            to: "first" for the oldest message, "last" for after the newest, a datetime or
                 milliseconds since 1970 for the first message stored then or later.
             is_forced: Also forwards, past messages that were never consumed. Brokers of RocketMQ 4
                 look at it; those of 5, and ours, always do.
@@ -355,7 +355,7 @@ class GroupAdmin:
 
 
 def _at_ms(to: Start) -> int:
-    """Return the time that stands for a place: −1 behind the newest, 0 at the oldest."""
+    """Return the time that stands for a place: −1 after the newest, 0 at the oldest."""
     if isinstance(to, datetime):
         return int(to.timestamp() * 1000)
     if isinstance(to, int):

@@ -181,7 +181,7 @@ class LitePullConsumer:
             await self._core.opened.assignment.move(queue, await self.min_offset(queue))
 
     async def seek_to_end(self, *queues: MessageQueue) -> None:
-        """Go on behind the newest message of these queues, or of all."""
+        """Go on after the newest message of these queues, or of all."""
         for queue in queues or self.queues:
             self._held(queue)
             await self._core.opened.assignment.move(queue, await self.max_offset(queue))

@@ -20,7 +20,7 @@ from sprocket.rocketmq.model.group import (
 from sprocket.rocketmq.model.route import MessageQueue
 
 Start: TypeAlias = Literal["first", "last"] | datetime | int
-"""Where a group begins that has committed nothing: at the oldest message, behind the newest, or at
+"""Where a group begins that has committed nothing: at the oldest message, after the newest, or at
 the first message stored at or after a time (a datetime, or milliseconds since 1970)."""
 
 Listener = Callable[[list[ReceivedMessage]], Awaitable[None] | None]

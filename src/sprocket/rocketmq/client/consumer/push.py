@@ -47,7 +47,7 @@ class PushConsumer:
         broadcast: Receive all messages, as every other member of the group does. Offsets are kept
             on this machine, and what an unordered listener fails with is dropped.
         start: Where a group begins that has committed nothing: "first" at the oldest message,
-            "last" behind the newest, a datetime or milliseconds since 1970 at that time.
+            "last" after the newest, a datetime or milliseconds since 1970 at that time.
         strategy: How the group shares out queues, one of `client.rebalance` or a function; all
             members need the same.
         on_rebalance: Called with the queues that this consumer reads, whenever they change.

@@ -55,7 +55,7 @@ class PullResult(Struct, frozen=True):
         next_offset: Where the next pull of this queue begins.
         min_offset: The first offset the queue still has.
         max_offset: The offset its next message will get.
-        body: Records as the broker's log holds them, one behind the other; `codec.record` reads
+        body: Records as the broker's log holds them, one after the other; `codec.record` reads
             them.
     """
 

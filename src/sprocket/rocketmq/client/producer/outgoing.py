@@ -218,7 +218,7 @@ def prepare(
 def prepare_batch(
     messages: Sequence[Message], ids: UniqueIds, born_at_ms: int, settings: ProducerSettings
 ) -> Outgoing:
-    """Make messages ready that go into one queue, one behind the other, or not at all.
+    """Make messages ready that go into one queue, one after the other, or not at all.
 
     Raises:
         InvalidMessage: There is none, they differ in topic, one is delayed or goes to a retry

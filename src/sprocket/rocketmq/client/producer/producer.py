@@ -210,7 +210,7 @@ class Producer:
         selector: Selector | None = None,
         timeout_ms: int | None = None,
     ) -> list[SendResult]:
-        """Send messages of one topic that are stored one behind the other, or not at all.
+        """Send messages of one topic that are stored one after the other, or not at all.
 
         Arguments and errors as for `send`. Batches are not compressed.
         """

@@ -59,7 +59,7 @@ class OrderedLane:
         return not self._waiting and not self._flying
 
     def put(self, one: Outgoing) -> None:
-        """Take a message behind the others."""
+        """Take a message after the others."""
         self._waiting.append(one)
         if not self._flying and not self._is_due:
             self._is_due = True

@@ -251,7 +251,7 @@ def _sizes_followed(data: Buffer, at: int, end: int) -> Iterator[int]:
 
 
 def _same_size(data: Buffer, start: int, size: int, count_max: int) -> int:
-    """Return how many records of one size lie one behind the other from `start` on."""
+    """Return how many records of one size lie one after the other from `start` on."""
     if count_max < _TRIED:
         return 0
     heads = np.ndarray((count_max,), _SIZE_AND_MAGIC, data, start, (size,))

@@ -55,7 +55,7 @@ class DataVersion(Struct, frozen=True, rename="camel"):
         return declared.read(cls, value, "dataVersion", timestamp=now_ms)
 
     def next(self, now_ms: int) -> "DataVersion":
-        """Return the version behind this one."""
+        """Return the version after this one."""
         return DataVersion(self.counter + 1, now_ms, self.state_version)
 
 

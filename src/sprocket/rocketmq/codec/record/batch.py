@@ -1,4 +1,4 @@
-"""The body of a batch send: messages without topic, queue or hosts, one behind the other.
+"""The body of a batch send: messages without topic, queue or hosts, one after the other.
 
 Each is `i32 size, i32 magic, i32 crc, i32 flag, i32 n, n bytes of body, i16 p, p bytes of
 properties`; magic and crc are written 0 and not read. The topic, queue, system flag and times of

@@ -116,7 +116,7 @@ def are_alike(texts: Column, fixed: Collection[str] = ()) -> bool:
 
 
 def encode(batches: Sequence[BatchRows]) -> memoryview:
-    """Return the records of batches, one behind the other; each `goes_on_with` the next."""
+    """Return the records of batches, one after the other; each `goes_on_with` the next."""
     first, last = batches[0], batches[-1]
     size, start = first.size, first.physical_offset
     head, behind_body, behind_properties, has_crc = first.same

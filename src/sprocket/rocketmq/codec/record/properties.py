@@ -107,12 +107,12 @@ def decode(data: bytes | bytearray | memoryview | str) -> dict[str, str]:
 
 
 def append(encoded: bytes, name: str, value: str) -> bytes:
-    """Add one pair behind the others, closing the last of them if it is open."""
+    """Add one pair after the others, closing the last of them if it is open."""
     return join(encoded, f"{name}\x01{value}\x02".encode())
 
 
 def join(first: bytes, then: bytes) -> bytes:
-    """Put two property strings behind each other, closing the first if it is open."""
+    """Put two property strings after each other, closing the first if it is open."""
     if not first or not then or first.endswith(_PAIR_END_BYTES):
         return first + then
     return first + _PAIR_END_BYTES + then

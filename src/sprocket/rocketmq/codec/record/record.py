@@ -167,7 +167,7 @@ def encode_all(
     join for all.
 
     Args:
-        records: What to store, one behind the other.
+        records: What to store, one after the other.
         queue_offsets: The place of each in its queue; 0 for what gets no unit.
         physical_offset: The place of the first in the log.
         stored_at_ms: Wall time at the broker.
@@ -406,7 +406,7 @@ def decode(
 
 
 def decode_all(data: Buffer, *, check_crc: bool = True) -> list[StoredMessage]:
-    """Decode records that lie one behind the other, as a pull answers them.
+    """Decode records that lie one after the other, as a pull answers them.
 
     Raises:
         WireError: As `decode`; also if bytes are left over.

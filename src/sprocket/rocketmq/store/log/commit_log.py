@@ -1,4 +1,4 @@
-"""The log: every record of every topic, one behind the other, in files of one size.
+"""The log: every record of every topic, one after the other, in files of one size.
 
 A record is encoded when it is appended, so its offset is known at once, and held in memory until
 `write` hands everything appended since then to the file system, one call per file touched. When a

@@ -291,7 +291,7 @@ class LogScanner:
         return stale
 
     def _run(self, segment: Segment) -> Iterator[Entry]:
-        """Give the records that lie one behind the other from the position on."""
+        """Give the records that lie one after the other from the position on."""
         check = self._check_crc
         self.is_torn = False
         while True:

@@ -142,7 +142,7 @@ def _copy(source: Queues, target: Queues, files: SegmentFiles, step: Step) -> in
 
 
 def _put(queue: Queue, first: int, units: list[_Unit], target: Queues, files: SegmentFiles) -> None:
-    """Put units of one queue that lie behind each other, fillers as such."""
+    """Put units of one queue that lie after each other, fillers as such."""
     names = queue.topic, queue.queue_id
     for is_filler, run in groupby(
         enumerate(units, first), key=lambda item: item[1][1] == FILLER_SIZE

@@ -226,7 +226,7 @@ class _Copy:
         return max(start, *ends)
 
     def _copy(self, start: int, end: int) -> None:
-        """Copy whole records that lie one behind the other in one file."""
+        """Copy whole records that lie one after the other in one file."""
         size = self._files.segment_bytes
         while start < end:
             source = self._segments[start // size * size]

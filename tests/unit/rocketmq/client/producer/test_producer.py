@@ -120,7 +120,7 @@ def test_what_waits_for_an_ordered_queue_goes_on_together(world: Any) -> None:
 
 
 def test_a_batch_is_one_request_with_a_result_for_each(world: Any) -> None:
-    """`send_batch` stores its messages one behind the other."""
+    """`send_batch` stores its messages one after the other."""
 
     async def main() -> None:
         async with producer(world) as sender:

@@ -34,7 +34,7 @@ def encoded(topic: str = "topic", *, crc_tail: bool = False, **fields: object) -
 
 
 def decoded(data: bytes) -> list[StoredMessage]:
-    """Return the records that stand one behind the other, with all checksums compared."""
+    """Return the records that stand one after the other, with all checksums compared."""
     found = []
     at = 0
     while at < len(data):
