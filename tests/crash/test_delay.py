@@ -15,7 +15,7 @@ from random import Random
 
 import pytest
 from tests.stores import maintain
-from tests.unit.rocketmq.broker.delay.test_delay import Desk
+from tests.unit.rocketmq.broker.delay.test_delay import Harness
 
 from sprocket.rocketmq.broker.delay.delay import BATCH
 from sprocket.testing.disk import SimulatedDisk
@@ -33,10 +33,10 @@ class Life:
     def __init__(self, random: Random, flush: str) -> None:
         self.random = random
         self.flush = flush
-        self.desk = Desk(flush=flush).start()
+        self.harness = Harness(flush=flush).start()
         self.sent: list[bytes] = []
         self.states: list[tuple[SimulatedDisk, list[bytes], int, bool]] = []
-        self.desk.disk.before = self._before
+        self.harness.disk.before = self._before
 
     def run(self) -> None:
         """Live for a while."""
@@ -45,32 +45,34 @@ class Life:
             if kind < 2:
                 for _ in range(self.random.choice((1, 3, BATCH))):
                     body = b"%d" % len(self.sent)
-                    self.desk.wait(self.random.choice((1, 1, 2)), body)
+                    self.harness.wait(self.random.choice((1, 1, 2)), body)
                     self.sent.append(body)
             elif kind < 4:
-                self.desk.timers.advance(self.random.choice((10, 500, 1010, 5000)))
+                self.harness.timers.advance(self.random.choice((10, 500, 1010, 5000)))
             elif self.random.random() < 0.5:
-                self.desk.progress.table.flush()
+                self.harness.progress.table.flush()
             else:
-                maintain(self.desk.store)
-        self.desk.disk.before = None
+                maintain(self.harness.store)
+        self.harness.disk.before = None
 
     def _before(self, call: str, _path: str) -> None:
         if call in CHANGES and self.random.random() < 0.04 and len(self.states) < TAKEN_MAX:
             is_kill = self.random.random() < 0.5
-            disk = self.desk.disk
+            disk = self.harness.disk
             found = disk.kill() if is_kill else disk.crash(self.random.randrange)
-            self.states.append((found, list(self.sent), self.desk.clock.now_ms(), is_kill))
+            self.states.append((found, list(self.sent), self.harness.clock.now_ms(), is_kill))
 
 
 def check(life: Life, found: SimulatedDisk, sent: list[bytes], is_kill: bool, at: str) -> None:
     """Open a copy, deliver everything, and see that nothing is missing."""
-    desk = Desk(found, clock=life.desk.clock, flush=life.flush).start()
-    desk.timers.advance(10_000)
+    harness = Harness(found, clock=life.harness.clock, flush=life.flush).start()
+    harness.timers.advance(10_000)
     waiting = [
-        one.body for queue_id in (0, 1) for one in desk.delivered("SCHEDULE_TOPIC_XXXX", queue_id)
+        one.body
+        for queue_id in (0, 1)
+        for one in harness.delivered("SCHEDULE_TOPIC_XXXX", queue_id)
     ]
-    bodies = desk.bodies()
+    bodies = harness.bodies()
     missing = set(waiting) - set(bodies)
     assert not missing, f"CRASH_SEED={at}: not delivered: {sorted(missing)}"
     if life.flush == "sync":
@@ -97,7 +99,7 @@ def test_every_delayed_message_is_delivered(flush: str) -> None:
 def test_a_delivery_noted_before_its_copy_would_be_found() -> None:
     """The checks above see a message that is lost: progress ahead of the copies loses it."""
     life = Life(Random(1), "sync")
-    life.desk.wait(1, b"lost")
-    life.desk.progress.note(1, 1)
+    life.harness.wait(1, b"lost")
+    life.harness.progress.note(1, 1)
     with pytest.raises(AssertionError, match="not delivered"):
-        check(life, life.desk.disk.kill(), [b"lost"], is_kill=True, at="1")
+        check(life, life.harness.disk.kill(), [b"lost"], is_kill=True, at="1")

@@ -41,7 +41,7 @@ class FakePeer:
             callback(self)
 
 
-class Desk:
+class Harness:
     """Calls on a fake loop, and how they ended."""
 
     def __init__(self, count_max: int = 10) -> None:
@@ -67,10 +67,10 @@ class Desk:
 
 def test_answers_find_their_calls() -> None:
     """By connection and number, in any order; the request says what was asked."""
-    desk, one, two = Desk(), FakePeer(), FakePeer()
-    desk.call("a", one)
-    desk.call("b", two)
-    desk.call("c", one)
+    harness, one, two = Harness(), FakePeer(), FakePeer()
+    harness.call("a", one)
+    harness.call("b", two)
+    harness.call("c", one)
     first, third = one.sent
     (second,) = two.sent
     assert (first.opaque, second.opaque, third.opaque) == (0, 0, 1)
@@ -80,52 +80,52 @@ def test_answers_find_their_calls() -> None:
         False,
         False,
     )
-    desk.answer(one, 2)
-    desk.answer(two, third.opaque)
-    assert desk.ended == []
-    desk.answer(one, third.opaque, 7)
-    desk.answer(two, second.opaque)
-    assert [(name, answer and answer.code) for name, answer, _ in desk.ended] == [
+    harness.answer(one, 2)
+    harness.answer(two, third.opaque)
+    assert harness.ended == []
+    harness.answer(one, third.opaque, 7)
+    harness.answer(two, second.opaque)
+    assert [(name, answer and answer.code) for name, answer, _ in harness.ended] == [
         ("c", 7),
         ("b", 0),
     ]
-    assert desk.channels.waiting_count == 1
+    assert harness.channels.waiting_count == 1
 
 
 def test_an_answer_counts_once() -> None:
     """A second one, one of a stranger, and one after the time are dropped."""
-    desk, peer = Desk(), FakePeer()
-    desk.call("a", peer, 1.0)
+    harness, peer = Harness(), FakePeer()
+    harness.call("a", peer, 1.0)
     for _ in range(2):
-        desk.answer(peer, peer.sent[0].opaque)
-    desk.answer(FakePeer(), 0)
-    desk.call("b", peer, 1.0)
-    desk.timers.advance(1000)
-    desk.answer(peer, peer.sent[1].opaque)
-    assert [name for name, _, _ in desk.ended] == ["a", "b"]
-    assert isinstance(desk.ended[1][2], RequestTimeout)
-    assert str(desk.ended[1][2]) == "no answer within 1 s"
-    assert (desk.channels.waiting_count, desk.timers.pending_count) == (0, 0)
+        harness.answer(peer, peer.sent[0].opaque)
+    harness.answer(FakePeer(), 0)
+    harness.call("b", peer, 1.0)
+    harness.timers.advance(1000)
+    harness.answer(peer, peer.sent[1].opaque)
+    assert [name for name, _, _ in harness.ended] == ["a", "b"]
+    assert isinstance(harness.ended[1][2], RequestTimeout)
+    assert str(harness.ended[1][2]) == "no answer within 1 s"
+    assert (harness.channels.waiting_count, harness.timers.pending_count) == (0, 0)
 
 
 def test_one_timer_serves_all_requests_of_a_connection() -> None:
     """Each ends at its own time, the shortest wait first, whichever was asked first."""
-    desk, peer = Desk(), FakePeer()
+    harness, peer = Harness(), FakePeer()
     for name, seconds in (("long", 9.0), ("short", 1.0), ("middle", 5.0), ("answered", 1.0)):
-        desk.call(name, peer, seconds)
-    assert desk.timers.pending_count == 1
-    desk.answer(peer, peer.sent[3].opaque)
+        harness.call(name, peer, seconds)
+    assert harness.timers.pending_count == 1
+    harness.answer(peer, peer.sent[3].opaque)
     for ms, names in ((999, []), (1, ["short"]), (3999, []), (1, ["middle"]), (4000, ["long"])):
-        desk.ended.clear()
-        desk.timers.advance(ms)
-        assert [name for name, _, _ in desk.ended] == names
-    assert desk.timers.pending_count == 0
+        harness.ended.clear()
+        harness.timers.advance(ms)
+        assert [name for name, _, _ in harness.ended] == names
+    assert harness.timers.pending_count == 0
 
 
 def test_a_late_request_may_be_asked_again_by_whom_it_fails() -> None:
     """Then the new one has its own time."""
-    desk, peer = Desk(), FakePeer()
-    channel = Channel(cast("Peer", peer), "a:1", desk.timers.clock, desk.timers)
+    harness, peer = Harness(), FakePeer()
+    channel = Channel(cast("Peer", peer), "a:1", harness.timers.clock, harness.timers)
     ended: list[int] = []
 
     def again(_: Command | None, error: ClientError | None) -> None:
@@ -136,37 +136,37 @@ def test_a_late_request_may_be_asked_again_by_whom_it_fails() -> None:
 
     channel.call(40, HEADER, b"", 1.0, again)
     for ms, count in ((1000, 1), (1999, 1), (1, 2), (2000, 3)):
-        desk.timers.advance(ms)
+        harness.timers.advance(ms)
         assert len(ended) == count
-    assert (channel.waiting_count, desk.timers.pending_count) == (0, 0)
+    assert (channel.waiting_count, harness.timers.pending_count) == (0, 0)
 
 
 def test_a_lost_connection_ends_its_calls() -> None:
     """At once, and only its own; it can be used again by nobody."""
-    desk, one, two = Desk(), FakePeer(), FakePeer()
+    harness, one, two = Harness(), FakePeer(), FakePeer()
     for name, peer in (("a", one), ("b", one), ("c", two)):
-        desk.call(name, peer)
+        harness.call(name, peer)
     one.close()
-    assert [(name, answer) for name, answer, _ in desk.ended] == [("a", None), ("b", None)]
-    assert "closed before" in str(desk.ended[0][2])
-    assert desk.channels.waiting_count == 1
-    desk.call("d", one)
-    assert len(desk.ended) == 2
-    desk.timers.turn()
-    assert (desk.ended[2][0], str(desk.ended[2][2])) == ("d", "the connection is closed")
+    assert [(name, answer) for name, answer, _ in harness.ended] == [("a", None), ("b", None)]
+    assert "closed before" in str(harness.ended[0][2])
+    assert harness.channels.waiting_count == 1
+    harness.call("d", one)
+    assert len(harness.ended) == 2
+    harness.timers.turn()
+    assert (harness.ended[2][0], str(harness.ended[2][2])) == ("d", "the connection is closed")
 
 
 def test_no_more_than_the_limit_are_under_way() -> None:
     """One too many is told so; when one has ended there is room again."""
-    desk, peer = Desk(2), FakePeer()
+    harness, peer = Harness(2), FakePeer()
     for name in "abc":
-        desk.call(name, peer)
-    desk.timers.turn()
-    assert [(name, str(error)) for name, _, error in desk.ended] == [
+        harness.call(name, peer)
+    harness.timers.turn()
+    assert [(name, str(error)) for name, _, error in harness.ended] == [
         ("c", "2 calls to clients are under way already")
     ]
-    desk.answer(peer, peer.sent[0].opaque)
-    desk.call("d", peer)
+    harness.answer(peer, peer.sent[0].opaque)
+    harness.call("d", peer)
     assert [one.opaque for one in peer.sent] == [0, 1, 2]
 
 

@@ -75,7 +75,7 @@ class InlineReads:
         work()
 
 
-class Desk:
+class Harness:
     """Deliveries over a real store on a simulated disk, with hand-made time."""
 
     def __init__(
@@ -132,7 +132,7 @@ class Desk:
         self.commits.start()
         self.rounds.start()
 
-    def start(self) -> "Desk":
+    def start(self) -> "Harness":
         """Begin to deliver."""
         self.write()
         self.delays.start()
@@ -169,50 +169,50 @@ class Desk:
         """Return the bodies of what has come to queue 1."""
         return [one.body for one in self.delivered(topic)]
 
-    def killed(self, *, levels: str = LEVELS) -> "Desk":
+    def killed(self, *, levels: str = LEVELS) -> "Harness":
         """Return what opens after the process was killed now."""
-        return Desk(self.disk.kill(), clock=self.clock, levels=levels)
+        return Harness(self.disk.kill(), clock=self.clock, levels=levels)
 
 
 def test_each_message_comes_at_its_time() -> None:
     """Not a millisecond early, and within 10 ms of it; levels do not wait for each other."""
-    desk = Desk().start()
-    desk.wait(2, b"b")
-    desk.wait(1, b"a")
-    desk.timers.advance(999)
-    assert desk.bodies() == []
-    desk.timers.advance(10)
-    assert desk.bodies() == [b"a"]
-    desk.timers.advance(3990)
-    assert desk.bodies() == [b"a"]
-    desk.timers.advance(10)
-    assert desk.bodies() == [b"a", b"b"]
-    assert [desk.progress.get(level) for level in (1, 2, 3)] == [1, 1, 0]
-    assert [desk.waiting(level) for level in (1, 2, 3)] == [0, 0, 0]
-    assert desk.delays.next_due_ms() is None
+    harness = Harness().start()
+    harness.wait(2, b"b")
+    harness.wait(1, b"a")
+    harness.timers.advance(999)
+    assert harness.bodies() == []
+    harness.timers.advance(10)
+    assert harness.bodies() == [b"a"]
+    harness.timers.advance(3990)
+    assert harness.bodies() == [b"a"]
+    harness.timers.advance(10)
+    assert harness.bodies() == [b"a", b"b"]
+    assert [harness.progress.get(level) for level in (1, 2, 3)] == [1, 1, 0]
+    assert [harness.waiting(level) for level in (1, 2, 3)] == [0, 0, 0]
+    assert harness.delays.next_due_ms() is None
 
 
 def test_what_comes_while_nothing_waits_is_not_missed() -> None:
     """A level that was looked at in vain is looked at before anything in it can be due."""
-    desk = Desk().start()
-    desk.timers.advance(700)
-    desk.wait(1)
-    desk.timers.advance(900)
-    assert desk.bodies() == []
-    desk.timers.advance(450)
-    assert desk.bodies() == [b"x"]
+    harness = Harness().start()
+    harness.timers.advance(700)
+    harness.wait(1)
+    harness.timers.advance(900)
+    assert harness.bodies() == []
+    harness.timers.advance(450)
+    assert harness.bodies() == [b"x"]
 
 
 def test_many_that_are_due_come_in_batches_and_in_order() -> None:
     """One batch after the other, without a pause between them."""
-    desk = Desk()
+    harness = Harness()
     for number in range(2 * BATCH + 5):
-        desk.wait(1, b"%d" % number)
-    desk.clock.advance(1000)
-    desk.start()
-    desk.timers.advance(0)
-    assert desk.bodies() == [b"%d" % number for number in range(2 * BATCH + 5)]
-    assert desk.progress.get(1) == 2 * BATCH + 5
+        harness.wait(1, b"%d" % number)
+    harness.clock.advance(1000)
+    harness.start()
+    harness.timers.advance(0)
+    assert harness.bodies() == [b"%d" % number for number in range(2 * BATCH + 5)]
+    assert harness.progress.get(1) == 2 * BATCH + 5
 
 
 def test_a_copy_is_what_rocketmq_makes_of_it() -> None:
@@ -231,7 +231,7 @@ def test_a_copy_is_what_rocketmq_makes_of_it() -> None:
         for one in recorded.records
         if "REAL_TOPIC" in one["properties"] and one["topic"] == "DelayA"
     }
-    desk = Desk(clock=clock)
+    harness = Harness(clock=clock)
     seen = 0
     for offset, message in waited:
         expected = theirs.get(message.unique_key)
@@ -250,13 +250,15 @@ def test_a_copy_is_what_rocketmq_makes_of_it() -> None:
             message.born_at_ms,
             message.reconsume_times,
         )
-        desk.store.append(new)
-    desk.store.write()
-    desk.store.sync()
+        harness.store.append(new)
+    harness.store.write()
+    harness.store.sync()
     clock.advance(7_200_000)
-    desk.start()
-    desk.timers.advance(0)
-    found = {one.unique_key: one for queue in range(4) for one in desk.delivered("DelayA", queue)}
+    harness.start()
+    harness.timers.advance(0)
+    found = {
+        one.unique_key: one for queue in range(4) for one in harness.delivered("DelayA", queue)
+    }
     assert len(found) == seen > 3
     for key, one in found.items():
         expected = theirs[key]
@@ -279,16 +281,16 @@ def test_a_copy_is_what_rocketmq_makes_of_it() -> None:
 
 def test_a_unit_has_the_tag_of_a_delivered_message() -> None:
     """Consumers that want a tag find it there."""
-    desk = Desk().start()
-    desk.wait(1, TAGS="wanted")
-    desk.timers.advance(1010)
-    assert desk.store.get_messages("T", 1, 0, wanted=filters.parse("wanted")).count == 1
-    assert desk.store.get_messages("T", 1, 0, wanted=filters.parse("other")).count == 0
+    harness = Harness().start()
+    harness.wait(1, TAGS="wanted")
+    harness.timers.advance(1010)
+    assert harness.store.get_messages("T", 1, 0, wanted=filters.parse("wanted")).count == 1
+    assert harness.store.get_messages("T", 1, 0, wanted=filters.parse("other")).count == 0
 
 
 def test_the_level_goes_on_behind_what_cannot_be_delivered() -> None:
     """Without a place to go, with a wrong one, from elsewhere, damaged; said and passed over."""
-    desk = Desk()
+    harness = Harness()
     for found in (
         {"DELAY": "1"},
         {"DELAY": "1", "REAL_TOPIC": "T"},
@@ -298,17 +300,17 @@ def test_the_level_goes_on_behind_what_cannot_be_delivered() -> None:
         {"DELAY": "1", "REAL_TOPIC": "a/b", "REAL_QID": "0"},
         {"DELAY": "1", "REAL_TOPIC": "t" * 200, "REAL_QID": "0"},
     ):
-        desk.put("SCHEDULE_TOPIC_XXXX", 0, found)
-    desk.wait(1, b"damaged")
-    desk.wait(1, b"good")
-    place = desk.store.units("SCHEDULE_TOPIC_XXXX", 0, 7, 1)[0][1]
-    file = desk.disk.open("/s/commitlog/" + "0" * 20, write=True)
+        harness.put("SCHEDULE_TOPIC_XXXX", 0, found)
+    harness.wait(1, b"damaged")
+    harness.wait(1, b"good")
+    place = harness.store.units("SCHEDULE_TOPIC_XXXX", 0, 7, 1)[0][1]
+    file = harness.disk.open("/s/commitlog/" + "0" * 20, write=True)
     file.write([b"D"], place + 88)
-    desk.start()
-    desk.timers.advance(1010)
-    assert desk.bodies() == [b"good"]
-    assert desk.progress.get(1) == 9
-    assert desk.delivered(HALF_TOPIC, 0) == []
+    harness.start()
+    harness.timers.advance(1010)
+    assert harness.bodies() == [b"good"]
+    assert harness.progress.get(1) == 9
+    assert harness.delivered(HALF_TOPIC, 0) == []
 
 
 def test_a_bad_sector_holds_up_its_message_alone() -> None:
@@ -316,59 +318,59 @@ def test_a_bad_sector_holds_up_its_message_alone() -> None:
 
     The level stayed where it was, and tried again for ever.
     """
-    desk = Desk()
-    desk.wait(1, b"bad")
-    desk.wait(1, b"good")
-    desk.write()
-    desk.timers.drain()
-    desk = desk.killed()
-    place = desk.store.units("SCHEDULE_TOPIC_XXXX", 0, 0, 1)[0][1]
-    desk.disk.spoil("/s/commitlog/" + "0" * 20, place, 1)
-    desk.start()
-    desk.timers.advance(1010)
+    harness = Harness()
+    harness.wait(1, b"bad")
+    harness.wait(1, b"good")
+    harness.write()
+    harness.timers.drain()
+    harness = harness.killed()
+    place = harness.store.units("SCHEDULE_TOPIC_XXXX", 0, 0, 1)[0][1]
+    harness.disk.spoil("/s/commitlog/" + "0" * 20, place, 1)
+    harness.start()
+    harness.timers.advance(1010)
     for _ in range(UNREADABLE_LOOKS_MAX - 1):
-        assert desk.bodies() == []
-        desk.timers.advance(1010)
-    desk.timers.advance(1010)
-    assert desk.bodies() == [b"good"]
-    assert desk.progress.get(1) == 2
+        assert harness.bodies() == []
+        harness.timers.advance(1010)
+    harness.timers.advance(1010)
+    assert harness.bodies() == [b"good"]
+    assert harness.progress.get(1) == 2
 
 
 def test_a_full_disk_delays_and_loses_nothing() -> None:
     """The level stays where it is and tries again; nothing is noted before it is stored."""
-    desk = Desk().start()
-    desk.wait(1, b"a")
-    desk.wait(1, b"b")
-    append = desk.store.append_all
+    harness = Harness().start()
+    harness.wait(1, b"a")
+    harness.wait(1, b"b")
+    append = harness.store.append_all
 
     def refuse(_: NewRecord) -> Any:
         raise DiskFull("full")
 
-    desk.store.append_all = cast("Any", refuse)
-    desk.timers.advance(1010)
-    desk.timers.advance(5000)
-    assert (desk.bodies(), desk.progress.get(1)) == ([], 0)
-    desk.store.append_all = append
-    desk.timers.advance(1010)
-    assert desk.bodies() == [b"a", b"b"]
+    harness.store.append_all = cast("Any", refuse)
+    harness.timers.advance(1010)
+    harness.timers.advance(5000)
+    assert (harness.bodies(), harness.progress.get(1)) == ([], 0)
+    harness.store.append_all = append
+    harness.timers.advance(1010)
+    assert harness.bodies() == [b"a", b"b"]
 
 
 def test_a_failed_write_delays_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The copies are taken back with it, and made again."""
-    desk = Desk().start()
-    desk.wait(1)
-    write = desk.store.write
+    harness = Harness().start()
+    harness.wait(1)
+    write = harness.store.write
 
     def fail() -> Any:
-        desk.disk.fail("write", 1)
+        harness.disk.fail("write", 1)
         return write()
 
     with monkeypatch.context() as patch:
-        patch.setattr(desk.store, "write", fail)
-        desk.timers.advance(1010)
-    assert (desk.bodies(), desk.progress.get(1)) == ([], 0)
-    desk.timers.advance(1010)
-    assert desk.bodies() == [b"x"]
+        patch.setattr(harness.store, "write", fail)
+        harness.timers.advance(1010)
+    assert (harness.bodies(), harness.progress.get(1)) == ([], 0)
+    harness.timers.advance(1010)
+    assert harness.bodies() == [b"x"]
 
 
 def test_a_failed_sync_notes_nothing() -> None:
@@ -378,47 +380,47 @@ def test_a_failed_sync_notes_nothing() -> None:
         queue=QueueGeometry(units_per_file=100),
         index=Geometry.small().index,
     )
-    desk = Desk(geometry=geometry)
+    harness = Harness(geometry=geometry)
     count = READY_BESIDE + 1
     for number in range(count):
-        desk.wait(1, b"%d" % number)
-    desk.clock.advance(1000)
-    desk.write()
-    desk.delays.start()
-    desk.disk.fail("sync", 1)
-    desk.timers.drain()
-    assert (desk.waiting(1), desk.progress.get(1)) == (count, 0)
-    assert desk.delays.next_due_ms() is not None, "the level stands where it did"
-    desk.delays.stop()
-    again = Desk(desk.disk.kill(), clock=desk.clock, geometry=geometry).start()
+        harness.wait(1, b"%d" % number)
+    harness.clock.advance(1000)
+    harness.write()
+    harness.delays.start()
+    harness.disk.fail("sync", 1)
+    harness.timers.drain()
+    assert (harness.waiting(1), harness.progress.get(1)) == (count, 0)
+    assert harness.delays.next_due_ms() is not None, "the level stands where it did"
+    harness.delays.stop()
+    again = Harness(harness.disk.kill(), clock=harness.clock, geometry=geometry).start()
     again.timers.advance(1000)
     assert [int(body) for body in again.bodies()[-count:]] == list(range(count))
 
 
 def test_queues_that_cannot_be_read_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other levels go on."""
-    desk = Desk().start()
-    desk.wait(1)
-    units = desk.store.units
+    harness = Harness().start()
+    harness.wait(1)
+    units = harness.store.units
 
     def fail(*_: object) -> Any:
         raise StoreError("no")
 
-    monkeypatch.setattr(desk.store, "units", fail)
-    desk.timers.advance(1010)
-    assert desk.bodies() == []
-    monkeypatch.setattr(desk.store, "units", units)
-    desk.timers.advance(1010)
-    assert desk.bodies() == [b"x"]
+    monkeypatch.setattr(harness.store, "units", fail)
+    harness.timers.advance(1010)
+    assert harness.bodies() == []
+    monkeypatch.setattr(harness.store, "units", units)
+    harness.timers.advance(1010)
+    assert harness.bodies() == [b"x"]
 
 
 def test_a_restart_goes_on_where_it_was() -> None:
     """What was delivered is not delivered again, what waits still comes."""
-    desk = Desk().start()
-    desk.wait(1, b"a")
-    desk.timers.advance(1010)
-    desk.wait(1, b"b")
-    again = desk.killed().start()
+    harness = Harness().start()
+    harness.wait(1, b"a")
+    harness.timers.advance(1010)
+    harness.wait(1, b"b")
+    again = harness.killed().start()
     assert again.bodies() == [b"a"]
     again.timers.advance(1010)
     assert again.bodies() == [b"a", b"b"]
@@ -426,21 +428,21 @@ def test_a_restart_goes_on_where_it_was() -> None:
 
 def test_a_kill_before_the_progress_is_noted_delivers_twice() -> None:
     """Never not at all: the copy comes first."""
-    desk = Desk().start()
-    desk.wait(1)
-    desk.progress.note = lambda *_: None  # type: ignore[method-assign]
-    desk.timers.advance(1010)
-    assert desk.bodies() == [b"x"]
-    again = desk.killed().start()
+    harness = Harness().start()
+    harness.wait(1)
+    harness.progress.note = lambda *_: None  # type: ignore[method-assign]
+    harness.timers.advance(1010)
+    assert harness.bodies() == [b"x"]
+    again = harness.killed().start()
     again.timers.advance(1)
     assert again.bodies() == [b"x", b"x"]
 
 
 def test_levels_that_the_settings_lost_are_delivered_all_the_same() -> None:
     """At their own time if that is not further off than the highest level there is now."""
-    desk = Desk()
-    desk.wait(3)
-    again = desk.killed(levels="1s").start()
+    harness = Harness()
+    harness.wait(3)
+    again = harness.killed(levels="1s").start()
     again.timers.advance(1010)
     assert again.bodies() == [b"x"]
 
@@ -448,30 +450,30 @@ def test_levels_that_the_settings_lost_are_delivered_all_the_same() -> None:
 @pytest.mark.parametrize("step_ms", [3_600_000, -3_600_000, 60, -60, 1, -1])
 def test_a_clock_that_is_set_brings_no_message_early_and_holds_none_up(step_ms: int) -> None:
     """Neither those that wait already nor those that come later; each comes once."""
-    desk = Desk().start()
-    desk.wait(2, b"a")
-    desk.timers.advance(2000)
-    desk.clock.step_wall(step_ms)
-    desk.wait(2, b"b")
-    desk.timers.advance(2900)
-    assert desk.bodies() == []
-    desk.timers.advance(200)
-    assert desk.bodies() == [b"a"]
-    desk.clock.step_wall(-step_ms)
-    desk.wait(1, b"c")
-    desk.timers.advance(900)
-    assert desk.bodies() == [b"a"]
-    desk.timers.advance(1100)
-    assert sorted(desk.bodies()) == [b"a", b"b", b"c"]
-    desk.timers.advance(7_200_000)
-    assert len(desk.bodies()) == 3
+    harness = Harness().start()
+    harness.wait(2, b"a")
+    harness.timers.advance(2000)
+    harness.clock.step_wall(step_ms)
+    harness.wait(2, b"b")
+    harness.timers.advance(2900)
+    assert harness.bodies() == []
+    harness.timers.advance(200)
+    assert harness.bodies() == [b"a"]
+    harness.clock.step_wall(-step_ms)
+    harness.wait(1, b"c")
+    harness.timers.advance(900)
+    assert harness.bodies() == [b"a"]
+    harness.timers.advance(1100)
+    assert sorted(harness.bodies()) == [b"a", b"b", b"c"]
+    harness.timers.advance(7_200_000)
+    assert len(harness.bodies()) == 3
 
 
 def test_a_clock_set_back_between_two_processes_holds_messages_for_one_delay_more() -> None:
     """How long nobody was there is not known; none comes early."""
-    desk = Desk(clock=FakeClock(2_000_000_000_000))
-    desk.wait(2)
-    again = Desk(desk.disk.kill(), clock=FakeClock(1_000_000_000_000)).start()
+    harness = Harness(clock=FakeClock(2_000_000_000_000))
+    harness.wait(2)
+    again = Harness(harness.disk.kill(), clock=FakeClock(1_000_000_000_000)).start()
     again.timers.advance(4900)
     assert again.bodies() == []
     again.timers.advance(200)
@@ -480,30 +482,30 @@ def test_a_clock_set_back_between_two_processes_holds_messages_for_one_delay_mor
 
 def test_progress_outside_of_the_queue_is_moved_into_it() -> None:
     """A file that says more than there is would hold everything that comes."""
-    desk = Desk()
-    desk.progress.note(1, 50)
-    desk.start()
-    desk.wait(1)
-    desk.timers.advance(2000)
-    assert desk.bodies() == [b"x"]
+    harness = Harness()
+    harness.progress.note(1, 50)
+    harness.start()
+    harness.wait(1)
+    harness.timers.advance(2000)
+    assert harness.bodies() == [b"x"]
 
 
 def test_a_stopped_delivery_begins_nothing() -> None:
     """The batch under way may end."""
-    desk = Desk().start()
-    desk.wait(1)
-    desk.delays.stop()
-    desk.timers.advance(5000)
-    assert desk.bodies() == []
+    harness = Harness().start()
+    harness.wait(1)
+    harness.delays.stop()
+    harness.timers.advance(5000)
+    assert harness.bodies() == []
 
 
 def test_async_flush_notes_only_what_is_safe() -> None:
     """A power loss that takes the copy takes the progress too."""
-    desk = Desk(flush="async")
-    desk.wait(1)
-    desk.start()
-    desk.timers.advance(1000)
-    assert desk.bodies() == [b"x"]
-    assert advance(desk.progress.table.flush_steps()) is None
-    desk.store.sync()
-    assert advance(desk.progress.table.flush_steps()) is not None
+    harness = Harness(flush="async")
+    harness.wait(1)
+    harness.start()
+    harness.timers.advance(1000)
+    assert harness.bodies() == [b"x"]
+    assert advance(harness.progress.table.flush_steps()) is None
+    harness.store.sync()
+    assert advance(harness.progress.table.flush_steps()) is not None

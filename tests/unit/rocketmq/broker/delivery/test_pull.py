@@ -47,7 +47,7 @@ class FakeStore:
         return OffsetRange(QueueOffset(0), QueueOffset(9))
 
 
-class Desk:
+class Harness:
     """A puller with tables on a simulated disk."""
 
     def __init__(self) -> None:
@@ -99,31 +99,31 @@ def query(**changes: Any) -> PullQuery:
 
 def test_a_read_is_asked_for_within_the_limits() -> None:
     """The client's number counts up to ours, and at least one."""
-    desk = Desk()
-    pulled = desk.puller.pull(query())
+    harness = Harness()
+    pulled = harness.puller.pull(query())
     assert (pulled.outcome, pulled.result.next_offset) == (PullOutcome.FOUND, 9)
-    assert desk.store.asked["max_count"] == 16
-    assert desk.store.asked["max_bytes"] == 1000
+    assert harness.store.asked["max_count"] == 16
+    assert harness.store.asked["max_bytes"] == 1000
     wanted = filters.parse("a || b")
-    assert desk.store.asked["wanted"] == pulled.permit.subscription.filter == wanted
-    desk.puller.pull(query(max_msg_nums=-5, subscription="*"))
-    assert (desk.store.asked["max_count"], desk.store.asked["wanted"]) == (1, None)
+    assert harness.store.asked["wanted"] == pulled.permit.subscription.filter == wanted
+    harness.puller.pull(query(max_msg_nums=-5, subscription="*"))
+    assert (harness.store.asked["max_count"], harness.store.asked["wanted"]) == (1, None)
 
 
 @pytest.mark.parametrize("text", ["", None])
 def test_an_empty_or_absent_tag_expression_wants_everything(text: str | None) -> None:
     """As the real broker reads it; it was refused."""
-    desk = Desk()
-    assert desk.puller.pull(query(subscription=text)).outcome is PullOutcome.FOUND
-    assert desk.store.asked["wanted"] is None
+    harness = Harness()
+    assert harness.puller.pull(query(subscription=text)).outcome is PullOutcome.FOUND
+    assert harness.store.asked["wanted"] is None
 
 
 @pytest.mark.parametrize("text", [" ", "\t", " || ", "|| ||"])
 def test_a_tag_expression_without_a_tag_wants_nothing(text: str) -> None:
     """`DefaultMQPullConsumer.pull(queue, " ", …)` sends a blank; it was refused."""
-    desk = Desk()
-    assert desk.puller.pull(query(subscription=text)).outcome is PullOutcome.FOUND
-    assert desk.store.asked["wanted"] == MessageFilter()
+    harness = Harness()
+    assert harness.puller.pull(query(subscription=text)).outcome is PullOutcome.FOUND
+    assert harness.store.asked["wanted"] == MessageFilter()
 
 
 @pytest.mark.parametrize(
@@ -134,20 +134,20 @@ def test_bars_alone_and_an_empty_expression_of_another_type_cannot_be_read(
 ) -> None:
     """These, and no other texts."""
     with pytest.raises(Refused) as refused:
-        Desk().puller.pull(query(subscription=text, expression_type=kind))
+        Harness().puller.pull(query(subscription=text, expression_type=kind))
     assert refused.value.why is Refusal.UNREADABLE_SUBSCRIPTION
 
 
 def test_a_read_is_a_readers() -> None:
     """Who reads is the group, in one queue."""
-    desk = Desk()
-    desk.puller.pull(query())
-    assert desk.store.asked["reader"] == ("g", "T", 0)
+    harness = Harness()
+    harness.puller.pull(query())
+    assert harness.store.asked["reader"] == ("g", "T", 0)
 
 
 def test_each_status_has_its_outcome() -> None:
     """An empty queue moves only who asked for something in it."""
-    desk = Desk()
+    harness = Harness()
     for status, at, outcome in (
         (GetStatus.NO_MATCHED_MESSAGE, 3, PullOutcome.TRY_AGAIN),
         (GetStatus.MESSAGE_WAS_REMOVING, 3, PullOutcome.TRY_AGAIN),
@@ -159,14 +159,14 @@ def test_each_status_has_its_outcome() -> None:
         (GetStatus.NO_MESSAGE_IN_QUEUE, 0, PullOutcome.NOTHING_NEW),
         (GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, PullOutcome.NOTHING_NEW),
     ):
-        desk.store.status = status
-        pulled = desk.puller.pull(query(queue_offset=at))
+        harness.store.status = status
+        pulled = harness.puller.pull(query(queue_offset=at))
         assert (status, pulled.outcome) == (status, outcome)
 
 
 def test_the_wait_is_what_was_asked_for_within_the_limit() -> None:
     """And nothing without the bit."""
-    puller = Desk().puller
+    puller = Harness().puller
     assert puller.hold_ms(query(suspend_timeout_millis=400)) == 0
     assert puller.hold_ms(query(sys_flag=6, suspend_timeout_millis=400)) == 400
     assert puller.hold_ms(query(sys_flag=6, suspend_timeout_millis=600)) == 500
@@ -175,61 +175,65 @@ def test_the_wait_is_what_was_asked_for_within_the_limit() -> None:
 
 def test_groups_and_topics_can_forbid() -> None:
     """Each refusal says who; a subscription in the request passes over two of them."""
-    desk = Desk()
-    desk.beat(BROADCASTING)
+    harness = Harness()
+    harness.beat(BROADCASTING)
 
     def kind(**changes: Any) -> Forbidden:
         with pytest.raises(PullForbidden) as refused:
-            desk.puller.pull(query(**changes))
+            harness.puller.pull(query(**changes))
         assert refused.value.why is Refusal.NO_PERMISSION
         return refused.value.kind
 
-    desk.groups.forbid("g", "T", is_readable=False)
+    harness.groups.forbid("g", "T", is_readable=False)
     assert kind(sys_flag=0) is Forbidden.GROUP_FOR_TOPIC
-    desk.change_group(consume_broadcast_enable=False)
+    harness.change_group(consume_broadcast_enable=False)
     assert kind(sys_flag=0) is Forbidden.BROADCAST
-    assert desk.puller.pull(query()).outcome is PullOutcome.FOUND
-    desk.topics.put(TopicConfig(name="T", read_queues=2, perm=2))
+    assert harness.puller.pull(query()).outcome is PullOutcome.FOUND
+    harness.topics.put(TopicConfig(name="T", read_queues=2, perm=2))
     assert kind() is Forbidden.TOPIC
-    desk.change_group(consume_enable=False)
+    harness.change_group(consume_enable=False)
     assert kind() is Forbidden.GROUP
-    desk.topics.use(TopicSettings(permission=2))
+    harness.topics.use(TopicSettings(permission=2))
     assert kind() is Forbidden.BROKER
     assert kind(consumer_group="new") is Forbidden.BROKER
-    assert desk.groups.get("new") is None
+    assert harness.groups.get("new") is None
 
 
-Change = Callable[[Desk], object]
+Change = Callable[[Harness], object]
 
 
 @pytest.mark.parametrize(
     ("change", "why"),
     [
         (
-            lambda desk: desk.topics.put(TopicConfig(name="T", read_queues=2, perm=2)),
+            lambda harness: harness.topics.put(TopicConfig(name="T", read_queues=2, perm=2)),
             Refusal.NO_PERMISSION,
         ),
         (
-            lambda desk: desk.topics.put(TopicConfig(name="T", read_queues=1)),
+            lambda harness: harness.topics.put(TopicConfig(name="T", read_queues=1)),
             Refusal.INVALID_ARGUMENT,
         ),
-        (lambda desk: desk.topics.remove("T"), Refusal.NO_TOPIC),
-        (lambda desk: desk.topics.use(TopicSettings(permission=2)), Refusal.NO_PERMISSION),
-        (lambda desk: desk.change_group(consume_enable=False), Refusal.NO_PERMISSION),
-        (lambda desk: desk.groups.forbid("g", "T", is_readable=False), Refusal.NO_PERMISSION),
-        (lambda desk: desk.members.drop(desk.link), Refusal.NO_SUBSCRIPTION),
-        (lambda desk: desk.beat("CLUSTERING", topic="other"), Refusal.NO_SUBSCRIPTION),
+        (lambda harness: harness.topics.remove("T"), Refusal.NO_TOPIC),
+        (lambda harness: harness.topics.use(TopicSettings(permission=2)), Refusal.NO_PERMISSION),
+        (lambda harness: harness.change_group(consume_enable=False), Refusal.NO_PERMISSION),
+        (lambda harness: harness.groups.forbid("g", "T", is_readable=False), Refusal.NO_PERMISSION),
+        (lambda harness: harness.members.drop(harness.link), Refusal.NO_SUBSCRIPTION),
+        (lambda harness: harness.beat("CLUSTERING", topic="other"), Refusal.NO_SUBSCRIPTION),
     ],
 )
 def test_what_may_be_pulled_is_not_remembered_beyond_a_change(change: Change, why: Refusal) -> None:
     """Whichever table it is in: the pull after it is refused, and passes once it is undone."""
-    desk = Desk()
-    desk.beat("CLUSTERING")
+    harness = Harness()
+    harness.beat("CLUSTERING")
     wanted = query(queue_id=1, sys_flag=0, sub_version=5)
-    assert desk.puller.pull(wanted).outcome is desk.puller.pull(wanted).outcome is PullOutcome.FOUND
-    change(desk)
+    assert (
+        harness.puller.pull(wanted).outcome
+        is harness.puller.pull(wanted).outcome
+        is PullOutcome.FOUND
+    )
+    change(harness)
     with pytest.raises(Refused) as refused:
-        desk.puller.pull(wanted)
+        harness.puller.pull(wanted)
     assert refused.value.why is why
 
 
@@ -245,12 +249,12 @@ def test_what_may_be_pulled_is_not_remembered_beyond_a_change(change: Change, wh
 )
 def test_what_one_pull_may_says_nothing_of_another(changes: dict[str, Any]) -> None:
     """Each part of a request that a check looks at counts."""
-    desk = Desk()
-    desk.puller.pull(query())  # it makes group g
-    known = desk.puller.pull(query()).permit
-    assert desk.puller.pull(query()).permit is known
+    harness = Harness()
+    harness.puller.pull(query())  # it makes group g
+    known = harness.puller.pull(query()).permit
+    assert harness.puller.pull(query()).permit is known
     try:
-        other = desk.puller.pull(query(**changes)).permit
+        other = harness.puller.pull(query(**changes)).permit
     except Refused:
         return
     assert other.subscription.filter == filters.parse("c")
@@ -259,70 +263,70 @@ def test_what_one_pull_may_says_nothing_of_another(changes: dict[str, Any]) -> N
 def test_permits_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who asks for more and more has older ones forgotten."""
     monkeypatch.setattr(pull, "PERMITS_MAX", 3)
-    desk = Desk()
-    desk.puller.pull(query())
-    first = desk.puller.pull(query()).permit
+    harness = Harness()
+    harness.puller.pull(query())
+    first = harness.puller.pull(query()).permit
     for number in range(2):
-        desk.puller.pull(query(subscription=str(number)))
-    assert desk.puller.pull(query()).permit is not first
+        harness.puller.pull(query(subscription=str(number)))
+    assert harness.puller.pull(query()).permit is not first
 
 
 def test_what_is_long_is_not_remembered() -> None:
     """Some thousand subscriptions of a megabyte each would fill the memory."""
-    desk = Desk()
-    desk.puller.pull(query())
+    harness = Harness()
+    harness.puller.pull(query())
     for characters, is_known in ((pull.PERMIT_CHARACTERS_MAX, True), (1 << 20, False)):
         wanted = query(subscription=characters * "t")
-        first = desk.puller.pull(wanted).permit
-        assert (desk.puller.pull(wanted).permit is first) is is_known
+        first = harness.puller.pull(wanted).permit
+        assert (harness.puller.pull(wanted).permit is first) is is_known
 
 
 def test_only_the_first_pass_commits() -> None:
     """A pull that waited said where it was when it began."""
-    desk = Desk()
-    desk.puller.pull(query(sys_flag=5, commit_offset=2), is_first=False)
-    assert desk.offsets.get("g", "T", 0) is None
-    desk.puller.pull(query(sys_flag=5, commit_offset=2))
-    assert desk.offsets.get("g", "T", 0) == 2
+    harness = Harness()
+    harness.puller.pull(query(sys_flag=5, commit_offset=2), is_first=False)
+    assert harness.offsets.get("g", "T", 0) is None
+    harness.puller.pull(query(sys_flag=5, commit_offset=2))
+    assert harness.offsets.get("g", "T", 0) == 2
 
 
 def test_an_old_subscription_is_refused() -> None:
     """The client made a newer one than its heartbeats brought."""
-    desk = Desk()
-    desk.beat("CLUSTERING")
+    harness = Harness()
+    harness.beat("CLUSTERING")
     with pytest.raises(Refused) as refused:
-        desk.puller.pull(query(sys_flag=0, sub_version=6))
+        harness.puller.pull(query(sys_flag=0, sub_version=6))
     assert refused.value.why is Refusal.OLD_SUBSCRIPTION
 
 
 def test_a_reset_is_told_once() -> None:
     """Instead of what was asked for; also to a pull that waited."""
     for is_first in (True, False):
-        desk = Desk()
-        desk.offsets.reset("g", "T", 0, 2)
-        pulled = desk.puller.pull(query(sys_flag=5, commit_offset=9), is_first=is_first)
+        harness = Harness()
+        harness.offsets.reset("g", "T", 0, 2)
+        pulled = harness.puller.pull(query(sys_flag=5, commit_offset=9), is_first=is_first)
         assert (pulled.outcome, pulled.result.next_offset) == (PullOutcome.MOVED, 2)
-        assert (pulled.result.status, desk.store.asked) == (GetStatus.OFFSET_RESET, {})
-        assert desk.offsets.get("g", "T", 0) == 2
-        assert desk.puller.pull(query()).outcome is PullOutcome.FOUND
+        assert (pulled.result.status, harness.store.asked) == (GetStatus.OFFSET_RESET, {})
+        assert harness.offsets.get("g", "T", 0) == 2
+        assert harness.puller.pull(query()).outcome is PullOutcome.FOUND
 
 
 def test_a_pull_is_answered_though_its_commit_finds_no_space() -> None:
     """The commit counts in memory, as RocketMQ's do."""
-    desk = Desk()
-    desk.groups.find("g")
-    desk.disk.is_full = True
-    pulled = desk.puller.pull(query(sys_flag=4 | 1, commit_offset=3))
+    harness = Harness()
+    harness.groups.find("g")
+    harness.disk.is_full = True
+    pulled = harness.puller.pull(query(sys_flag=4 | 1, commit_offset=3))
     assert (pulled.outcome, pulled.result.next_offset) == (PullOutcome.FOUND, 9)
-    assert desk.offsets.get("g", "T", 0) == 3
+    assert harness.offsets.get("g", "T", 0) == 3
 
 
 @pytest.mark.parametrize("is_anew", [False, True])
 def test_who_is_behind_the_end_of_a_topic_made_anew_begins_again(is_anew: bool) -> None:
     """And commits nothing of what it had of the old one; else it is sent to the end."""
-    desk = Desk()
-    desk.store.status = GetStatus.OFFSET_OVERFLOW_BADLY
-    desk.store.made_anew = {"T"} if is_anew else set()
-    pulled = desk.puller.pull(query(queue_offset=12, sys_flag=5, commit_offset=12))
+    harness = Harness()
+    harness.store.status = GetStatus.OFFSET_OVERFLOW_BADLY
+    harness.store.made_anew = {"T"} if is_anew else set()
+    pulled = harness.puller.pull(query(queue_offset=12, sys_flag=5, commit_offset=12))
     assert (pulled.outcome, pulled.result.next_offset) == (PullOutcome.MOVED, 0 if is_anew else 9)
-    assert desk.offsets.get("g", "T", 0) == (None if is_anew else 12)
+    assert harness.offsets.get("g", "T", 0) == (None if is_anew else 12)

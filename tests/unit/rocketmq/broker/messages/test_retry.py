@@ -30,7 +30,7 @@ HERE = b"\x7f\0\0\x01\0\0\x2a\x9f"
 THERE = b"\x0a\0\0\x01\0\0\x10\x00"
 
 
-class Desk:
+class Harness:
     """A store with one consumed message, and tables on a simulated disk."""
 
     def __init__(self) -> None:
@@ -91,9 +91,9 @@ def found_in(record: NewRecord) -> dict[str, str]:
 
 def test_a_message_waits_for_its_retry() -> None:
     """Everything of it stays; where it came from, which it was and how often it came is noted."""
-    desk = Desk()
-    offset = desk.stored()
-    record = desk.sent_back(offset)
+    harness = Harness()
+    offset = harness.stored()
+    record = harness.sent_back(offset)
     assert (record.topic, record.queue_id) == ("SCHEDULE_TOPIC_XXXX", 2)
     assert (record.body, record.flag, record.sys_flag, record.born_at_ms) == (b"hello", 7, 1, 5)
     assert (record.born_host, record.store_host, record.reconsume_times) == (THERE, HERE, 1)
@@ -111,17 +111,17 @@ def test_a_message_waits_for_its_retry() -> None:
 
 def test_where_it_came_from_first_is_kept() -> None:
     """A message of the retry topic has both already."""
-    desk = Desk()
-    offset = desk.stored(1, "%RETRY%g", RETRY_TOPIC="T", ORIGIN_MESSAGE_ID="first", REAL_QID="9")
-    found = found_in(desk.sent_back(offset))
+    harness = Harness()
+    offset = harness.stored(1, "%RETRY%g", RETRY_TOPIC="T", ORIGIN_MESSAGE_ID="first", REAL_QID="9")
+    found = found_in(harness.sent_back(offset))
     assert (found["RETRY_TOPIC"], found["ORIGIN_MESSAGE_ID"]) == ("T", "first")
     assert (found["DELAY"], found["REAL_QID"]) == ("4", "0")
 
 
 def test_the_ladder_has_sixteen_steps() -> None:
     """10 s, 30 s and so on up to 2 h, then the dead letters."""
-    desk = Desk()
-    records = [desk.sent_back(desk.stored(times)) for times in range(18)]
+    harness = Harness()
+    records = [harness.sent_back(harness.stored(times)) for times in range(18)]
     levels = [found_in(one)["DELAY"] for one in records]
     assert levels == [*(str(level) for level in range(3, 19)), "0", "0"]
     assert {one.topic for one in records[16:]} == {"%DLQ%g"}
@@ -129,10 +129,10 @@ def test_the_ladder_has_sixteen_steps() -> None:
 
 def test_a_level_that_the_consumer_names_counts() -> None:
     """Beyond the last it is the last; a negative one gives the message up."""
-    desk = Desk()
-    offset = desk.stored(4)
-    assert [desk.sent_back(offset, level).queue_id for level in (1, 5, 99)] == [0, 4, 17]
-    record = desk.sent_back(offset, -1)
+    harness = Harness()
+    offset = harness.stored(4)
+    assert [harness.sent_back(offset, level).queue_id for level in (1, 5, 99)] == [0, 4, 17]
+    record = harness.sent_back(offset, -1)
     assert (record.topic, record.queue_id, record.reconsume_times) == ("%DLQ%g", 0, 5)
     found = found_in(record)
     assert (found["DELAY"], found["RETRY_TOPIC"], "REAL_TOPIC" in found) == ("0", "T", False)
@@ -140,78 +140,78 @@ def test_a_level_that_the_consumer_names_counts() -> None:
 
 def test_a_dead_letter_is_told_in_the_log() -> None:
     """With its group and topic, and how often it failed; a retry is not."""
-    desk = Desk()
+    harness = Harness()
     with structlog.testing.capture_logs() as logs:
-        desk.sent_back(desk.stored(15))
-        desk.sent_back(desk.stored(16))
+        harness.sent_back(harness.stored(15))
+        harness.sent_back(harness.stored(16))
     (line,) = [one for one in logs if one["event"] == "a message became a dead letter"]
     assert (line["group"], line["topic"], line["failures"]) == ("g", "T", 16)
 
 
 def test_topics_are_made_as_they_are_needed() -> None:
     """The retry topic with the group's queues, the dead letters with one, both for everything."""
-    desk = Desk()
-    desk.group(retry_queues=3)
-    record = desk.sent_back(desk.stored(), unit_mode=True)
+    harness = Harness()
+    harness.group(retry_queues=3)
+    record = harness.sent_back(harness.stored(), unit_mode=True)
     assert found_in(record)["REAL_QID"] == "2"
-    retry = desk.topics.get("%RETRY%g")
+    retry = harness.topics.get("%RETRY%g")
     assert retry is not None
     assert (retry.read_queues, retry.perm, retry.sys_flag) == (3, 6, 2)
-    assert desk.topics.get("%DLQ%g") is None
-    desk.sent_back(desk.stored(), -1)
-    dead = desk.topics.get("%DLQ%g")
+    assert harness.topics.get("%DLQ%g") is None
+    harness.sent_back(harness.stored(), -1)
+    dead = harness.topics.get("%DLQ%g")
     assert dead is not None
     assert (dead.read_queues, dead.write_queues, dead.perm) == (1, 1, 6)
 
 
 def test_limits_of_group_and_client() -> None:
     """The client's counts if it names one, the group's otherwise."""
-    desk = Desk()
-    desk.group(retry_times_max=1)
-    offset = desk.stored(1)
-    assert desk.sent_back(offset).topic == "%DLQ%g"
-    assert desk.sent_back(offset, max_reconsume_times=2).topic == "SCHEDULE_TOPIC_XXXX"
+    harness = Harness()
+    harness.group(retry_times_max=1)
+    offset = harness.stored(1)
+    assert harness.sent_back(offset).topic == "%DLQ%g"
+    assert harness.sent_back(offset, max_reconsume_times=2).topic == "SCHEDULE_TOPIC_XXXX"
 
 
 def test_a_group_without_retries_gets_none() -> None:
     """Which is a success, and makes nothing."""
-    desk = Desk()
-    desk.group(retry_queues=0)
-    assert desk.back.record(asked_for(desk.stored())) is None
-    assert desk.topics.get("%RETRY%g") is None
+    harness = Harness()
+    harness.group(retry_queues=0)
+    assert harness.back.record(asked_for(harness.stored())) is None
+    assert harness.topics.get("%RETRY%g") is None
 
 
 def test_a_broker_that_is_closed_to_writing_takes_nothing_back() -> None:
     """Not even for a group that wants no retries; an unknown group shows first."""
-    desk = Desk()
-    offset = desk.stored()
-    desk.group(retry_queues=0)
-    desk.topics.use(TopicSettings(permission=4))
+    harness = Harness()
+    offset = harness.stored()
+    harness.group(retry_queues=0)
+    harness.topics.use(TopicSettings(permission=4))
     with pytest.raises(Refused, match="sending message is forbidden") as refused:
-        desk.back.record(asked_for(offset))
+        harness.back.record(asked_for(offset))
     assert refused.value.why is Refusal.NO_PERMISSION
-    desk.groups.use(GroupSettings(auto_create=False))
+    harness.groups.use(GroupSettings(auto_create=False))
     with pytest.raises(Refused) as refused:
-        desk.back.record(SendBackRequest(offset=offset, group="h", delay_level=0))
+        harness.back.record(SendBackRequest(offset=offset, group="h", delay_level=0))
     assert refused.value.why is Refusal.NO_GROUP
-    desk.topics.use(TopicSettings(permission=2))
-    assert desk.back.record(asked_for(offset)) is None
+    harness.topics.use(TopicSettings(permission=2))
+    assert harness.back.record(asked_for(offset)) is None
 
 
 def test_what_cannot_be_done_is_refused_by_its_code() -> None:
     """No message there, a closed topic, a group that may not be."""
-    desk = Desk()
-    offset = desk.stored()
+    harness = Harness()
+    offset = harness.stored()
     for bad in (offset + 1, -1, 10**12, -(1 << 63)):
         with pytest.raises(Refused, match=f"failed, {bad}") as refused:
-            desk.sent_back(bad)
+            harness.sent_back(bad)
         assert refused.value.why is Refusal.OTHER
-    retry = desk.topics.get("%RETRY%g")
+    retry = harness.topics.get("%RETRY%g")
     assert retry is not None
-    desk.topics.put(replace(retry, perm=READ))
+    harness.topics.put(replace(retry, perm=READ))
     with pytest.raises(Refused) as refused:
-        desk.sent_back(offset)
+        harness.sent_back(offset)
     assert refused.value.why is Refusal.NO_PERMISSION
     with pytest.raises(Refused) as refused:
-        desk.back.record(SendBackRequest(offset=offset, group="a b", delay_level=0))
+        harness.back.record(SendBackRequest(offset=offset, group="a b", delay_level=0))
     assert refused.value.why is Refusal.NO_GROUP

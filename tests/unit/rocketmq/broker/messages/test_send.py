@@ -25,7 +25,7 @@ HERE = b"\x7f\0\0\x01\0\0\x2a\x9f"
 THERE = b"\x0a\0\0\x01\0\0\x10\x00"
 
 
-class Desk:
+class Harness:
     """A sender with tables on a simulated disk."""
 
     def __init__(self, new_unique_key: Callable[[], str] | None = None) -> None:
@@ -81,7 +81,7 @@ def header(topic: str = "T", **changes: Any) -> ProducedMessage:
 
 def test_fields_are_taken_over() -> None:
     """What the sender says stays; both hosts are ours to say."""
-    record = Desk().sender.record(sent(header(reconsume_times=2)))
+    record = Harness().sender.record(sent(header(reconsume_times=2)))
     assert (record.topic, record.queue_id, record.body) == ("T", 0, b"x")
     assert (record.flag, record.born_at_ms, record.reconsume_times) == (3, 7, 2)
     assert (record.born_host, record.store_host) == (THERE, HERE)
@@ -93,7 +93,7 @@ def test_fields_are_taken_over() -> None:
 )
 def test_properties_are_added_to_whatever_their_form(text: str) -> None:
     """A missing last separator, or a name twice, does not matter."""
-    record = Desk().sender.record(sent(header(properties=text)))
+    record = Harness().sender.record(sent(header(properties=text)))
     assert properties.decode(record.properties) == {
         "UNIQ_KEY": "U",
         "A": "b",
@@ -109,7 +109,7 @@ def test_ours_replace_what_a_client_copied() -> None:
     text = (
         "CLUSTER\x01old\x02TRACE_ON\x01false\x02__CRC32#\x010123456789\x02POP_CK\x01x\x02A\x01b\x02"
     )
-    record = Desk().sender.record(sent(header(properties=text)))
+    record = Harness().sender.record(sent(header(properties=text)))
     assert properties.decode(record.properties) == {
         "A": "b",
         "UNIQ_KEY": "NEW1",
@@ -122,7 +122,7 @@ def test_ours_replace_what_a_client_copied() -> None:
 
 def test_a_message_without_unique_key_gets_one() -> None:
     """The answer names it."""
-    sender = Desk().sender
+    sender = Harness().sender
     text = "UNIQ_KEY\x01U\x02KEYS\x01a  b\x02TAGS\x01t\x02"
     record = sender.record(sent(header(properties=text)))
     assert record.unique_key == "U"
@@ -177,12 +177,12 @@ def _outcome(found: object) -> object:
     return structs.replace(found, properties=b""), pairs, pairs["UNIQ_KEY"] == found.unique_key
 
 
-def _desk(new_unique_key: Callable[[], str] | None = None) -> Desk:
-    desk = Desk(new_unique_key)
-    desk.topics.put(TopicConfig(name="T", read_queues=9, write_queues=3))
+def _harness(new_unique_key: Callable[[], str] | None = None) -> Harness:
+    harness = Harness(new_unique_key)
+    harness.topics.put(TopicConfig(name="T", read_queues=9, write_queues=3))
     compaction = TopicConfig(name="COMPACT", attributes={"cleanup.policy": "COMPACTION"})
-    desk.topics.put(compaction)
-    return desk
+    harness.topics.put(compaction)
+    return harness
 
 
 @pytest.mark.parametrize("beside", [0, 2])
@@ -190,7 +190,7 @@ def _desk(new_unique_key: Callable[[], str] | None = None) -> Desk:
 def test_many_at_once_become_what_each_would_be(changes: dict[str, Any], beside: int) -> None:
     """Whatever it is that asks for a closer look, and beside others that do not."""
     given = header(**changes)
-    single, many = _desk(), _desk()
+    single, many = _harness(), _harness()
     try:
         expected: object = single.sender.record(sent(given))
     except Refused as refused:
@@ -209,15 +209,15 @@ def test_many_at_once_become_what_each_would_be(changes: dict[str, Any], beside:
 
 def test_a_body_is_needed_by_each() -> None:
     """Also of a message that is plain otherwise."""
-    (found,) = _desk().sender.records(sends(header(properties=PLAIN), body=b""))
+    (found,) = _harness().sender.records(sends(header(properties=PLAIN), body=b""))
     assert isinstance(found, Refused)
 
 
 def test_what_fails_for_one_message_fails_for_no_other() -> None:
     """Whatever it is: its handler answers it."""
     none_left: Iterator[str] = iter(())
-    desk = _desk(none_left.__next__)
-    first, second = desk.sender.records(sends(header(), header(properties=PLAIN)))
+    harness = _harness(none_left.__next__)
+    first, second = harness.sender.records(sends(header(), header(properties=PLAIN)))
     assert isinstance(first, StopIteration)
     assert isinstance(second, NewRecord)
 
@@ -232,10 +232,11 @@ def test_parts_beside_plain_ones_become_what_each_would_be(text: str, shared: st
     plain = "UNIQ_KEY\x01P\x02WAIT\x01true\x02"
     made = header(properties=shared)
     single = [
-        Desk().parts(made, batch.join([(0, b"a", one.encode())]))[0] for one in (plain, text, plain)
+        Harness().parts(made, batch.join([(0, b"a", one.encode())]))[0]
+        for one in (plain, text, plain)
     ]
     parts = [(0, b"a", one.encode()) for one in (plain, text, plain)]
-    many = Desk().parts(made, batch.join(parts))
+    many = Harness().parts(made, batch.join(parts))
     for one, other in zip(single, many, strict=True):
         assert properties.decode(one.properties) == properties.decode(other.properties)
         assert one.properties[-1] == other.properties[-1] == 2
@@ -265,10 +266,10 @@ def test_what_one_message_lacks_another_does_not_make_up(
     """All are looked at together; each has its own key and its end all the same."""
     given = texts[::turned]
     parts = batch.join([(0, b"a", text.encode()) for text in given])
-    for one, text in zip(Desk().parts(header(), parts), given, strict=True):
+    for one, text in zip(Harness().parts(header(), parts), given, strict=True):
         _has_all(one, text)
     headers = [header(properties=text) for text in given]
-    for found, text in zip(_desk().sender.records(sends(*headers)), given, strict=True):
+    for found, text in zip(_harness().sender.records(sends(*headers)), given, strict=True):
         assert isinstance(found, NewRecord)
         _has_all(found, text)
         assert found.unique_key == properties.decode(found.properties)["UNIQ_KEY"]
@@ -295,15 +296,15 @@ def test_what_a_batch_shares_each_part_gets(more: str, other: str, turned: int) 
     texts = (f"{more}UNIQ_KEY\x01P\x02", other)[::turned]
     parts = batch.join([(0, b"a", text.encode()) for text in texts])
     made = header(properties="A\x01b\x02")
-    for one in Desk().parts(made, parts):
+    for one in Harness().parts(made, parts):
         assert properties.decode(one.properties)["A"] == "b"
 
 
 @pytest.mark.parametrize("text", ["UNIQ_KEY\x01P\x02A\x02", "UNIQ_KEY\x01P\x02A\x01b\x01c\x02"])
 def test_what_is_no_pair_goes_the_careful_way(text: str) -> None:
     """What is stored then is to the byte what one message by itself becomes."""
-    (found,) = _desk().sender.records(sends(header(properties=text)))
-    assert found == _desk().sender.record(sent(header(properties=text)))
+    (found,) = _harness().sender.records(sends(header(properties=text)))
+    assert found == _harness().sender.record(sent(header(properties=text)))
 
 
 def test_one_text_that_is_not_ascii_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,7 +318,7 @@ def test_one_text_that_is_not_ascii_holds_up_no_other(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(Sender, "record", watched)
     texts = [PLAIN % 0, "TAGS\x01é\x02" + PLAIN % 1, PLAIN % 2]
-    found = _desk().sender.records(sends(*[header(properties=text) for text in texts]))
+    found = _harness().sender.records(sends(*[header(properties=text) for text in texts]))
     assert [cast("NewRecord", one).unique_key for one in found] == ["U0", "U1", "U2"]
     assert [one.properties for one in looked] == texts[1:2]
 
@@ -334,64 +335,64 @@ def _has_all(record: NewRecord, text: str) -> None:
 
 def test_text_that_is_no_unicode_is_replaced() -> None:
     """It never stops a send half-way."""
-    record = Desk().sender.record(sent(header(properties="A\x01\ud800\x02")))
+    record = Harness().sender.record(sent(header(properties="A\x01\ud800\x02")))
     assert properties.decode(record.properties)["A"] == "?"
 
 
 def test_host_bits_of_a_client_are_cleared() -> None:
     """The hosts themselves say what they are."""
-    assert Desk().sender.record(sent(header(sys_flag=0x31))).sys_flag == 1
+    assert Harness().sender.record(sent(header(sys_flag=0x31))).sys_flag == 1
 
 
 def test_a_negative_queue_is_one_of_those_written() -> None:
     """Of a topic without write queues it is 0, as in RocketMQ."""
-    desk = Desk()
-    desk.topics.put(TopicConfig(name="T", read_queues=9, write_queues=3))
-    assert desk.sender.record(sent(header(queue_id=-1))).queue_id == 2
-    assert desk.asked == [3]
-    desk.topics.put(TopicConfig(name="Z", read_queues=1, write_queues=0))
-    assert desk.sender.record(sent(header("Z", queue_id=-1))).queue_id == 0
-    assert desk.sender.record(sent(header("T", queue_id=8))).queue_id == 8
+    harness = Harness()
+    harness.topics.put(TopicConfig(name="T", read_queues=9, write_queues=3))
+    assert harness.sender.record(sent(header(queue_id=-1))).queue_id == 2
+    assert harness.asked == [3]
+    harness.topics.put(TopicConfig(name="Z", read_queues=1, write_queues=0))
+    assert harness.sender.record(sent(header("Z", queue_id=-1))).queue_id == 0
+    assert harness.sender.record(sent(header("T", queue_id=8))).queue_id == 8
     with pytest.raises(Refused) as refused:
-        desk.sender.record(sent(header("T", queue_id=9)))
+        harness.sender.record(sent(header("T", queue_id=9)))
     assert refused.value.why is Refusal.INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize("permission", [4, 0])
 def test_a_broker_that_is_closed_to_writing_keeps_topics_in_order(permission: Any) -> None:
     """As RocketMQ has it: one message, among plain ones and in a batch; no other topic's."""
-    desk = _desk()
-    desk.topics.put(TopicConfig(name="O", order=True))
-    desk.topics.use(TopicSettings(permission=permission))
+    harness = _harness()
+    harness.topics.put(TopicConfig(name="O", order=True))
+    harness.topics.use(TopicSettings(permission=permission))
     body = batch.join([(0, b"a", PLAIN.encode())])
     ordered, other = header("O", properties=PLAIN), header(properties=PLAIN)
     refusal = r"broker\[broker-a\] sending message is forbidden"
     with pytest.raises(Refused, match=refusal) as refused:
-        desk.sender.record(sent(ordered))
+        harness.sender.record(sent(ordered))
     assert refused.value.why is Refusal.NO_PERMISSION
     with pytest.raises(Refused, match=refusal):
-        desk.sender.batch(sent(ordered, body))
-    closed, still_open = desk.sender.records(sends(ordered, other))
+        harness.sender.batch(sent(ordered, body))
+    closed, still_open = harness.sender.records(sends(ordered, other))
     assert isinstance(closed, Refused)
     assert isinstance(still_open, NewRecord)
-    desk.topics.use(TopicSettings(permission=2))
-    (found,) = desk.sender.records(sends(ordered))
+    harness.topics.use(TopicSettings(permission=2))
+    (found,) = harness.sender.records(sends(ordered))
     assert isinstance(found, NewRecord)
 
 
 def test_compacted_topics_need_keys() -> None:
     """A store of RocketMQ may hold such a topic."""
-    desk = Desk()
-    desk.topics.put(TopicConfig(name="T", attributes={"cleanup.policy": "COMPACTION"}))
+    harness = Harness()
+    harness.topics.put(TopicConfig(name="T", attributes={"cleanup.policy": "COMPACTION"}))
     with pytest.raises(Refused) as refused:
-        desk.sender.record(sent(header()))
+        harness.sender.record(sent(header()))
     assert refused.value.why is Refusal.ILLEGAL_MESSAGE
-    assert desk.sender.record(sent(header(properties="KEYS\x01k\x02")))
+    assert harness.sender.record(sent(header(properties="KEYS\x01k\x02")))
 
 
 def test_retries_become_dead_letters_beyond_their_limit() -> None:
     """The request's own limit counts if it names one, else the group's."""
-    sender = Desk().sender
+    sender = Harness().sender
     retry = "%RETRY%g"
     for times, own, dead in (
         (16, None, False),
@@ -410,18 +411,18 @@ def test_retries_become_dead_letters_beyond_their_limit() -> None:
 
 def test_groups_with_locks_do_not_retry() -> None:
     """They consume in order; what fails for good is a dead letter."""
-    desk = Desk()
-    desk.locks.lock("g", "c", [MessageQueue("T", "b", 0)])
-    assert desk.sender.record(sent(header("%RETRY%g"))).topic == "%DLQ%g"
-    desk.clock.advance(60_000)
-    assert desk.sender.record(sent(header("%RETRY%g"))).topic == "%RETRY%g"
+    harness = Harness()
+    harness.locks.lock("g", "c", [MessageQueue("T", "b", 0)])
+    assert harness.sender.record(sent(header("%RETRY%g"))).topic == "%DLQ%g"
+    harness.clock.advance(60_000)
+    assert harness.sender.record(sent(header("%RETRY%g"))).topic == "%RETRY%g"
 
 
 def test_retry_topics_need_no_template() -> None:
     """They are made with one queue when the template cannot serve."""
-    desk = Desk()
-    desk.sender.record(sent(header("%RETRY%g", default_topic="none")))
-    made = desk.topics.get("%RETRY%g")
+    harness = Harness()
+    harness.sender.record(sent(header("%RETRY%g", default_topic="none")))
+    made = harness.topics.get("%RETRY%g")
     assert made is not None
     assert made.write_queues == 1
 
@@ -430,7 +431,7 @@ def test_parts_of_a_batch_keep_their_own_properties() -> None:
     """The batch's are added where they do not stand in for the part's key; the answer names its."""
     body = batch.join([(1, b"a", b"UNIQ_KEY\x01P\x02TAGS\x01t\x02"), (2, b"b", b"A\x01own\x02")])
     made = header(properties="UNIQ_KEY\x01BATCH\x02A\x01shared\x02WAIT\x01true")
-    first, second = Desk().parts(made, body)
+    first, second = Harness().parts(made, body)
     assert (first.unique_key, first.flag, bytes(first.body)) == ("BATCH", 1, b"a")
     assert second.flag == 2
     assert properties.decode(first.properties)["UNIQ_KEY"] == "P"
@@ -446,7 +447,7 @@ def test_what_a_batch_and_its_part_agree_on_is_stored_once() -> None:
     """Java gives WAIT to both; names that are the broker's own are never taken from the batch."""
     part = "UNIQ_KEY\x01P\x02WAIT\x01true\x02"
     made = header(properties="WAIT\x01true\x02CLUSTER\x01theirs\x02")
-    (one,) = Desk().parts(made, batch.join([(0, b"a", part.encode())]))
+    (one,) = Harness().parts(made, batch.join([(0, b"a", part.encode())]))
     ours = "MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01DefaultCluster\x02"
     assert one.properties.decode() == part + ours
 
@@ -455,5 +456,5 @@ def test_what_a_batch_and_its_part_agree_on_is_stored_once() -> None:
 def test_a_body_that_is_no_batch_is_refused(body: bytes) -> None:
     """With 1 and a reason."""
     with pytest.raises(Refused) as refused:
-        Desk().sender.batch(sent(header(), body))
+        Harness().sender.batch(sent(header(), body))
     assert refused.value.why is Refusal.OTHER
