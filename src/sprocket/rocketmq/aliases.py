@@ -53,8 +53,8 @@ def read_broker_conf(text: bytes | str, source: str) -> ForeignSettings:
         source: What errors call it.
 
     Raises:
-        SettingsError: A name that RocketMQ does not have, a value that is none, or one that asks
-            for what is not built.
+        SettingsError: A name that RocketMQ does not have, a value that cannot be read, or
+            one that asks for what is not built.
     """
     given = _read(text)
     for name, allowed, why in _DEMANDS:

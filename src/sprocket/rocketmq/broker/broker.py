@@ -255,7 +255,7 @@ class Broker:
             self.hold.recheck(lambda topic, queue: self.store.queue_range(topic, queue).max)
 
     def expire(self) -> None:
-        """Forget clients that are gone, and what they held; every ten seconds."""
+        """Forget clients that have gone silent, and what they held; every ten seconds."""
         self.members.expire()
         self.locks.expire()
 

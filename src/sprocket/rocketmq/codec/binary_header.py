@@ -35,7 +35,7 @@ class BinaryHeader(NamedTuple):
 def decode(header: bytes) -> BinaryHeader:
     """Read a binary header; bytes after the ext map are ignored.
 
-    As in RocketMQ an ext map of negative size is none, and its last entry may go beyond its size.
+    As in RocketMQ an ext map of negative size is empty, and its last entry may go beyond its size.
 
     Raises:
         WireError: The size of a text is negative, or one goes beyond the bytes there are.

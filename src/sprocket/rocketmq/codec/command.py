@@ -91,7 +91,7 @@ class Command(msgspec.Struct, gc=False):
         """Read the ext fields as a declared header; unknown fields are ignored.
 
         Raises:
-            FieldUnreadable: A required field is missing, or a number is none.
+            FieldUnreadable: A required field is missing, or a number cannot be read.
         """
         ext = self.ext
         if type(ext) is kind:

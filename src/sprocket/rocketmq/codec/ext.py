@@ -5,7 +5,7 @@ one of these or None, each under its name on the wire. Everything else follows f
 
 * reading goes straight from JSON bytes to the struct; msgspec turns `"12"` into 12;
 * what msgspec does not take (numbers for texts, `"yes"` for a boolean, null, broken UTF-8) is read
-  a second time, slowly, by Java's rules: a number that is none counts as absent, except for the
+  a second time, slowly, by Java's rules: a number that cannot be read counts as absent, but for the
   codes that RocketMQ reads by hand (`numbers_are_strict`);
 * fields are written in the order in which Java's `HashMap` gives them, so that answers are equal to
   RocketMQ's byte for byte;
@@ -35,7 +35,7 @@ _INTEGER = re.compile(r"[+-]?\d{1,20}\Z")
 
 
 class FieldUnreadable(WireError):
-    """A header lacks a field that it must have, or a number is none."""
+    """A header lacks a field that it must have, or a number cannot be read."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
@@ -76,7 +76,7 @@ class HeaderCodec(Generic[H]):
         """Read a header from texts, by Java's rules.
 
         Raises:
-            FieldUnreadable: A required field is missing or a number is none.
+            FieldUnreadable: A required field is missing or a number cannot be read.
         """
         if not any("." in text for text in ext.values()):  # msgspec takes 1.0 for a whole number
             with contextlib.suppress(msgspec.ValidationError):
@@ -136,7 +136,7 @@ def java_order(names: Sequence[str], buckets: int = 16) -> list[str]:
 
 
 def _integer(text: str, bits: int) -> int | None:
-    """Read a decimal number as Java does; None if it is none, or needs more bits."""
+    """Read a decimal number as Java does; None if it is not one, or needs more bits."""
     if not _INTEGER.match(text):
         return None
     number = int(text)

@@ -481,7 +481,7 @@ class RegisterBrokerAnswer(Header, frozen=True, kw_only=True):
 
 
 class UnregisterBroker(Header, frozen=True, kw_only=True):
-    """UNREGISTER_BROKER 104. Whoever is not named is not there to leave."""
+    """UNREGISTER_BROKER 104. A broker that is not named cannot leave."""
 
     broker_name: str = ""
     broker_addr: str = ""

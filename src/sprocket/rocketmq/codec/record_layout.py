@@ -153,7 +153,7 @@ def crc_digits(crc: int) -> bytes:
 def tail_is_wrong(data: Buffer, position: int, end: int) -> bool:
     """Say whether the record in `[position, end)` ends in a CRC tail that does not fit it.
 
-    Digits that fit the record under a name that is none are a tail whose name is damaged. And
+    Digits that fit the record under another name are a tail whose name is damaged. And
     properties never end in a zero, unless they were never written.
     """
     start = end - CRC_TAIL_BYTES

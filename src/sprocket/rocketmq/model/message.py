@@ -219,7 +219,7 @@ class NewBatch(Struct, frozen=True, gc=False):
     """Messages on their way into the log together, one after the other in one queue.
 
     Attributes:
-        shared: A record with all that they have in common; its flag, body and properties are none.
+        shared: A record with all that they have in common; not its flag, body and properties.
         flags: The flag of each; at least one.
         bodies: The body of each.
         properties: The properties of each.

@@ -1,6 +1,6 @@
 """How the queues of a topic are shared out among the members of a group.
 
-Whoever does it, each consumer by itself or a broker for all of them, sorts the same two lists, the
+Each consumer by itself, or a broker for all of them, sorts the same two lists, the
 queues and the client ids, and so comes to the same shares.
 """
 
@@ -50,10 +50,10 @@ def share_of(
 ) -> list[MessageQueue] | None:
     """Return the queues of one topic that one member of a group reads.
 
-    Members are client ids; one that is named twice is one member. Who is none of them gets nothing.
+    Members are client ids; one that is named twice is one member. Another client gets nothing.
 
     Returns:
-        None if the strategy is none of `SHARES`, or there is nothing or nobody to share.
+        None if the strategy is not one of `SHARES`, or there is nothing or nobody to share.
     """
     share = SHARES.get(strategy)
     if share is None or not queues or not members:

@@ -211,7 +211,7 @@ class Channel:
             found.end(command, None)
 
     def lost(self, error: ClientError) -> None:
-        """Tell everybody who waits that the connection is gone."""
+        """Tell everybody who waits that the connection was lost."""
         if self._timer is not None:
             self._timer.cancel()
         pending, self._pending = self._pending, {}

@@ -88,7 +88,7 @@ class PullHold:
         return True
 
     def arrived(self, arrival: Arrival) -> None:
-        """Resume whoever waits for what has just come into a queue."""
+        """Resume the pulls that wait for what has just come into a queue."""
         waiting = self._queues.get((arrival.topic, arrival.queue_id))
         if not waiting:
             return
@@ -100,17 +100,17 @@ class PullHold:
                 self._end(held)
 
     def wake(self, topic: str, queue_id: int) -> None:
-        """Resume whoever waits for a queue: what a group is to read of it has changed."""
+        """Resume the pulls that wait for a queue: what a group is to read of it has changed."""
         for held in list(self._queues.get((topic, queue_id), ())):
             self._end(held)
 
     def wake_topic(self, topic: str) -> None:
-        """Resume whoever waits for any queue of a topic: it was deleted."""
+        """Resume the pulls that wait for any queue of a topic: it was deleted."""
         for key in [key for key in self._queues if key[0] == topic]:
             self.wake(*key)
 
     def recheck(self, next_offset: Callable[[str, int], int]) -> None:
-        """Resume whoever waits although its queue has grown, whatever the tags; run every 5 s.
+        """Resume the pulls whose queue has grown, whatever the tags; run every 5 s.
 
         A pull whose tags do not come up moves on this way over what it does not want.
 

@@ -37,7 +37,7 @@ class DelayLevels:
         clock: For messages that name the time of their delivery.
 
     Raises:
-        SettingsError: A wait is none.
+        SettingsError: A wait cannot be read.
     """
 
     def __init__(self, levels: str, clock: Clock) -> None:
@@ -58,7 +58,7 @@ class DelayLevels:
 
         Raises:
             Refused: It is transactional, timed or an inner batch, of the kind of which RocketMQ's
-                refusal is where the feature is switched off; or a number is none.
+                refusal is where the feature is switched off; or a number cannot be read.
         """
         if EXAMINED.isdisjoint(found):
             return 0

@@ -189,7 +189,7 @@ def _rates(table: Mapping[str, str], name: str) -> tuple[float, float, float]:
 
 
 def _number(text: str) -> float:
-    """Return a number; 0 for what is none, as a broker may leave any of them out."""
+    """Return a number; 0 for what is not one, as a broker may leave any of them out."""
     try:
         return float(text)
     except ValueError:

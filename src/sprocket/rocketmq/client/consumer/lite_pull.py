@@ -77,7 +77,7 @@ class LitePullConsumer:
         """Begin; topics that were subscribed to already are read from now on.
 
         Raises:
-            InvalidMessage: `start` is none of what it may be.
+            InvalidMessage: `start` may not be that.
             ClientError: The client that is shared has a consumer of this group.
         """
         await self._core.start()

@@ -68,7 +68,7 @@ class ConsumerPlan(Struct, frozen=True, kw_only=True):
     """Whether what was polled is committed by itself."""
 
     def check(self) -> None:
-        """Check what the user gave. Raises InvalidMessage if `start` is none of what it may be."""
+        """Check what the user gave. Raises InvalidMessage if `start` may not be that."""
         if isinstance(self.start, str) and self.start not in ("first", "last"):
             raise InvalidMessage(
                 f"start {self.start!r}: expected 'first', 'last', a datetime or milliseconds"

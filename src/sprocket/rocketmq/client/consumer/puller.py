@@ -186,7 +186,7 @@ class Puller:
             hold_ms: How long the broker may wait for a message if there is none.
 
         Raises:
-            InvalidMessage: The tags are none, or read like SQL.
+            InvalidMessage: They are not tags, or read like SQL.
             ClientError: Nobody answered in time, or the broker refused.
         """
         check_tags(tags)
@@ -227,7 +227,7 @@ class Puller:
             it lead on. What did not, or failed, is told to whoever asks for the rest.
 
         Raises:
-            InvalidMessage: The tags are none, or read like SQL.
+            InvalidMessage: They are not tags, or read like SQL.
             ClientError: The first pull failed.
         """
         found: list[SliceAnswer] = []

@@ -89,7 +89,7 @@ class PushConsumer:
         """Begin; topics that were subscribed to already are read from now on.
 
         Raises:
-            InvalidMessage: `start` is none of what it may be.
+            InvalidMessage: `start` may not be that.
             ClientError: The client that is shared has a consumer of this group, or there is no
                 place for the offsets of one that broadcasts.
         """

@@ -22,7 +22,7 @@ def granted(source: str, code: RequestCode, command: Command, absent: Container[
 
 
 def refused(address: str, code: RequestCode, command: Command) -> BrokerRefused:
-    """Return the error for an answer that is none of those expected."""
+    """Return the error for an answer that is not one of those expected."""
     remark = command.remark or "no reason given"
     return BrokerRefused(command.code, f"{address} refused {code.name}: {remark}")
 

@@ -315,7 +315,7 @@ class Routes:
 
 
 def _fixed_queues(topic: str, order_conf: str) -> list[MessageQueue]:
-    """Read `broker:count;…`; a text that is none of that kind counts as absent."""
+    """Read `broker:count;…`; another text counts as absent."""
     queues = []
     for part in order_conf.split(";"):
         broker_name, _, count = part.strip().rpartition(":")

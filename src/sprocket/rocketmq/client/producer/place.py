@@ -42,7 +42,7 @@ class Selection(Struct, frozen=True):
         except BaseException as error:  # it is the user's, and may raise anything
             raise InvalidMessage(f"the selector failed with {error!r}") from error
         if queue not in queues:
-            raise InvalidMessage(f"the selector gave {queue!r}, which is none of the queues it got")
+            raise InvalidMessage(f"the selector gave {queue!r}, not one of the queues it got")
         return queue
 
 
@@ -72,5 +72,5 @@ def place_of(
     if selector is not None:
         return Selection(selector, message)
     if queue is not None and queue.topic != message.topic:
-        raise InvalidMessage(f"queue {queue} is none of topic {message.topic}")
+        raise InvalidMessage(f"queue {queue} is not one of topic {message.topic}")
     return sharding_key if queue is None else queue

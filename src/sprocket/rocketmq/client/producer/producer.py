@@ -243,7 +243,7 @@ class Producer:
         one = prepare_packed(packed, now_ms, self._settings)
         check_place(None, queue, None)
         if queue is not None and queue.topic != packed.topic:
-            raise InvalidMessage(f"queue {queue} is none of topic {packed.topic}")
+            raise InvalidMessage(f"queue {queue} is not one of topic {packed.topic}")
         one.place = queue
         return cast("asyncio.Future[list[SendResult]]", self._accept(one, timeout_ms))
 

@@ -152,7 +152,7 @@ def decode_messages(data: Buffer) -> list[StoredMessage]:
 def unwrapped(stored: StoredMessage) -> Sequence[StoredMessage]:
     """Return the messages of a record: itself, unless it is an inner batch.
 
-    One whose body is none is handed out whole: its checksum is right, so it is what was sent.
+    One whose body is not a batch is handed out whole: its checksum says that this was sent.
     """
     if stored.sys_flag & _INNER != _INNER:
         return [stored]

@@ -92,7 +92,7 @@ def is_light(name: str) -> bool:
 
 
 def _number(text: str | None, high: int, default: int) -> int:
-    """Return a decimal number from 0 to `high`; `default` if the text is none."""
+    """Return a decimal number from 0 to `high`; `default` if the text is not one."""
     if text is None or not (text.isascii() and text.isdigit() and len(text) < 20):
         return default
     number = int(text)

@@ -96,7 +96,7 @@ class OffsetHandlers:
         is_old = self._store.is_made_anew(header.topic) and (
             header.commit_offset > self._store.queue_end(header.topic, header.queue_id)
         )
-        if is_old:  # whoever has begun anew would be sent behind the end
+        if is_old:  # a group that has begun anew would be sent past the end
             return Answer(header=NoFields(), remark="Offset is of a topic that was deleted")
         is_taken = self._offsets.commit(
             header.consumer_group, header.topic, header.queue_id, header.commit_offset
