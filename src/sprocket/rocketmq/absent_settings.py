@@ -13,7 +13,7 @@ properties of `BrokerConfig`, `BrokerIdentity`, `MessageStoreConfig`, `AuthConfi
 """
 
 
-def _told(*, off: str, on: str = "", one: str, others: str) -> dict[str, str]:
+def _texts(*, off: str, on: str = "", one: str, others: str) -> dict[str, str]:
     """Return values by name, of names that are false, true or 1 and of `name=value` pairs."""
     pairs = (pair.partition("=") for pair in others.split())
     return {
@@ -24,7 +24,7 @@ def _told(*, off: str, on: str = "", one: str, others: str) -> dict[str, str]:
     }
 
 
-_SERVER = _told(
+_SERVER = _texts(
     off="""
         enableShutdownGracefully useEpollNativeSelector
     """,
@@ -42,7 +42,7 @@ _SERVER = _told(
     """,
 )
 
-BROKER = _SERVER | _told(
+BROKER = _SERVER | _texts(
     off="""
         aclEnable allAckInSyncStateSet appendAckAsync appendCkAsync asyncLearner
         clientPooledByteBufAllocatorEnable coldCtrStrategyEnable coldDataFlowControlEnable
@@ -210,7 +210,7 @@ BROKER_UNREAD = frozenset(
 files lie below storePathRootDir, there as here), or RocketMQ tells it of itself. It does not say
 that it ignores them."""
 
-NAMESERVER = _SERVER | _told(
+NAMESERVER = _SERVER | _texts(
     off="""
         clusterTest enableControllerInNamesrv needWaitForService notifyMinBrokerIdChanged
     """,

@@ -93,16 +93,16 @@ def to_broker_conf(settings: Settings, *, folder: str = "") -> dict[str, str]:
         settings: All groups.
         folder: Of the store; left out if empty.
     """
-    told = dict(absent_settings.BROKER)
-    told |= {one.name: one.write(_value(settings, one.setting)) for one in BROKER.values()}
-    told["brokerIP1"] = told["brokerIP1"] or settings.server.host
-    told["brokerIP2"] = told["brokerIP1"]
-    told |= {"brokerId": "0", "brokerRole": "ASYNC_MASTER"}
-    told["enableMultiDispatch"] = told["enableLmq"]
+    texts = dict(absent_settings.BROKER)
+    texts |= {one.name: one.write(_value(settings, one.setting)) for one in BROKER.values()}
+    texts["brokerIP1"] = texts["brokerIP1"] or settings.server.host
+    texts["brokerIP2"] = texts["brokerIP1"]
+    texts |= {"brokerId": "0", "brokerRole": "ASYNC_MASTER"}
+    texts["enableMultiDispatch"] = texts["enableLmq"]
     if folder:
-        told |= {"storePathRootDir": folder, "storePathCommitLog": f"{folder}/commitlog"}
-        told["rocketmqHome"] = folder
-    return dict(sorted(told.items()))
+        texts |= {"storePathRootDir": folder, "storePathCommitLog": f"{folder}/commitlog"}
+        texts["rocketmqHome"] = folder
+    return dict(sorted(texts.items()))
 
 
 def to_nameserver_conf(settings: Settings) -> dict[str, str]:
@@ -110,9 +110,9 @@ def to_nameserver_conf(settings: Settings) -> dict[str, str]:
 
     Where its files lie is not told.
     """
-    told = dict(absent_settings.NAMESERVER)
-    told |= {one.name: one.write(_value(settings, one.setting)) for one in NAMESERVER.values()}
-    return dict(sorted(told.items()))
+    texts = dict(absent_settings.NAMESERVER)
+    texts |= {one.name: one.write(_value(settings, one.setting)) for one in NAMESERVER.values()}
+    return dict(sorted(texts.items()))
 
 
 # How texts become values and back.

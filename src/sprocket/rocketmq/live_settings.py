@@ -30,7 +30,7 @@ class _Server:
     """What broker and NameServer have each of its own."""
 
     rows: Mapping[str, Alias]
-    told: Callable[[Settings], dict[str, str]]
+    texts: Callable[[Settings], dict[str, str]]
     refusal: str
     """What a change of a name on the black list is refused with."""
 
@@ -40,8 +40,8 @@ def of_broker(settings: Settings, folder: str, clock: Clock, users: Users) -> "L
 
     `folder` is that of its store.
     """
-    told = partial(aliases.to_broker_conf, folder=folder)
-    server = _Server(aliases.BROKER, told, "Can not update config in black list.")
+    texts = partial(aliases.to_broker_conf, folder=folder)
+    server = _Server(aliases.BROKER, texts, "Can not update config in black list.")
     return LiveSettings(settings, clock, users, server)
 
 
@@ -72,9 +72,9 @@ class LiveSettings:
         self._users = users
         self._server = server
 
-    def told(self) -> dict[str, str]:
+    def texts(self) -> dict[str, str]:
         """Return all settings in RocketMQ's words."""
-        return self._server.told(self.now)
+        return self._server.texts(self.now)
 
     def update(self, texts: Mapping[str, str]) -> None:
         """Change what can be changed while running; all else is named in the log.
@@ -87,7 +87,7 @@ class LiveSettings:
         Source: the real 5.3.3 answers success to whatever it ignores, and takes a text that is
         neither true nor false for false.
         """
-        black_list = self.told()["configBlackList"].split(";")
+        black_list = self.texts()["configBlackList"].split(";")
         for name in texts:
             if name in black_list:
                 raise Refused(Refusal.NO_PERMISSION, self._server.refusal.format(name=name))

@@ -33,14 +33,14 @@ def test_a_change_is_taken_up(config: LiveSettings, used: dict[str, Any]) -> Non
     config.update({"fileReservedTime": "48", "autoCreateTopicEnable": "no"})
     assert used["retention"].keep_hours == 48
     assert used["topics"].auto_create is False
-    told = config.told()
+    told = config.texts()
     assert (told["fileReservedTime"], told["autoCreateTopicEnable"]) == ("48", "false")
     assert (told["brokerName"], told["storePathRootDir"]) == ("broker-a", "/store")
     assert config.version.counter == version + 2
     config.update({"brokerPermission": "4"})
     config.update({"brokerPermission": "5"})
     assert used["topics"].permission == 4
-    assert config.told()["brokerPermission"] == "4"
+    assert config.texts()["brokerPermission"] == "4"
 
 
 def test_our_own_names_do_as_well(config: LiveSettings, used: dict[str, Any]) -> None:
@@ -48,7 +48,7 @@ def test_our_own_names_do_as_well(config: LiveSettings, used: dict[str, Any]) ->
     config.update({"retention.keep_hours": " 7 ", "topics.auto_create": "false"})
     assert used["retention"].keep_hours == 7
     assert used["topics"].auto_create is False
-    assert config.told()["fileReservedTime"] == "7"
+    assert config.texts()["fileReservedTime"] == "7"
     before = dict(used)
     config.update({"retention.keep_hours": "z", "retention.x": "1", "pull.bytes_max": "1"})
     assert used == before
@@ -56,11 +56,11 @@ def test_our_own_names_do_as_well(config: LiveSettings, used: dict[str, Any]) ->
 
 def test_what_cannot_be_changed_is_left(config: LiveSettings, used: dict[str, Any]) -> None:
     """Unknown names, others' groups, values that are none or out of range."""
-    before = config.told()
+    before = config.texts()
     config.update(
         {"x": "1", "brokerName": "y", "fileReservedTime": "z", "diskMaxUsedSpaceRatio": "-7"}
     )
-    assert (config.told(), used) == (before, {})
+    assert (config.texts(), used) == (before, {})
 
 
 def test_the_black_list_is_refused_as_a_whole(config: LiveSettings, used: dict[str, Any]) -> None:
@@ -79,8 +79,8 @@ def test_switches_of_a_nameserver_change_while_running() -> None:
     assert config.now.nameserver == NameServerSettings(
         order_conf=True, list_topics=False, acting_master=True
     )
-    assert config.told()["orderMessageEnable"] == "true"
-    assert config.told()["listenPort"] == "1234"
+    assert config.texts()["orderMessageEnable"] == "true"
+    assert config.texts()["listenPort"] == "1234"
 
 
 @pytest.mark.parametrize("name", ["configBlackList", "configStorePath", "kvConfigPath"])

@@ -109,7 +109,7 @@ class Broker:
         self.request_modes = RequestModes(place.disk, place.folder)
         self.locks = QueueLocks(clock)
         self.members = ClientManager(
-            clock, settings.members.expiry_ms / 1000, notify, self.groups.tells_members
+            clock, settings.members.expiry_ms / 1000, notify, self.groups.notifies_members
         )
         self.hold = PullHold(loop, settings.pull)
         self.thread = DiskThread()

@@ -172,9 +172,9 @@ def request(
     is absent in the header is not sent, what is in `extra` is sent as well.
     """
     flag = ONEWAY_FLAG if oneway else 0
-    told = _Told(code, _fields(header, extra or None), flag, LANGUAGE, opaque)
+    own = _OwnHeader(code, _fields(header, extra or None), flag, LANGUAGE, opaque)
     parts = (body,) if len(body) else ()
-    return frame.join(serialize, _ENCODERS[serialize](told), parts)
+    return frame.join(serialize, _ENCODERS[serialize](own), parts)
 
 
 def response(
@@ -195,13 +195,13 @@ def response(
         body: Buffers in order, passed on without a copy.
         extra: More ext fields; those of another answer that is passed on.
     """
-    told = _Told(code, _fields(header, extra), RESPONSE_FLAG, LANGUAGE, request.opaque)
+    own = _OwnHeader(code, _fields(header, extra), RESPONSE_FLAG, LANGUAGE, request.opaque)
     if remark is not None:
-        told.remark = values.without_surrogates(remark[:REMARK_CHARACTERS_MAX])
-    return frame.join(request.serialize, _ENCODERS[request.serialize](told), body)
+        own.remark = values.without_surrogates(remark[:REMARK_CHARACTERS_MAX])
+    return frame.join(request.serialize, _ENCODERS[request.serialize](own), body)
 
 
-class _Told(msgspec.Struct, gc=False):
+class _OwnHeader(msgspec.Struct, gc=False):
     """A header of ours, its members in the order of their names, as RocketMQ writes them."""
 
     code: int
@@ -214,12 +214,12 @@ class _Told(msgspec.Struct, gc=False):
     version: int = VERSION
 
 
-def _encode_binary(told: _Told) -> bytes:
-    ext = {} if told.extFields is _UNSET else msgspec.to_builtins(told.extFields)
-    return binary_header.encode(told.code, told.opaque, told.flag, told.remark or None, ext)
+def _encode_binary(own: _OwnHeader) -> bytes:
+    ext = {} if own.extFields is _UNSET else msgspec.to_builtins(own.extFields)
+    return binary_header.encode(own.code, own.opaque, own.flag, own.remark or None, ext)
 
 
-_ENCODERS: Mapping[int, Callable[[_Told], bytes]] = {
+_ENCODERS: Mapping[int, Callable[[_OwnHeader], bytes]] = {
     JSON: msgspec.json.Encoder().encode,
     BINARY: _encode_binary,
 }

@@ -133,24 +133,24 @@ class RouteTables:
         if queues is not None and queues.pop(broker, None) is not None and not queues:
             del self.topics[topic]
 
-    def register(self, link: BrokerLink, told: BrokerRegistration) -> Registered:
+    def register(self, link: BrokerLink, process: BrokerRegistration) -> Registered:
         """Take in what a broker says of itself: all its topics, or one that has just changed.
 
         Raises:
             Refused: A name or the address is empty, or a broker that is not known yet sent one
                 topic only (this NameServer was restarted: it must send all).
         """
-        _check(told)
-        name, broker_id, address = told.name, told.broker_id, told.address
+        _check(process)
+        name, broker_id, address = process.name, process.broker_id, process.address
         old = self.brokers.get(name)
         addresses = {} if old is None else dict(old.addresses)
         known_addr = addresses.get(broker_id)
         if known_addr is not None and known_addr != address:
-            rival = self.live.get((told.cluster, known_addr))
-            if rival is not None and rival.version.state_version > told.version.state_version:
+            rival = self.live.get((process.cluster, known_addr))
+            if rival is not None and rival.version.state_version > process.version.state_version:
                 _log.warning("a newer broker has this id", broker=name, id=broker_id)
                 return Registered()
-        if known_addr is None and len(told.topics) == 1:
+        if known_addr is None and len(process.topics) == 1:
             raise Refused(
                 Refusal.OTHER,
                 "register broker failed: a broker that is new here must send all its topics",
@@ -160,17 +160,17 @@ class RouteTables:
                 del addresses[other]
         addresses[broker_id] = address
         broker = self.brokers[name] = BrokerData(
-            cluster=told.cluster,
+            cluster=process.cluster,
             name=name,
             addresses=addresses,
-            zone=told.zone,
-            enable_acting_master=bool(told.enable_acting_master),
+            zone=process.zone,
+            enable_acting_master=bool(process.enable_acting_master),
         )
-        self._take_topics(told, broker, is_first=known_addr is None)
+        self._take_topics(process, broker, is_first=known_addr is None)
         if known_addr is None:
             _log.info("a broker registered", broker=name, id=broker_id, addr=address)
-        self._keep_alive(link, told)
-        return self._master_of(told, broker)
+        self._keep_alive(link, process)
+        return self._master_of(process, broker)
 
     def refresh(self, cluster: str, address: str) -> None:
         """Believe in a process of a broker for longer; nothing happens if it is unknown."""
@@ -236,48 +236,50 @@ class RouteTables:
                 return
             self.topics.setdefault(topic, {})[queue.broker_name] = queue
 
-    def _take_topics(self, told: BrokerRegistration, broker: BrokerData, *, is_first: bool) -> None:
+    def _take_topics(
+        self, process: BrokerRegistration, broker: BrokerData, *, is_first: bool
+    ) -> None:
         """Put what a master says of its topics into the table, or a slave in its place."""
-        is_master = told.broker_id == MASTER_ID
+        is_master = process.broker_id == MASTER_ID
         is_prime_slave = (
             not is_master
-            and told.enable_acting_master is not None
-            and told.broker_id == min(broker.addresses)
+            and process.enable_acting_master is not None
+            and process.broker_id == min(broker.addresses)
         )
         if not is_master and not is_prime_slave:
             return
-        name = told.name
+        name = process.name
         is_writable = is_master or not broker.enable_acting_master
-        before = self.live.get((told.cluster, told.address))
-        is_changed = is_first or before is None or before.version != told.version
+        before = self.live.get((process.cluster, process.address))
+        is_changed = is_first or before is None or before.version != process.version
         if (
             is_changed
             and self._settings.now.nameserver.forget_missing_topics
-            and len(told.topics) > 1
+            and len(process.topics) > 1
         ):
-            kept = {topic.name for topic in told.topics}
+            kept = {topic.name for topic in process.topics}
             for topic in [one for one in self.topics if one not in kept]:
                 self.forget_queues(topic, name)
-        for one in told.topics:
+        for one in process.topics:
             queues = self.topics.setdefault(one.name, {})
             if is_changed or name not in queues:
                 queues[name] = _queues(one, name, writable=is_writable)
 
-    def _keep_alive(self, link: BrokerLink, told: BrokerRegistration) -> None:
-        timeout_ms = told.timeout_ms or self._settings.now.nameserver.broker_expiry_ms
-        self.live[told.cluster, told.address] = LiveEntry(
-            broker=told.name,
-            broker_id=told.broker_id,
+    def _keep_alive(self, link: BrokerLink, process: BrokerRegistration) -> None:
+        timeout_ms = process.timeout_ms or self._settings.now.nameserver.broker_expiry_ms
+        self.live[process.cluster, process.address] = LiveEntry(
+            broker=process.name,
+            broker_id=process.broker_id,
             timeout_ms=timeout_ms,
             deadline=self._clock.monotonic() + timeout_ms / 1000,
-            version=told.version,
+            version=process.version,
             link=link,
-            ha_server_addr=told.ha_server_addr,
-            filter_servers=tuple(told.filter_servers),
+            ha_server_addr=process.ha_server_addr,
+            filter_servers=tuple(process.filter_servers),
         )
 
-    def _master_of(self, told: BrokerRegistration, broker: BrokerData) -> Registered:
-        if told.broker_id == MASTER_ID:
+    def _master_of(self, process: BrokerRegistration, broker: BrokerData) -> Registered:
+        if process.broker_id == MASTER_ID:
             return Registered()
         address = broker.addresses.get(MASTER_ID)
         master = None if address is None else self.live.get((broker.cluster, address))
@@ -331,11 +333,11 @@ def _queues(topic: TopicConfig, broker: str, *, writable: bool) -> QueueData:
     )
 
 
-def _check(told: BrokerRegistration) -> None:
+def _check(process: BrokerRegistration) -> None:
     for what, value in (
-        ("brokerName", told.name),
-        ("brokerAddr", told.address),
-        ("clusterName", told.cluster),
+        ("brokerName", process.name),
+        ("brokerAddr", process.address),
+        ("clusterName", process.cluster),
     ):
         if not value:
             raise Refused(Refusal.OTHER, f"register broker failed: no {what}")

@@ -189,21 +189,21 @@ class _AuditedRequest(Request):
         """Send an answer, unless nobody waits for it, and tell who has done what."""
         if what.code == ResponseCode.SUCCESS:
             command = self.command
-            told: dict[str, object] = {
+            details: dict[str, object] = {
                 name: value
                 for name, value in msgspec.structs.asdict(self.header).items()
                 if value is not None
             }
             if command.body:
-                told["asked"] = command.body[:AUDITED_BODY_BYTES].decode(
+                details["asked"] = command.body[:AUDITED_BODY_BYTES].decode(
                     "utf-8", "backslashreplace"
                 )
             # Nothing is signed here: it is what the client says.
             key = command.ext_map().get(ACCESS_KEY)
             if key is not None:
-                told["access_key"] = key
+                details["access_key"] = key
             actor = Actor(through="remoting", peer=self.peer.told_address)
-            actor.did(AUDITED[command.code], **told)
+            actor.did(AUDITED[command.code], **details)
         answer(self.peer, self.command, what)
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import replace
 
-from tests.unit.rocketmq.nameserver.test_routes import FakeLink, told
+from tests.unit.rocketmq.nameserver.test_routes import FakeLink, registration
 
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.nameserver import KeyValues, NameServer
@@ -21,7 +21,7 @@ def test_the_watch_lets_silent_brokers_go() -> None:
         nameserver.start()
         topics = [TopicConfig(name="X"), TopicConfig(name="Y")]
         link = FakeLink()
-        nameserver.routes.register(link, replace(told(), topics=topics))
+        nameserver.routes.register(link, replace(registration(), topics=topics))
         nameserver.routes.expire()
         assert sorted(nameserver.lookup.topics()) == ["X", "Y"]
         clock.advance(1001)

@@ -74,7 +74,7 @@ class Both:
         return {one.broker_name: one.perm for one in self.route(topic).queues}
 
 
-def told(
+def registration(
     broker: str = "a",
     addr: str = "1.1.1.1:1",
     *,
@@ -109,8 +109,10 @@ def addresses(routes: Both, topic: str = "X") -> list[dict[int, str]]:
 def test_topics_of_all_brokers_are_in_the_route() -> None:
     """Each with its own queues."""
     routes = Both()
-    routes.register("l1", told(), V1, [X, Y])
-    routes.register("l2", told("b", "2.2.2.2:1"), V1, [TopicConfig(name="X", read_queues=9), Y])
+    routes.register("l1", registration(), V1, [X, Y])
+    routes.register(
+        "l2", registration("b", "2.2.2.2:1"), V1, [TopicConfig(name="X", read_queues=9), Y]
+    )
     route = routes.route("X")
     assert {one.broker_name: one.read_queues for one in route.queues} == {"a": 4, "b": 9}
     assert addresses(routes) == [{0: "1.1.1.1:1"}, {0: "2.2.2.2:1"}]
@@ -123,13 +125,13 @@ def test_topics_of_all_brokers_are_in_the_route() -> None:
 def test_a_changed_version_changes_queues() -> None:
     """With the version it had, a broker only renews; a single topic may be told later."""
     routes = Both()
-    routes.register("l", told(), V1, [X, Y])
+    routes.register("l", registration(), V1, [X, Y])
     changed = TopicConfig(name="X", read_queues=8)
-    routes.register("l", told(), V1, [changed, Y])
+    routes.register("l", registration(), V1, [changed, Y])
     assert routes.route("X").queues[0].read_queues == 4
-    routes.register("l", told(), V2, [changed])
+    routes.register("l", registration(), V2, [changed])
     assert routes.route("X").queues[0].read_queues == 8
-    routes.register("l", told(), V2, [TopicConfig(name="Z")])
+    routes.register("l", registration(), V2, [TopicConfig(name="Z")])
     assert sorted(routes.topics()) == ["X", "Y", "Z"]
 
 
@@ -137,7 +139,7 @@ def test_an_unknown_broker_must_send_everything() -> None:
     """A lone topic of it is refused, so that a restarted NameServer does not lose the others."""
     routes = Both()
     with pytest.raises(Refused) as refused:
-        routes.register("l", told(), V1, [X])
+        routes.register("l", registration(), V1, [X])
     assert refused.value.why is Refusal.OTHER
     assert routes.topics() == []
     assert routes.cluster_info().brokers == {}
@@ -146,10 +148,10 @@ def test_an_unknown_broker_must_send_everything() -> None:
 def test_slaves_are_listed_and_learn_of_their_master() -> None:
     """Their topics do not count; without a master they learn nothing."""
     routes = Both()
-    slave = told(addr="1.1.1.2:1", broker_id=1)
+    slave = registration(addr="1.1.1.2:1", broker_id=1)
     assert routes.register("s", slave, V1, [X, Y]) == Registered()
     assert routes.topics() == []
-    routes.register("m", told(), V1, [X, Y])
+    routes.register("m", registration(), V1, [X, Y])
     assert routes.register("s", slave, V1, [X, Y]) == Registered("1.1.1.1:11", "1.1.1.1:1")
     assert addresses(routes) == [{0: "1.1.1.1:1", 1: "1.1.1.2:1"}]
     routes.drop("m")
@@ -160,26 +162,26 @@ def test_slaves_are_listed_and_learn_of_their_master() -> None:
 def test_an_address_has_one_id() -> None:
     """A slave that became master leaves its old place."""
     routes = Both()
-    routes.register("l", told(broker_id=1), V1, [X, Y])
-    routes.register("l", told(broker_id=0), V1, [X, Y])
+    routes.register("l", registration(broker_id=1), V1, [X, Y])
+    routes.register("l", registration(broker_id=0), V1, [X, Y])
     assert addresses(routes) == [{0: "1.1.1.1:1"}]
 
 
 def test_an_older_rival_is_ignored() -> None:
     """Of two masters with one name the one with the newer term stays."""
     routes = Both()
-    routes.register("l", told(), DataVersion(1, 1, 5), [X, Y])
-    routes.register("r", told(addr="9.9.9.9:1"), DataVersion(9, 9, 4), [X, Y])
+    routes.register("l", registration(), DataVersion(1, 1, 5), [X, Y])
+    routes.register("r", registration(addr="9.9.9.9:1"), DataVersion(9, 9, 4), [X, Y])
     assert addresses(routes) == [{0: "1.1.1.1:1"}]
-    routes.register("r", told(addr="9.9.9.9:1"), DataVersion(9, 9, 5), [X, Y])
+    routes.register("r", registration(addr="9.9.9.9:1"), DataVersion(9, 9, 5), [X, Y])
     assert addresses(routes) == [{0: "9.9.9.9:1"}]
 
 
 def test_a_broker_leaves_with_its_word_or_its_connection() -> None:
     """With its topics, when nobody of its name is left; others stay."""
     routes = Both()
-    routes.register("a", told(), V1, [X, Y])
-    routes.register("b", told("b", "2.2.2.2:1"), V1, [X, TopicConfig(name="Z")])
+    routes.register("a", registration(), V1, [X, Y])
+    routes.register("b", registration("b", "2.2.2.2:1"), V1, [X, TopicConfig(name="Z")])
     routes.unregister("a", "C", "9.9.9.9:1")
     routes.unregister("a", "C", "1.1.1.1:1")
     routes.unregister("a", "C", "1.1.1.1:1")
@@ -195,14 +197,14 @@ def test_silent_brokers_leave() -> None:
     """After 120 s or what they announced; each registration begins anew."""
     clock = FakeClock()
     routes = Both(clock)
-    routes.register("a", told(), V1, [X, Y])
-    routes.register("b", told("b", "2.2.2.2:1", timeout_ms=1000), V1, [X, Y])
+    routes.register("a", registration(), V1, [X, Y])
+    routes.register("b", registration("b", "2.2.2.2:1", timeout_ms=1000), V1, [X, Y])
     clock.advance(1000)
     assert routes.expire() == []
     clock.advance(1)
     assert routes.expire() == ["b"]
     clock.advance(118_000)
-    routes.register("a", told(), V1, [X, Y])
+    routes.register("a", registration(), V1, [X, Y])
     clock.advance(120_000)
     assert routes.expire() == []
     clock.advance(1)
@@ -212,7 +214,11 @@ def test_silent_brokers_leave() -> None:
 
 @pytest.mark.parametrize(
     "nameless",
-    [replace(told(), name=""), replace(told(), address=""), replace(told(), cluster="")],
+    [
+        replace(registration(), name=""),
+        replace(registration(), address=""),
+        replace(registration(), cluster=""),
+    ],
 )
 def test_nameless_brokers_are_refused(nameless: BrokerRegistration) -> None:
     """RocketMQ takes them and lists them in part."""
@@ -224,15 +230,15 @@ def test_without_a_master_the_first_slave_speaks() -> None:
     """A slave of before 5, and a later one, are not asked; one that may act is read only."""
     for acting, perm in ((True, 4), (False, 6)):
         routes = Both()
-        routes.register("old", told(broker_id=3), V1, [X, Y])
+        routes.register("old", registration(broker_id=3), V1, [X, Y])
         assert routes.topics() == []
-        first = told(addr="1.1.1.2:1", broker_id=2, acting=acting)
+        first = registration(addr="1.1.1.2:1", broker_id=2, acting=acting)
         routes.register("s2", first, V1, [X, Y])
         assert routes.perms() == {"a": perm}
-        later = told(addr="1.1.1.4:1", broker_id=4, acting=acting)
+        later = registration(addr="1.1.1.4:1", broker_id=4, acting=acting)
         routes.register("s4", later, V2, [X, Y, TopicConfig(name="Z")])
         assert sorted(routes.topics()) == ["X", "Y"]
-        routes.register("m", told(addr="1.1.1.5:1", acting=acting), V1, [X, Y])
+        routes.register("m", registration(addr="1.1.1.5:1", acting=acting), V1, [X, Y])
         assert routes.perms() == {"a": 6}
 
 
@@ -240,8 +246,8 @@ def test_without_a_master_the_first_slave_speaks() -> None:
 def test_a_master_that_leaves_takes_the_permission_to_write(acting: bool | None, perm: int) -> None:
     """Where a slave may act in its place; elsewhere clients see that there is no master."""
     routes = Both()
-    routes.register("m", told(acting=acting), V1, [X, Y])
-    routes.register("s", told(addr="1.1.1.2:1", broker_id=1, acting=acting), V1, [X, Y])
+    routes.register("m", registration(acting=acting), V1, [X, Y])
+    routes.register("s", registration(addr="1.1.1.2:1", broker_id=1, acting=acting), V1, [X, Y])
     routes.drop("m")
     assert routes.perms() == {"a": perm}
     assert addresses(routes) == [{1: "1.1.1.2:1"}]
@@ -252,7 +258,7 @@ def test_heartbeats_keep_a_broker() -> None:
     clock = FakeClock()
     routes = Both(clock)
     routes.writing.refresh("C", "1.1.1.1:1")
-    routes.register("a", told(timeout_ms=1000), V1, [X, Y])
+    routes.register("a", registration(timeout_ms=1000), V1, [X, Y])
     for _ in range(3):
         clock.advance(900)
         routes.writing.refresh("C", "1.1.1.1:1")
@@ -267,7 +273,7 @@ def test_versions_are_compared() -> None:
     routes = Both(clock)
     compare = routes.writing.compare
     assert compare("C", "1.1.1.1:1", V1) == Freshness(has_changed=True, known=None)
-    routes.register("a", told(timeout_ms=1000), V1, [X, Y])
+    routes.register("a", registration(timeout_ms=1000), V1, [X, Y])
     clock.advance(900)
     assert compare("C", "1.1.1.1:1", V1) == Freshness(has_changed=False, known=V1)
     assert compare("C", "1.1.1.1:1", V2) == Freshness(has_changed=True, known=V1)
@@ -279,12 +285,12 @@ def test_versions_are_compared() -> None:
 def test_a_broker_whose_name_another_process_took_must_register(has_left: bool) -> None:
     """A copied configuration comes and goes: the first one is in the routes again afterwards."""
     routes = Both()
-    routes.register("a", told(), V1, [X, Y])
-    routes.register("b", told(addr="2.2.2.2:1"), V1, [X, Y])
+    routes.register("a", registration(), V1, [X, Y])
+    routes.register("b", registration(addr="2.2.2.2:1"), V1, [X, Y])
     if has_left:
         routes.unregister("a", "C", "2.2.2.2:1")
     assert routes.writing.compare("C", "1.1.1.1:1", V1).has_changed
-    routes.register("a", told(), V1, [X, Y])
+    routes.register("a", registration(), V1, [X, Y])
     assert routes.route("X").brokers[0].addresses == {0: "1.1.1.1:1"}
     assert not routes.writing.compare("C", "1.1.1.1:1", V1).has_changed
 
@@ -293,25 +299,25 @@ def test_the_permission_to_write_is_wiped_and_given_back() -> None:
     """On every topic of the broker, until its table changes; the others' stay."""
     routes = Both()
     locked = TopicConfig(name="L", perm=4)
-    routes.register("a", told(), V1, [X, locked])
-    routes.register("b", told("b", "2.2.2.2:1"), V1, [X, Y])
+    routes.register("a", registration(), V1, [X, locked])
+    routes.register("b", registration("b", "2.2.2.2:1"), V1, [X, Y])
     assert routes.writing.wipe_write_permission("a") == 2
     assert routes.perms() == {"a": 4, "b": 6}
-    routes.register("a", told(), V1, [X, locked])
+    routes.register("a", registration(), V1, [X, locked])
     assert routes.perms() == {"a": 4, "b": 6}
     assert routes.writing.add_write_permission("a") == 2
     assert routes.perms("L") == {"a": 6}
     assert routes.writing.wipe_write_permission("nobody") == 0
     routes.writing.wipe_write_permission("a")
-    routes.register("a", told(), V2, [X, locked])
+    routes.register("a", registration(), V2, [X, locked])
     assert routes.perms() == {"a": 6, "b": 6}
 
 
 def test_topics_are_deleted_and_registered_by_tools() -> None:
     """Whole or in one cluster; queues of a broker that is not known end the registration."""
     routes = Both()
-    routes.register("a", told(), V1, [X, Y])
-    other = replace(told("b", "2.2.2.2:1"), cluster="D")
+    routes.register("a", registration(), V1, [X, Y])
+    other = replace(registration("b", "2.2.2.2:1"), cluster="D")
     routes.register("b", other, V1, [X, Y])
     routes.writing.delete_topic("X", "D")
     assert routes.perms() == {"a": 6}
@@ -330,19 +336,19 @@ def test_topics_that_are_not_named_any_more() -> None:
     """They stay, unless it is set that they go; a single topic that changed names no others."""
     for forget, left in ((False, ["X", "Y", "Z"]), (True, ["X", "Z"])):
         routes = Both(forget_missing_topics=forget)
-        routes.register("a", told(), V1, [X, Y])
-        routes.register("a", told(), V2, [X, TopicConfig(name="Z")])
+        routes.register("a", registration(), V1, [X, Y])
+        routes.register("a", registration(), V2, [X, TopicConfig(name="Z")])
         assert sorted(routes.topics()) == left
-        routes.register("a", told(), DataVersion(3, 3), [X])
+        routes.register("a", registration(), DataVersion(3, 3), [X])
         assert sorted(routes.topics()) == left
 
 
 def test_the_tables_agree_after_any_of_it() -> None:
     """No topic without a broker, no broker without a process."""
     routes = Both()
-    routes.register("m", told(acting=True), V1, [X, Y])
-    routes.register("s", told(addr="1.1.1.2:1", broker_id=1, acting=True), V1, [X, Y])
-    routes.register("s", told(addr="1.1.1.2:1", broker_id=0, acting=True), V1, [X, Y])
+    routes.register("m", registration(acting=True), V1, [X, Y])
+    routes.register("s", registration(addr="1.1.1.2:1", broker_id=1, acting=True), V1, [X, Y])
+    routes.register("s", registration(addr="1.1.1.2:1", broker_id=0, acting=True), V1, [X, Y])
     routes.drop("s")
     routes.drop("m")
     assert (routes.topics(), routes.cluster_info().brokers) == ([], {})
@@ -374,9 +380,9 @@ def test_brokers_are_told_as_they_are() -> None:
     """What was told does not change while it waits to be written."""
     routes = Both()
     tables = routes.writing
-    routes.register("l1", told(broker_id=1), V1, [X, Y])
+    routes.register("l1", registration(broker_id=1), V1, [X, Y])
     slave = tables.brokers["a"]
-    routes.register("l2", told(addr="2.2.2.2:2"), V1, [X, Y])
+    routes.register("l2", registration(addr="2.2.2.2:2"), V1, [X, Y])
     both = tables.brokers["a"]
     routes.drop("l1")
     assert slave == BrokerData(cluster="C", name="a", addresses={1: "1.1.1.1:1"})

@@ -98,7 +98,7 @@ class ClientManager:
     """How old a heartbeat may be."""
     _notify: Callable[[Link, str], None]
     """Tells one member that its group changed."""
-    _is_told: Callable[[str], bool] = lambda _: True
+    _notifies: Callable[[str], bool] = lambda _: True
     """Whether the settings of a group say that its members are told."""
     changes: int = field(default=0, init=False)
     """Rises when consumers come or go, or what they want may have changed."""
@@ -205,7 +205,7 @@ class ClientManager:
             self._drop_producer(link, producer_group)
         if consumer_group is not None and consumer_group in consumer_groups:
             consumer_groups.discard(consumer_group)
-            self._drop_consumer(link, consumer_group, is_told=self._is_told(consumer_group))
+            self._drop_consumer(link, consumer_group, is_notified=self._notifies(consumer_group))
 
     def drop(self, link: Link) -> None:
         """Take a connection that closed out of all its groups."""
@@ -213,7 +213,7 @@ class ClientManager:
         for group in producer_groups:
             self._drop_producer(link, group)
         for group in consumer_groups:
-            self._drop_consumer(link, group, is_told=True)
+            self._drop_consumer(link, group, is_notified=True)
 
     def expire(self) -> None:
         """Close connections whose heartbeats stopped, forget groups that nobody came back to."""
@@ -254,7 +254,7 @@ class ClientManager:
             topics_changed = _subscribe(group, wanted.subscriptions)
         elif not group.subscriptions:
             has_changed = True  # a short form, and nothing here that it could stand for
-        if (is_new or topics_changed) and self._is_told(group.name):
+        if (is_new or topics_changed) and self._notifies(group.name):
             self._tell(group)
         return has_changed
 
@@ -278,14 +278,14 @@ class ClientManager:
         if self._repliable.get(client.client_id) is link:
             del self._repliable[client.client_id]
 
-    def _drop_consumer(self, link: Link, name: str, *, is_told: bool) -> None:
+    def _drop_consumer(self, link: Link, name: str, *, is_notified: bool) -> None:
         group = self._consumers.get(name)
         if group is None or group.clients.pop(link, None) is None:
             return
         self.changes += 1
         if not group.clients:
             group.empty_since = self._clock.monotonic()
-        if is_told:
+        if is_notified:
             self._tell(group)
 
 

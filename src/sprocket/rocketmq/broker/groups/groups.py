@@ -159,7 +159,7 @@ class Groups:
         """Bits by group and topic: bit 0 says that the group may not read the topic."""
         return self._forbidden
 
-    def tells_members(self, name: str) -> bool:
+    def notifies_members(self, name: str) -> bool:
         """Say whether the members of a group are told when others come and go."""
         group = self._groups.get(name)
         return group is None or group.notify_ids_changed_enable

@@ -86,7 +86,7 @@ class NameServerHandlers:
             row(RequestCode.DELETE_KV_CONFIG, Key, self.delete),
             row(RequestCode.GET_KVLIST_BY_NAMESPACE, Namespace, self.namespace),
             row(RequestCode.UPDATE_NAMESRV_CONFIG, NoFields, self.update),
-            row(RequestCode.GET_NAMESRV_CONFIG, NoFields, self.told),
+            row(RequestCode.GET_NAMESRV_CONFIG, NoFields, self.config),
         ]
 
     def register(self, request: Request, header: RegisterBroker) -> Answer:
@@ -97,7 +97,7 @@ class NameServerHandlers:
             request.body, compressed=header.compressed, version=request.command.version
         )
         request.peer.when_closed(self._routes.drop)
-        told = BrokerRegistration(
+        registration = BrokerRegistration(
             name=header.broker_name,
             cluster=header.cluster_name,
             broker_id=header.broker_id,
@@ -110,7 +110,7 @@ class NameServerHandlers:
             zone=header.zone_name,
             filter_servers=body.filter_servers,
         )
-        registered = self._routes.register(request.peer, told)
+        registered = self._routes.register(request.peer, registration)
         order = None
         if self._settings.now.nameserver.order_conf_to_brokers:
             order = self._key_values.namespace(ORDER_NAMESPACE)
@@ -245,9 +245,9 @@ class NameServerHandlers:
         self._settings.update(java_properties.read(request.body))
         return Answer()
 
-    def told(self, _: Request, _header: NoFields) -> Answer:
+    def config(self, _: Request, _header: NoFields) -> Answer:
         """Answer all settings."""
-        return Answer(body=(java_properties.write(self._settings.told()),))
+        return Answer(body=(java_properties.write(self._settings.texts()),))
 
 
 def _list(names: Iterable[str]) -> Answer:

@@ -158,9 +158,9 @@ class Registration:
         await self._tasks.close()
         for nameserver in self.nameservers.all:
             nameserver.is_up = False
-            self._told(nameserver)
+            self._registered(nameserver)
 
-    def when_told(self, done: Callable[[], None]) -> None:
+    def when_registered(self, done: Callable[[], None]) -> None:
         """Call `done` once every NameServer that answers knows of all changes.
 
         One that does not answer within `ANSWER_MS` counts as lost, and is not waited for.
@@ -213,7 +213,7 @@ class Registration:
                         await self._register_all(nameserver, link)
             except (ClientError, WireError) as error:
                 nameserver.is_up = False
-                self._told(nameserver)
+                self._registered(nameserver)
                 if not nameserver.has_failed:
                     nameserver.has_failed = True
                     where = nameserver.address
@@ -253,7 +253,7 @@ class Registration:
             _log.info("a NameServer takes us again", nameserver=nameserver.address)
             nameserver.has_failed = False
         if not nameserver.changed:
-            self._told(nameserver)
+            self._registered(nameserver)
 
     async def _register_changed(self, nameserver: _NameServer, link: Channel) -> None:
         topics = list(nameserver.changed.values())
@@ -263,7 +263,7 @@ class Registration:
         except RegistrationRefused:
             await self._register_all(nameserver, link)
         if not nameserver.changed:
-            self._told(nameserver)
+            self._registered(nameserver)
 
     async def _register(self, link: Channel, topics: list[TopicConfig]) -> None:
         """Tell of topics, none of which is open to more than the whole broker."""
@@ -284,7 +284,7 @@ class Registration:
             broker_id=identity.broker_id,
         )
 
-    def _told(self, nameserver: _NameServer) -> None:
+    def _registered(self, nameserver: _NameServer) -> None:
         for waiter in list(self._waiters):
             waiter.missing.discard(nameserver)
             if not waiter.missing:

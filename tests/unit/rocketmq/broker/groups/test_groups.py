@@ -154,4 +154,4 @@ def test_members_are_told_unless_their_group_says_no() -> None:
     """As those of a group that is not there yet."""
     groups = opened(SimulatedDisk())
     groups.put([SubscriptionGroup(name="a", notify_ids_changed_enable=False)])
-    assert [groups.tells_members(name) for name in ("a", "b")] == [False, True]
+    assert [groups.notifies_members(name) for name in ("a", "b")] == [False, True]

@@ -120,18 +120,18 @@ async def running(scenario: Scenario, *, others: tuple[str, ...] = ()) -> None:
 
 
 def test_everything_at_the_start_and_changes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A change is told at once, and `when_told` says when."""
+    """A change is told at once, and `when_registered` says when."""
     monkeypatch.setattr(registration, "ANSWER_MS", 3_600_000)
 
     async def scenario(nameserver: FakeNameServer, topics: Topics, it: Registration) -> None:
         assert nameserver.seen == [{topic.name for topic in topics.all()}]
         told = asyncio.Event()
         topics.put(TopicConfig(name="T"))
-        it.when_told(told.set)
+        it.when_registered(told.set)
         assert not told.is_set()
         await asyncio.wait_for(told.wait(), LONG_SECONDS)
         assert nameserver.seen[1:] == [{"T"}]
-        it.when_told(told.clear)
+        it.when_registered(told.clear)
         assert not told.is_set()
 
     run(scenario)
@@ -143,7 +143,7 @@ def test_no_topic_is_open_to_more_than_the_broker() -> None:
     async def scenario(nameserver: FakeNameServer, topics: Topics, it: Registration) -> None:
         def told() -> asyncio.Event:
             event = asyncio.Event()
-            it.when_told(event.set)
+            it.when_registered(event.set)
             return event
 
         assert {nameserver.perms["broker-a"], nameserver.perms["BenchmarkTest"]} == {7, 6}
@@ -171,7 +171,7 @@ def test_a_change_is_told_when_every_nameserver_knows_it(monkeypatch: pytest.Mon
         async def scenario(quick: FakeNameServer, topics: Topics, it: Registration) -> None:
             slow.is_silent = True
             topics.put(TopicConfig(name="T"))
-            it.when_told(told.set)
+            it.when_registered(told.set)
             await quick.until(lambda: quick.seen[1:] == [{"T"}])
             first = it.nameservers.channels()[0]  # what it answers now it answers after that
             await first.ask(RequestCode.QUERY_DATA_VERSION, NoFields(), timeout_ms=10_000)
@@ -193,7 +193,7 @@ def test_a_refused_change_is_followed_by_everything() -> None:
         nameserver.refuse = 1
         topics.put(TopicConfig(name="T"))
         told = asyncio.Event()
-        it.when_told(told.set)
+        it.when_registered(told.set)
         await asyncio.wait_for(told.wait(), LONG_SECONDS)
         assert nameserver.seen[1:] == [{topic.name for topic in topics.all()}]
 
@@ -208,7 +208,7 @@ def test_nobody_waits_long_for_a_silent_nameserver(monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(registration, "ANSWER_MS", 10)
         topics.put(TopicConfig(name="T"))
         told = asyncio.Event()
-        it.when_told(told.set)
+        it.when_registered(told.set)
         await asyncio.wait_for(told.wait(), LONG_SECONDS)
         nameserver.is_silent = False
 

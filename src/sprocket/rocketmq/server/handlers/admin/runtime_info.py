@@ -153,22 +153,22 @@ class RuntimeInfo:
     def _pools(self) -> dict[str, str]:
         waiting = self._waiting()
         sizes = {"send": waiting.sends, "pull": waiting.reads}
-        told = {"EndTransactionQueueSize": "0", "EndTransactionThreadPoolQueueCapacity": NO_LIMIT}
-        told[HELD_PULLS] = str(waiting.pulls)
+        texts = {"EndTransactionQueueSize": "0", "EndTransactionThreadPoolQueueCapacity": NO_LIMIT}
+        texts[HELD_PULLS] = str(waiting.pulls)
         for name in POOLS:
-            told[f"{name}ThreadPoolQueueSize"] = str(sizes.get(name, 0))
-            told[f"{name}ThreadPoolQueueHeadWaitTimeMills"] = "0"
-            told[f"{name}ThreadPoolQueueCapacity"] = NO_LIMIT
-        told["sendThreadPoolQueueHeadWaitTimeMills"] = str(waiting.longest_send_ms)
-        return told
+            texts[f"{name}ThreadPoolQueueSize"] = str(sizes.get(name, 0))
+            texts[f"{name}ThreadPoolQueueHeadWaitTimeMills"] = "0"
+            texts[f"{name}ThreadPoolQueueCapacity"] = NO_LIMIT
+        texts["sendThreadPoolQueueHeadWaitTimeMills"] = str(waiting.longest_send_ms)
+        return texts
 
     def _timers(self) -> dict[str, str]:
         """Tell of delay levels; there are no timers of other lengths, so none of those wait."""
-        told = dict.fromkeys(("timerReadBehind", "timerOffsetBehind", "timerCongestNum"), "0")
-        told |= dict.fromkeys(("timerEnqueueTps", "timerDequeueTps"), "0.0")
+        texts = dict.fromkeys(("timerReadBehind", "timerOffsetBehind", "timerCongestNum"), "0")
+        texts |= dict.fromkeys(("timerEnqueueTps", "timerDequeueTps"), "0.0")
         for level, (offset, end) in sorted(self._delays().items()):
-            told[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
-        return told
+            texts[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
+        return texts
 
     def _earliest_at_ms(self) -> int:
         """Return when the oldest message was stored, −1 when there is none."""

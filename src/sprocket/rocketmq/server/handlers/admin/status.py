@@ -33,7 +33,7 @@ class StatusHandlers:
         """Return the table."""
         return [
             row(RequestCode.UPDATE_BROKER_CONFIG, NoFields, self.update),
-            row(RequestCode.GET_BROKER_CONFIG, NoFields, self.told),
+            row(RequestCode.GET_BROKER_CONFIG, NoFields, self.config),
             row(RequestCode.GET_BROKER_RUNTIME_INFO, NoFields, self.runtime, reads),
             row(RequestCode.VIEW_BROKER_STATS_DATA, ViewStats, self.view),
             row(RequestCode.GET_BROKER_HA_STATUS, NoFields, self.replicas),
@@ -47,12 +47,12 @@ class StatusHandlers:
         self._settings.update(java_properties.read(request.body))
         return Answer()
 
-    def told(self, _: Request, _header: NoFields) -> Answer:
+    def config(self, _: Request, _header: NoFields) -> Answer:
         """Answer all settings, in RocketMQ's words."""
         version = bodies.encode(self._settings.version).decode()
         return Answer(
             header=BrokerConfigAnswer(version=version),
-            body=(java_properties.write(self._settings.told()),),
+            body=(java_properties.write(self._settings.texts()),),
         )
 
     def runtime(self, _: Request, _header: NoFields) -> Answer:

@@ -134,7 +134,7 @@ class TopicHandlers:
             if error is not None:
                 request.fail(error)
                 return
-            self._registration.when_told(lambda: request.answer(Answer(remark=NOT_SET)))
+            self._registration.when_registered(lambda: request.answer(Answer(remark=NOT_SET)))
 
         self._snapshots.when_durable(kept)
 

@@ -146,11 +146,11 @@ class OffsetHandlers:
         for queue_id, offset in targets.items():
             self._offsets.reset(header.group, header.topic, queue_id, offset)
             self._hold.wake(header.topic, queue_id)
-        told = {
+        moved = {
             MessageQueue(header.topic, self._broker_name, queue_id): offset
             for queue_id, offset in targets.items()
         }
-        return Answer(body=(bodies.encode(QueueOffsets(told)),))
+        return Answer(body=(bodies.encode(QueueOffsets(moved)),))
 
     def corrections(self, _: Request, header: CorrectionOffsets) -> Answer:
         """Answer the smallest offset of any group by queue, some groups forgotten first."""

@@ -91,7 +91,7 @@ class RelayHandlers:
         statuses: dict[str, Mapping[MessageQueue, int]] = {}
         waiting = set(members)
 
-        def told(client_id: str, found: Command | None, _: ClientError | None) -> None:
+        def noted(client_id: str, found: Command | None, _: ClientError | None) -> None:
             waiting.discard(client_id)
             if found is not None and found.code == ResponseCode.SUCCESS:
                 with suppress(WireError):  # as if it had not answered
@@ -106,7 +106,7 @@ class RelayHandlers:
         question = GetConsumerStatus(topic=header.topic, group=header.group)
         code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
         for name, member in members.items():
-            self._channels.call(member, code, question, b"", STATUS_SECONDS, partial(told, name))
+            self._channels.call(member, code, question, b"", STATUS_SECONDS, partial(noted, name))
         if not members:
             done()
 
@@ -142,14 +142,14 @@ class RelayHandlers:
     def _relay(self, request: Request, consumer: Peer, header: Header, body: Buffer = b"") -> None:
         def done(found: Command | None, error: ClientError | None) -> None:
             if found is not None:
-                told = Answer(found.code, None, found.remark, (found.body,), found.ext_map())
+                answer = Answer(found.code, None, found.remark, (found.body,), found.ext_map())
             elif isinstance(error, RequestTimeout):
                 remark = f"the consumer was asked: {error}"
-                told = Answer(ResponseCode.CONSUME_MSG_TIMEOUT, None, remark)
+                answer = Answer(ResponseCode.CONSUME_MSG_TIMEOUT, None, remark)
             else:
                 remark = f"the consumer could not be asked: {error}"
-                told = Answer(ResponseCode.SYSTEM_ERROR, None, remark)
-            request.answer(told)
+                answer = Answer(ResponseCode.SYSTEM_ERROR, None, remark)
+            request.answer(answer)
 
         self._channels.call(consumer, request.command.code, header, body, RELAY_SECONDS, done)
 

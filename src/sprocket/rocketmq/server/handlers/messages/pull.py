@@ -131,10 +131,10 @@ class PullHandlers:
                 quick_answers.found(command.opaque, answer, result.runs, result.bytes)
             )
             return None
-        return Answer(CODES[pulled.outcome], answer, _told(result.status).name, result.runs)
+        return Answer(CODES[pulled.outcome], answer, _wire_status(result.status).name, result.runs)
 
 
-def _told(status: GetStatus) -> GetStatus:
+def _wire_status(status: GetStatus) -> GetStatus:
     """Return the status that a consumer is told: a topic's queue is there, if only in RocketMQ."""
     is_new = status is GetStatus.NO_MATCHED_LOGIC_QUEUE
     return GetStatus.NO_MESSAGE_IN_QUEUE if is_new else status
