@@ -236,14 +236,7 @@ def row(
         header = ext if type(ext) is kind else command.header(kind)
         return function(Request(peer, command), header)
 
-    def audited(peer: Peer, command: Command) -> None:
-        header = command.header(kind)
-        request = _AuditedRequest(peer, command, header)
-        found = function(request, header)
-        if found is not None:
-            request.answer(found)
-
-    def read(peer: Peer, command: Command) -> None:
+    def handle_slowly(peer: Peer, command: Command) -> None:
         header = command.header(kind)
         request = Request(peer, command)
         if code in AUDITED:
@@ -254,12 +247,12 @@ def row(
             if found is not None:
                 request.answer(found)
 
-        assert reads is not None
-        reads.run(work, request.fail)
+        if reads is None:
+            work()
+        else:
+            reads.run(work, request.fail)
 
-    if reads is not None:
-        return Row(code, read)
-    return Row(code, audited if code in AUDITED else handle)
+    return Row(code, handle if reads is None and code not in AUDITED else handle_slowly)
 
 
 def sliced_row(
