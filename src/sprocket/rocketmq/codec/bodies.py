@@ -49,6 +49,7 @@ from sprocket.rocketmq.model.group import (
 from sprocket.rocketmq.model.progress import ConsumeStats, ConsumeTimeSpan
 from sprocket.rocketmq.model.query import QueueUnit
 from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.model.sharing import ShareQuery
 from sprocket.rocketmq.model.topic import TopicConfig
 
 encode, encode_pieces = declared.encode, declared.encode_pieces
@@ -637,14 +638,12 @@ def _offset_table(table: OffsetTable) -> Iterator[bytes]:
 # What a broker collects from its clients or works out for them
 
 
-class AssignmentQuery(Struct, frozen=True, kw_only=True, rename="camel"):
+class AssignmentQuery(ShareQuery, frozen=True, kw_only=True, rename="camel"):
     """The body of QUERY_ASSIGNMENT 400; it need not name client and strategy."""
 
     what: ClassVar = "a query for an assignment"
     topic: Annotated[str, REQUIRED]
     group: Annotated[str, REQUIRED] = field(name="consumerGroup")
-    client_id: str
-    strategy: str = field(name="strategyName")
     message_model: Annotated[str, REQUIRED]
 
 

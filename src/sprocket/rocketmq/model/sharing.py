@@ -6,11 +6,24 @@ queues and the client ids, and so comes to the same shares.
 
 from collections.abc import Callable, Collection, Sequence
 
+from msgspec import Struct, field
+
 from sprocket.rocketmq.model.route import MessageQueue
 
 AVERAGELY = "AVG"
 BY_CIRCLE = "AVG_BY_CIRCLE"
 """Names of strategies on the wire."""
+
+
+class ShareQuery(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a consumer says that asks for its queues of a topic; id and strategy may be empty."""
+
+    topic: str
+    group: str = field(name="consumerGroup")
+    client_id: str
+    strategy: str = field(name="strategyName")
+    message_model: str
+
 
 Share = Callable[[Sequence[MessageQueue], Sequence[str], str], Sequence[MessageQueue]]
 """Returns the queues of one member: `share(queues, members, me)`, the two lists sorted and not

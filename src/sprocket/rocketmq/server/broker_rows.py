@@ -2,7 +2,7 @@
 
 from sprocket.rocketmq import live_settings
 from sprocket.rocketmq.broker.broker import Broker
-from sprocket.rocketmq.broker.groups import Progress
+from sprocket.rocketmq.broker.groups import Assignments, Progress
 from sprocket.rocketmq.broker.messages import longest_ms
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
@@ -69,7 +69,9 @@ def of_clients(broker: Broker, channels: Channels, routes: RouteLookup, name: st
             broker.sender, broker.durable, members, channels, host, broker.place.clock.now_ms
         ).rows(),
         *RelayHandlers(members, topics, groups, store, channels, name).rows(reads),
-        *AssignmentHandlers(members, topics, broker.request_modes, routes, name).rows(),
+        *AssignmentHandlers(
+            Assignments(members, topics, name), topics, broker.request_modes, routes
+        ).rows(),
     ]
 
 

@@ -2,8 +2,10 @@
 
 `Groups` keeps the settings, `ClientManager` the connected clients, `QueueLocks` who reads a queue
 alone, `ConsumerOffsets` what was committed, and `progress` compares that with the queues.
+`Assignments` divides queues for clients that do not do it themselves.
 """
 
+from sprocket.rocketmq.broker.groups.assignments import Assignments
 from sprocket.rocketmq.broker.groups.client_manager import (
     ClientManager,
     ConnectedClient,
@@ -17,6 +19,7 @@ from sprocket.rocketmq.broker.groups.queue_locks import QueueLocks
 from sprocket.rocketmq.broker.groups.request_modes import RequestModes
 
 __all__ = [
+    "Assignments",
     "ClientManager",
     "ConnectedClient",
     "ConnectedGroup",

@@ -1,16 +1,12 @@
 """Requests by which the broker divides queues among consumers: 400 to 402.
 
-A consumer that leaves rebalancing to brokers asks one of them for its queues of a topic, on every
-broker. It gets the queues that it would have computed itself with the strategy that it names.
-
-Source: RocketMQ `QueryAssignmentProcessor`. POP is not offered: a request to set it is refused,
-and everybody is told to pull.
+POP is not offered: a request to set it is refused, and everybody is told to pull.
 """
 
 from dataclasses import dataclass
 from functools import partial
 
-from sprocket.rocketmq.broker.groups import ClientManager, RequestModes
+from sprocket.rocketmq.broker.groups import Assignments, RequestModes
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import AssignmentQuery, QueueAssignment
@@ -18,9 +14,8 @@ from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.config import RequestMode, RequestModeTable
 from sprocket.rocketmq.codec.headers import NoFields
 from sprocket.rocketmq.errors import Refusal, Refused
-from sprocket.rocketmq.model import sharing
-from sprocket.rocketmq.model.group import BROADCASTING, PULL
-from sprocket.rocketmq.model.internal import LIGHT_PREFIX, RETRY_PREFIX
+from sprocket.rocketmq.model.group import PULL
+from sprocket.rocketmq.model.internal import RETRY_PREFIX
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
 from sprocket.rocketmq.server.nameservers import RouteLookup
@@ -30,11 +25,10 @@ from sprocket.rocketmq.server.nameservers import RouteLookup
 class AssignmentHandlers:
     """Who reads what, and how."""
 
-    _members: ClientManager
+    _assignments: Assignments
     _topics: Topics
     _modes: RequestModes
     _routes: RouteLookup
-    _broker_name: str
 
     def rows(self) -> list[Row]:
         """Return the table."""
@@ -69,24 +63,5 @@ class AssignmentHandlers:
     def _answer(
         self, request: Request, query: AssignmentQuery, queues: list[MessageQueue] | None
     ) -> None:
-        share = self._share(query, self._own_queues(query.topic) if queues is None else queues)
+        share = self._assignments.share(query, queues)
         request.answer(Answer(body=(bodies.encode(QueueAssignment.of(share)),)))
-
-    def _share(
-        self, query: AssignmentQuery, queues: list[MessageQueue]
-    ) -> list[MessageQueue] | None:
-        """Return a consumer's queues, None if it is to keep those that it has."""
-        if query.topic.startswith(LIGHT_PREFIX):
-            return [MessageQueue(query.topic, self._broker_name, 0)]
-        if query.message_model == BROADCASTING:
-            return sorted(queues) or None
-        if not query.client_id:
-            return None
-        ids = self._members.consumers(query.group).client_ids()
-        return sharing.share_of(query.strategy, queues, ids, query.client_id)
-
-    def _own_queues(self, name: str) -> list[MessageQueue]:
-        """Return the queues that this broker has, for when no NameServer says anything."""
-        topic = self._topics.get(name)
-        count = 0 if topic is None else topic.read_queues
-        return [MessageQueue(name, self._broker_name, number) for number in range(count)]
