@@ -236,10 +236,7 @@ class ConsumerOffsets:
 
     def _snapshot(self) -> Snapshot:
         return Snapshot(
-            members={
-                "groupTopicMap": self._group_entries(),
-                "offsetTable": self._offset_entries(),
-            },
+            members={"groupTopicMap": self._group_entries(), "offsetTable": self._offset_entries()},
             written=partial(self._kept, self._changes),
         )
 
@@ -287,10 +284,7 @@ class ConsumerOffsets:
         if self._offsets.pop(key, None) is None:
             return
         topic, _, group = key.partition("@")
-        for index, one, other in (
-            (self._topics, group, topic),
-            (self._groups, topic, group),
-        ):
+        for index, one, other in ((self._topics, group, topic), (self._groups, topic, group)):
             del index[one][other]
             if not index[one]:
                 del index[one]

@@ -11,10 +11,4 @@ from sprocket.rocketmq.server.nameservers.registration import (
 )
 from sprocket.rocketmq.server.nameservers.route_lookup import FRESH_SECONDS, RouteLookup
 
-__all__ = [
-    "FRESH_SECONDS",
-    "BrokerNameServers",
-    "Identity",
-    "Registration",
-    "RouteLookup",
-]
+__all__ = ["FRESH_SECONDS", "BrokerNameServers", "Identity", "Registration", "RouteLookup"]

@@ -103,8 +103,7 @@ class ProgressHandlers:
     def topics_of_group(self, _: Request, header: GroupOnly) -> Answer:
         """Answer in which topics a group has committed offsets."""
         found = TopicNames(
-            broker_address=self._address,
-            topics=self._offsets.topics_of(header.group),
+            broker_address=self._address, topics=self._offsets.topics_of(header.group)
         )
         return Answer(body=(bodies.encode(found),))
 

@@ -133,10 +133,7 @@ class ReplyHandlers:
             self._durable.append([record], self._stored, [(request, queue_id, why)])
 
     def _stored(
-        self,
-        asked: Sequence[_Asked],
-        stored: AppendedBatch | None,
-        error: StoreError | None,
+        self, asked: Sequence[_Asked], stored: AppendedBatch | None, error: StoreError | None
     ) -> Release | None:
         """Make the answer: its code says whether the reply has reached who waits for it."""
         ((request, queue_id, why),) = asked

@@ -134,10 +134,7 @@ class SendHandlers:
         self._durable.append(records, self._stored, asked)
 
     def _stored(
-        self,
-        asked: Sequence[_Asked],
-        stored: AppendedBatch | None,
-        error: StoreError | None,
+        self, asked: Sequence[_Asked], stored: AppendedBatch | None, error: StoreError | None
     ) -> Release:
         """Make the answers to single sends.
 
@@ -164,17 +161,13 @@ class SendHandlers:
         return partial(_send, ready)
 
     def _stored_batch(
-        self,
-        asked: Sequence[_AskedBatch],
-        stored: AppendedBatch | None,
-        error: StoreError | None,
+        self, asked: Sequence[_AskedBatch], stored: AppendedBatch | None, error: StoreError | None
     ) -> Release | None:
         """Make the answer to a batch."""
         ((peer, request, queue_id, key, is_inner),) = asked
         if stored is None or error is not None or request.serialize != JSON or is_inner:
             return sending(
-                peer,
-                self._answer(request, queue_id, key, stored, error, is_inner_batch=is_inner),
+                peer, self._answer(request, queue_id, key, stored, error, is_inner_batch=is_inner)
             )
         if request.flag & ONEWAY_FLAG:
             return None
@@ -250,10 +243,7 @@ class RetryHandlers:
         return None
 
     def _stored(
-        self,
-        asked: Sequence[Request],
-        stored: AppendedBatch | None,
-        error: StoreError | None,
+        self, asked: Sequence[Request], stored: AppendedBatch | None, error: StoreError | None
     ) -> Release | None:
         """Make the answer: a success only when it is certain that the message comes again."""
         (request,) = asked
