@@ -4,8 +4,8 @@
         producer.send(Message("orders", b"42 bolts"))
 
 Each object has an event loop in a thread of its own, or shares that of a `Client`; its methods may
-be called from any thread. Objects do not survive a fork. What needs no twin, such as `Message` and
-the settings, is here too, so that one import serves.
+be called from any thread. Objects do not survive a fork. What needs no wrapper, such as `Message`
+and the settings, is here too, so that one import serves.
 """
 
 from sprocket.rocketmq.client import (
@@ -30,11 +30,11 @@ from sprocket.rocketmq.client import (
     tls_if_asked,
 )
 from sprocket.rocketmq.client.blocking.admin import BlockingAdmin as Admin
-from sprocket.rocketmq.client.blocking.portal import BlockingClient as Client
-from sprocket.rocketmq.client.blocking.twins import BlockingLitePullConsumer as LitePullConsumer
-from sprocket.rocketmq.client.blocking.twins import BlockingProducer as Producer
-from sprocket.rocketmq.client.blocking.twins import BlockingPuller as Puller
-from sprocket.rocketmq.client.blocking.twins import BlockingPushConsumer as PushConsumer
+from sprocket.rocketmq.client.blocking.clients import BlockingLitePullConsumer as LitePullConsumer
+from sprocket.rocketmq.client.blocking.clients import BlockingProducer as Producer
+from sprocket.rocketmq.client.blocking.clients import BlockingPuller as Puller
+from sprocket.rocketmq.client.blocking.clients import BlockingPushConsumer as PushConsumer
+from sprocket.rocketmq.client.blocking.wrapper import BlockingClient as Client
 
 __all__ = [
     "Admin",

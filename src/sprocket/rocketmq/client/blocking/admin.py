@@ -11,11 +11,11 @@ from sprocket.rocketmq.client.admin import (
     OffsetAdmin,
     TopicAdmin,
 )
-from sprocket.rocketmq.client.blocking.portal import OpenedTwin, Twin, Where, calling
+from sprocket.rocketmq.client.blocking.wrapper import OpenedWrapper, Where, Wrapper, calling
 from sprocket.rocketmq.client.network import ClientOptions
 
 
-class BlockingTopicAdmin(Twin[TopicAdmin]):
+class BlockingTopicAdmin(Wrapper[TopicAdmin]):
     """What can be done with topics; see `client.Admin`."""
 
     create = calling(TopicAdmin.create)
@@ -30,7 +30,7 @@ class BlockingTopicAdmin(Twin[TopicAdmin]):
     groups = calling(TopicAdmin.groups)
 
 
-class BlockingGroupAdmin(Twin[GroupAdmin]):
+class BlockingGroupAdmin(Wrapper[GroupAdmin]):
     """What can be done with groups; see `client.Admin`."""
 
     create = calling(GroupAdmin.create)
@@ -47,7 +47,7 @@ class BlockingGroupAdmin(Twin[GroupAdmin]):
     clone_offsets = calling(GroupAdmin.clone_offsets)
 
 
-class BlockingBrokerAdmin(Twin[BrokerAdmin]):
+class BlockingBrokerAdmin(Wrapper[BrokerAdmin]):
     """What can be done with brokers, by name; see `client.Admin`."""
 
     status = calling(BrokerAdmin.status)
@@ -62,7 +62,7 @@ class BlockingBrokerAdmin(Twin[BrokerAdmin]):
     delete_expired_log = calling(BrokerAdmin.delete_expired_log)
 
 
-class BlockingNameServerAdmin(Twin[NameServerAdmin]):
+class BlockingNameServerAdmin(Wrapper[NameServerAdmin]):
     """What can be done with NameServers; see `client.Admin`."""
 
     put = calling(NameServerAdmin.put)
@@ -75,14 +75,14 @@ class BlockingNameServerAdmin(Twin[NameServerAdmin]):
     add_write_permission = calling(NameServerAdmin.add_write_permission)
 
 
-class BlockingMessageAdmin(Twin[MessageAdmin]):
+class BlockingMessageAdmin(Wrapper[MessageAdmin]):
     """How single messages are found; see `client.Admin`."""
 
     by_key = calling(MessageAdmin.by_key)
     by_id = calling(MessageAdmin.by_id)
 
 
-class BlockingOffsetAdmin(Twin[OffsetAdmin]):
+class BlockingOffsetAdmin(Wrapper[OffsetAdmin]):
     """What can be asked of single queues; see `client.Admin`."""
 
     max = calling(OffsetAdmin.max)
@@ -93,7 +93,7 @@ class BlockingOffsetAdmin(Twin[OffsetAdmin]):
     commit = calling(OffsetAdmin.commit)
 
 
-class BlockingAdmin(OpenedTwin[Admin]):
+class BlockingAdmin(OpenedWrapper[Admin]):
     """Creates topics and groups, watches them, finds messages; see `client.Admin`."""
 
     def __init__(self, where: Where, **options: Unpack[ClientOptions]) -> None:

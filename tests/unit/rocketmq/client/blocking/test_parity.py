@@ -13,7 +13,7 @@ import pytest
 
 from sprocket.rocketmq import client as awaited
 from sprocket.rocketmq.client import blocking
-from sprocket.rocketmq.client.blocking.portal import OpenedTwin, Runner, Twin
+from sprocket.rocketmq.client.blocking.wrapper import OpenedWrapper, Runner, Wrapper
 
 TWINS = [name for name in awaited.__all__ if hasattr(getattr(awaited, name), "__aenter__")]
 SUBJECTS = ("topic", "group", "broker", "nameserver", "message", "offset")
@@ -22,14 +22,14 @@ SPELLED = {"__aenter__": "__enter__", "__aexit__": "__exit__", "__aiter__": "__i
 """How Python calls a member that is not awaited."""
 
 ONE_SIDE_ONLY = {
-    "Client.instance": "what awaited clients share; a twin shares the client that has it",
+    "Client.instance": "what awaited clients share; a wrapper shares the client that has it",
     "Puller.pull_slices_soon": "an event loop has tasks for what is not to be waited for",
 }
 """Members that one side alone has, and why."""
 
 OTHERWISE = {
-    "where": "a twin shares a blocking `Client`, an awaited client an awaited one",
-    "PushConsumer.__init__ listener": "a twin's may block and is never awaited",
+    "where": "a wrapper shares a blocking `Client`, an awaited client an awaited one",
+    "PushConsumer.__init__ listener": "a wrapper's may block and is never awaited",
     "Producer.send_soon returns": "a future that threads can wait for",
     "Producer.send_packed returns": "a future that threads can wait for",
     "LitePullConsumer.__iter__ returns": "an iterator that is not awaited",
@@ -38,10 +38,10 @@ OTHERWISE = {
 """Parameters and results that are annotated differently, and why."""
 
 BEGUN = {"pull_slices_soon": "pull_slices"}
-"""Members of a twin that give a future of what the awaited one of another name returns."""
+"""Members of a wrapper that give a future of what the awaited one of another name returns."""
 
 WAIT_FOR_ROOM = {("send_soon", "drain"), ("send_packed", "drain")}
-"""Members of a twin that ask for more than the one of their name."""
+"""Members of a wrapper that ask for more than the one of their name."""
 
 _OWN = ("self", "reach", "run", "awaited")
 """Parameters that users do not give."""
@@ -54,7 +54,7 @@ def made(module: Any, name: str) -> Any:
 
 
 def pairs() -> Iterator[tuple[str, Any, Any]]:
-    """Name, awaited object and blocking object of every twin, the subjects of the admin too."""
+    """Name, awaited object and blocking object of every wrapper, the subjects of the admin too."""
     for name in TWINS:
         there, here = made(awaited, name), made(blocking, name)
         yield name, there, here
@@ -102,7 +102,7 @@ TRIPLES = [pytest.param(*three, id=three[0]) for three in pairs()]
 
 
 @pytest.mark.parametrize(("name", "there", "here"), TRIPLES)
-def test_twins_have_the_same_members(name: str, there: Any, here: Any) -> None:
+def test_wrappers_have_the_same_members(name: str, there: Any, here: Any) -> None:
     """No method, property or attribute is there on one side alone, or is of another kind."""
     theirs, ours = members(there), members(here)
     assert not [one for one in theirs.keys() ^ ours.keys() if f"{name}.{one}" not in ONE_SIDE_ONLY]
@@ -111,7 +111,7 @@ def test_twins_have_the_same_members(name: str, there: Any, here: Any) -> None:
 
 
 @pytest.mark.parametrize(("name", "there", "here"), TRIPLES)
-def test_twins_take_the_same_arguments(name: str, there: Any, here: Any) -> None:
+def test_wrappers_take_the_same_arguments(name: str, there: Any, here: Any) -> None:
     """The same names in the same order, given in the same way, with the same defaults."""
     theirs, ours = members(there), members(here)
     for one in theirs.keys() & ours.keys() - {"__exit__"}:
@@ -120,7 +120,7 @@ def test_twins_take_the_same_arguments(name: str, there: Any, here: Any) -> None
 
 
 @pytest.mark.parametrize(("name", "there", "here"), TRIPLES)
-def test_twins_are_annotated_alike(name: str, there: Any, here: Any) -> None:
+def test_wrappers_are_annotated_alike(name: str, there: Any, here: Any) -> None:
     """Arguments and results, but for the differences that are meant."""
     assert not set(differences(name, there, here)) - OTHERWISE.keys()
 
@@ -146,8 +146,8 @@ def test_nothing_of_a_twin_is_awaited(name: str, there: Any, here: Any) -> None:
 
 
 @pytest.mark.parametrize(("name", "there", "here"), TRIPLES)
-def test_twins_are_documented_alike(name: str, there: Any, here: Any) -> None:
-    """`help` tells of each member, and what it tells of an awaited one it tells of its twin."""
+def test_wrappers_are_documented_alike(name: str, there: Any, here: Any) -> None:
+    """`help` tells of each member, and what it tells of an awaited one it tells of its wrapper."""
     theirs, ours = members(there), members(here)
     for one in sorted(theirs.keys() & ours.keys()):
         if not one.startswith("__") and function(ours[one]) is not None:
@@ -157,7 +157,7 @@ def test_twins_are_documented_alike(name: str, there: Any, here: Any) -> None:
 
 
 def test_both_packages_have_the_same_names() -> None:
-    """One import serves; what has no twin is the same thing in both."""
+    """One import serves; what has no wrapper is the same thing in both."""
     assert awaited.__all__ == blocking.__all__
     for name in awaited.__all__:
         is_twin = name in TWINS
@@ -208,7 +208,7 @@ class Spied:
 
 
 def asked_of(spy: Spied, member: str, here: Any) -> tuple[Any, Any]:
-    """Call a member of a twin with something of its own for each argument.
+    """Call a member of a wrapper with something of its own for each argument.
 
     Returns:
         What was asked of the spy, and what should have been.
@@ -228,16 +228,16 @@ def asked_of(spy: Spied, member: str, here: Any) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize(("name", "there", "here"), TRIPLES)
-def test_twins_pass_on_what_they_are_given(name: str, there: Any, here: Any) -> None:
+def test_wrappers_pass_on_what_they_are_given(name: str, there: Any, here: Any) -> None:
     """Each member asks for the one of its name, with every argument, each in its place."""
     spy = Spied(there)
     if "." in name:
         runner = Runner("tester", awaited.Admin("127.0.0.1:9876"))
         runner.start()
-        Twin.__init__(here, runner, spy)
+        Wrapper.__init__(here, runner, spy)
     else:
-        OpenedTwin.__init__(here, "tester", "127.0.0.1:9876", lambda _: spy)
-        OpenedTwin.start(here)
+        OpenedWrapper.__init__(here, "tester", "127.0.0.1:9876", lambda _: spy)
+        OpenedWrapper.start(here)
     wanted = {one for one in members(here) if not one.startswith("__")}
     for one in sorted(wanted - {"start", "close"}):
         spy.asked.clear()
@@ -255,10 +255,10 @@ def test_twins_pass_on_what_they_are_given(name: str, there: Any, here: Any) -> 
 
 
 @pytest.mark.parametrize("name", TWINS)
-def test_twins_are_made_with_what_they_are_given(
+def test_wrappers_are_made_with_what_they_are_given(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The awaited client in a twin gets every argument; a listener comes by a thread."""
+    """The awaited client in a wrapper gets every argument; a listener comes by a thread."""
     real, there = getattr(awaited, name), made(awaited, name)
     signature = inspect.signature(real)
     seen: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Every method of an awaited subject has a blocking twin with the same arguments."""
+"""Every method of an awaited subject has a blocking wrapper with the same arguments."""
 
 import inspect
 
@@ -6,7 +6,7 @@ import pytest
 
 from sprocket.rocketmq.client import admin as awaited
 from sprocket.rocketmq.client import blocking
-from sprocket.rocketmq.client.blocking.portal import Runner
+from sprocket.rocketmq.client.blocking.wrapper import Runner
 
 SUBJECTS = ("topic", "group", "broker", "nameserver", "message", "offset")
 
@@ -18,14 +18,14 @@ def methods(subject: object) -> dict[str, inspect.Signature]:
 
 
 @pytest.mark.parametrize("subject", SUBJECTS)
-def test_twins_have_the_same_signatures(subject: str) -> None:
+def test_wrappers_have_the_same_signatures(subject: str) -> None:
     """The same names, arguments, defaults and results."""
     here = getattr(blocking.Admin("127.0.0.1:9876"), subject)
     there = getattr(awaited.Admin("127.0.0.1:9876"), subject)
     assert methods(here) == methods(there)
 
 
-def test_twins_do_what_they_say(names: str) -> None:
+def test_wrappers_do_what_they_say(names: str) -> None:
     """Each calls the method of its own name."""
     with blocking.Admin(names) as looking:
         runner = Runner("tester", awaited.Admin(names))

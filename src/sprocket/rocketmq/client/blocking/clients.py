@@ -1,10 +1,16 @@
-"""The twins of what sends and receives messages, for programs without an event loop."""
+"""The wrappers of what sends and receives messages, for programs without an event loop."""
 
 from collections.abc import Iterator
 from typing import Unpack
 
 from sprocket.rocketmq.client.blocking.listener_threads import Listener, ListenerThreads
-from sprocket.rocketmq.client.blocking.portal import OpenedTwin, Where, beginning, calling, doing
+from sprocket.rocketmq.client.blocking.wrapper import (
+    OpenedWrapper,
+    Where,
+    beginning,
+    calling,
+    doing,
+)
 from sprocket.rocketmq.client.consumer import (
     ConsumerOptions,
     LitePullConsumer,
@@ -21,7 +27,7 @@ from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.runtime.blocking import ThreadFuture, for_threads
 
 
-class BlockingProducer(OpenedTwin[Producer]):
+class BlockingProducer(OpenedWrapper[Producer]):
     """Sends messages to topics; see `client.Producer`."""
 
     def __init__(
@@ -116,7 +122,7 @@ class BlockingProducer(OpenedTwin[Producer]):
         return self._run.call(accept)
 
 
-class BlockingPushConsumer(OpenedTwin[PushConsumer]):
+class BlockingPushConsumer(OpenedWrapper[PushConsumer]):
     """Receives messages; see `client.PushConsumer`.
 
     The listener is a plain function. It runs in one of `settings.call_count_max` threads, so calls
@@ -172,7 +178,7 @@ class BlockingPushConsumer(OpenedTwin[PushConsumer]):
         return self._run.read(lambda: self._awaited.queues)
 
 
-class BlockingLitePullConsumer(OpenedTwin[LitePullConsumer]):
+class BlockingLitePullConsumer(OpenedWrapper[LitePullConsumer]):
     """Reads messages at its user's pace; see `client.LitePullConsumer`.
 
     `strategy`, `on_rebalance` and what watches a topic run in the loop's thread and must not block.
@@ -233,7 +239,7 @@ class BlockingLitePullConsumer(OpenedTwin[LitePullConsumer]):
         return self._run.read(lambda: self._awaited.queues)
 
 
-class BlockingPuller(OpenedTwin[Puller]):
+class BlockingPuller(OpenedWrapper[Puller]):
     """Pulls from single queues; see `client.Puller`."""
 
     def __init__(

@@ -11,8 +11,8 @@ from tests.waits import LONG_SECONDS
 from sprocket.base.clock import SystemClock
 from sprocket.base.errors import InvalidMessage, NotConnected
 from sprocket.rocketmq.client.blocking import Admin, Client, LitePullConsumer, Producer
-from sprocket.rocketmq.client.blocking import portal as module
-from sprocket.rocketmq.client.blocking.portal import OpenedTwin, Runner
+from sprocket.rocketmq.client.blocking import wrapper as module
+from sprocket.rocketmq.client.blocking.wrapper import OpenedWrapper, Runner
 from sprocket.rocketmq.model.message import Message
 from sprocket.runtime import driver
 from sprocket.runtime.blocking import ThreadLock
@@ -124,7 +124,7 @@ def test_who_closes_second_waits_for_the_first(told: ToldLock) -> None:
 def test_who_closes_a_client_second_waits_for_the_first(names: str, told: ToldLock) -> None:
     """As with the runner that it has."""
     slow = Slow()
-    client = OpenedTwin("client", names, lambda _: slow)
+    client = OpenedWrapper("client", names, lambda _: slow)
     client.start()
     assert closed_by_two(slow, client, told) == [True, True]
 

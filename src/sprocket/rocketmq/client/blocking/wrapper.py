@@ -1,10 +1,10 @@
 """How a blocking client runs: an awaited one, in a loop that has a thread of its own.
 
-A `Twin` stands for one awaited object. Its methods are made of the awaited ones by `calling`,
+A `Wrapper` stands for one awaited object. Its methods are made of the awaited ones by `calling`,
 `beginning` and `doing`, which keep their names, arguments, types and docstrings, so that nothing is
 said twice:
 
-    class BlockingPuller(OpenedTwin[Puller]):
+    class BlockingPuller(OpenedWrapper[Puller]):
         pull = calling(Puller.pull)
 
 Only what differs is written out.
@@ -191,7 +191,7 @@ class Runner:
             return None
 
 
-class Twin(Generic[C]):
+class Wrapper(Generic[C]):
     """Stands for an awaited object that lives in the loop of a runner."""
 
     def __init__(self, run: Runner, awaited: C) -> None:
@@ -199,7 +199,7 @@ class Twin(Generic[C]):
         self._awaited = awaited
 
 
-class OpenedTwin(Twin[A]):
+class OpenedWrapper(Wrapper[A]):
     """Stands for an awaited client, which begins and ends with `with`.
 
     `make` returns the awaited client for what it is to be given in place of the user's `where`.
@@ -229,7 +229,7 @@ class OpenedTwin(Twin[A]):
         self._run.close()
 
 
-class BlockingClient(OpenedTwin[Client]):
+class BlockingClient(OpenedWrapper[Client]):
     """Connections, heartbeats and one thread for several producers and consumers.
 
         with Client("127.0.0.1:9876") as client:
@@ -257,14 +257,14 @@ Where = str | Sequence[str] | BlockingClient
 
 def calling(
     method: Callable[Concatenate[C, P], Coroutine[object, None, T]], *, before_start: bool = False
-) -> Callable[Concatenate[Twin[C], P], T]:
-    """Return the twin of an async method: it runs in the loop, and who calls waits for it.
+) -> Callable[Concatenate[Wrapper[C], P], T]:
+    """Return the wrapper of an async method: it runs in the loop, and who calls waits for it.
 
     One that may be called before the start does then as `Runner.early` says.
     """
 
     @wraps(method)
-    def call(self: Twin[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def call(self: Wrapper[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
         bound: Callable[P, Coroutine[object, None, T]] = getattr(self._awaited, method.__name__)
         run = self._run.early if before_start else self._run.call
         return run(bound, *args, **kwargs)
@@ -274,25 +274,25 @@ def calling(
 
 def beginning(
     method: Callable[Concatenate[C, P], Coroutine[object, None, T]],
-) -> Callable[Concatenate[Twin[C], P], ThreadFuture[T]]:
-    """Return the twin of an async method that does not wait: it gives a future of the result.
+) -> Callable[Concatenate[Wrapper[C], P], ThreadFuture[T]]:
+    """Return the wrapper of an async method that does not wait: it gives a future of the result.
 
     What is begun when the client is closed is cancelled.
     """
 
     @wraps(method)
-    def begin(self: Twin[C], /, *args: P.args, **kwargs: P.kwargs) -> ThreadFuture[T]:
+    def begin(self: Wrapper[C], /, *args: P.args, **kwargs: P.kwargs) -> ThreadFuture[T]:
         bound: Callable[P, Coroutine[object, None, T]] = getattr(self._awaited, method.__name__)
         return self._run.portal.begin(bound, *args, **kwargs)
 
     return begin
 
 
-def doing(method: Callable[Concatenate[C, P], T]) -> Callable[Concatenate[Twin[C], P], T]:
-    """Return the twin of a plain method: it runs in the loop, which owns what it touches."""
+def doing(method: Callable[Concatenate[C, P], T]) -> Callable[Concatenate[Wrapper[C], P], T]:
+    """Return the wrapper of a plain method: it runs in the loop, which owns what it touches."""
 
     @wraps(method)
-    def call(self: Twin[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def call(self: Wrapper[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
         bound: Callable[P, T] = getattr(self._awaited, method.__name__)
         return self._run.do(bound, *args, **kwargs)
 
