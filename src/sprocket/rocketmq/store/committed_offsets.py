@@ -56,9 +56,9 @@ def read_sound(disk: Disk, layout: StoreLayout) -> dict[str, dict[int, int]]:
 
 
 class BeyondEnd(NamedTuple):
-    """A committed offset behind the end of its queue: the messages before it are gone.
+    """A committed offset behind the end of its queue: the messages before it are lost.
 
-    Whoever goes on there gets none of the next messages until so many have come.
+    A group that goes on there gets no message until as many have come.
     """
 
     topic: str

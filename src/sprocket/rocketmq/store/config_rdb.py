@@ -55,7 +55,7 @@ def content(disk: Disk, layout: StoreLayout, table: int) -> JsonObject:
 
     Raises:
         EngineMissing: There is one, but not the package that reads it.
-        CorruptRecord: A record of the table is none of those above.
+        CorruptRecord: A record of the table is not one of those above.
     """
     found: JsonObject = {}
     offsets: dict[str, dict[int, int]] = {}

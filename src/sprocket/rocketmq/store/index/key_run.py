@@ -1,9 +1,9 @@
 """Runs of keys on their way into an index that is made again by many at once.
 
-Who reads a part of the log writes the keys of its records to a file of their own, one behind the
-other: `i32 hash, i64 physical offset, i64 store time in ms`, little-endian. When all are there it
-is known which of them go into which index file, and each of these is made by one who reads its
-keys in the order of the log. Such files live as long as this takes.
+A process that reads a part of the log writes the keys of its records to a file of their own, one
+after the other: `i32 hash, i64 physical offset, i64 store time in ms`, little-endian. When all are
+there it is known which of them go into which index file, and each of these is made by a process
+that reads its keys in the order of the log. Such files live as long as this takes.
 
 An index file that is made so has the bytes of one that the store filled while it ran.
 """

@@ -198,7 +198,7 @@ class Flusher:
     def finish_sync(self, job: LogSync, error: BaseException | None) -> None:
         """Take the outcome of a job: `synced` moves to its target, or never moves again.
 
-        A sync that could not begin, as a file that it needs could not be opened, is none.
+        A sync that could not begin, since a file that it needs could not be opened, does not count.
         """
         assert job is self._sync
         self._sync = None

@@ -465,7 +465,7 @@ def _throw_away(
 
 
 def _queue_of(parts: StoreParts, path: str) -> QueueKey | None:
-    """Return the queue that a file belongs to, None if it is none's."""
+    """Return the queue that a file belongs to, None if it belongs to no queue."""
     for folder in (parts.layout.consumequeue, parts.layout.batch_queues, parts.layout.extension):
         if path.startswith(f"{folder}/"):
             topic, _, rest = path[len(folder) + 1 :].partition("/")

@@ -335,7 +335,7 @@ class Round:
     Attributes:
         what: What that is, as people read it.
         parts: The parts.
-        reports: What `check_part` returned for each, to be set by whoever has them checked.
+        reports: What `check_part` returned for each, set by the caller that has them checked.
     """
 
     what: str
