@@ -136,7 +136,7 @@ def decode(serialize: int, header: bytes, body: bytes, next_opaque: Callable[[],
             except (ValueError, RecursionError):
                 return _decode_slow(header, body, next_opaque)
         ext = fast.ext
-        if type(ext) is _Raw and not _is_readable(fast, header):
+        if type(ext) is _Raw and not _is_readable(ext, header):
             return _decode_slow(header, body, next_opaque)
         return Command(
             fast.code,
@@ -250,7 +250,7 @@ _FRACTION = re.compile(rb'[:"\s][+-]?[0-9]+\.0+"?\s*[,}]')
 _decode_any = msgspec.json.Decoder(_FastHeader[msgspec.Raw]).decode
 _HOT_BYTES = 12
 """Enough to tell a code at the head of a header, where fastjson's order of members puts it."""
-_HOT_DECODERS: dict[bytes, Callable[[bytes], _FastHeader[Any]]] = {
+_HOT_DECODERS: dict[bytes, Callable[[bytes], _FastHeader[Header]]] = {
     (b'{"code":%d,"' % code)[:_HOT_BYTES]: msgspec.json.Decoder(
         _FastHeader[kind],  # type: ignore[valid-type]
         strict=False,
@@ -259,12 +259,12 @@ _HOT_DECODERS: dict[bytes, Callable[[bytes], _FastHeader[Any]]] = {
 }
 
 
-def _is_readable(fast: "_FastHeader[Any]", header: bytes) -> bool:
+def _is_readable(ext: msgspec.Raw, header: bytes) -> bool:
     """Tell whether ext fields that nobody has looked at may be read later.
 
     They must be an object, in UTF-8, without numbers such as 1.0.
     """
-    if fast.ext is _ABSENT:
+    if ext is _ABSENT:
         return True
     if b"." in header and _FRACTION.search(header):
         return False
@@ -274,7 +274,7 @@ def _is_readable(fast: "_FastHeader[Any]", header: bytes) -> bool:
         header.decode()
     except UnicodeDecodeError:
         return False
-    return bytes(fast.ext)[:1] == b"{"
+    return bytes(ext)[:1] == b"{"
 
 
 def _decode_slow(header: bytes, body: bytes, next_opaque: Callable[[], int]) -> Command:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.codec.config import DataVersion
 from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.group import (
     BROADCASTING,
@@ -114,7 +115,7 @@ class PullService:
     _offsets: ConsumerOffsets
     _settings: PullSettings
     _permits: dict[_Asked, PullPermit] = field(default_factory=dict, init=False)
-    _permitted_by: object = field(default=None, init=False)
+    _permitted_by: tuple[DataVersion, DataVersion, int] | None = field(default=None, init=False)
 
     def use(self, settings: PullSettings) -> None:
         """Change limits of pulls."""

@@ -6,9 +6,10 @@ steps take half the time.
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from sprocket.base.checksum import crc32
 from sprocket.rocketmq.codec.record_layout import (
@@ -19,6 +20,8 @@ from sprocket.rocketmq.codec.record_layout import (
     QUEUE_OFFSET_AT,
 )
 from sprocket.rocketmq.model.message import Column
+
+_Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 ROWS_MIN = 12
 """From so many messages on numpy is as quick as plain Python; see
@@ -149,22 +152,23 @@ def encode(batches: Sequence[BatchRows]) -> memoryview:
     return rows.reshape(-1).data
 
 
-def crc_digits(sums: Any) -> Any:
+def crc_digits(sums: npt.NDArray[np.uint32]) -> _Bytes:
     """Return the digits of checksums in CRC tails as rows of ten; see `record_layout.crc_digits`.
 
     Args:
         sums: Of 31 bits each, as u32.
     """
     fours = sums[:, None] // _FOURS % 10_000
-    return _FOUR_DIGITS[fours].view(np.uint8)[:, :_DIGITS]
+    digits: _Bytes = _FOUR_DIGITS[fours].view(np.uint8)[:, :_DIGITS]
+    return digits
 
 
-def _sums(rows: Any) -> Any:
+def _sums(rows: _Bytes) -> npt.NDArray[np.uint32]:
     """Return the checksum, 31 bits, of each row."""
-    return np.fromiter(map(crc32, rows), np.uint32, len(rows)) & 0x7FFFFFFF
+    return np.fromiter(map(crc32, rows), np.uint32, len(rows)) & np.uint32(0x7FFFFFFF)
 
 
-def _rows(column: Column) -> Any:
+def _rows(column: Column) -> _Bytes:
     """Return texts as rows of bytes, without copying."""
     shape, strides = (len(column), column.width), (column.stride, 1)
     return np.ndarray(shape, np.uint8, column.data, column.start, strides)
