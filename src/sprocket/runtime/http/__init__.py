@@ -2,6 +2,7 @@
 
 `HttpConnection` reads and writes without I/O, `h11` doing the protocol; `HttpServer` has requests
 handled one after the other, each in a task of its own, on connections that the TCP driver carries.
+`MetricsText` writes what Prometheus scrapes.
 """
 
 from sprocket.runtime.http.connection import (
@@ -11,13 +12,18 @@ from sprocket.runtime.http.connection import (
     HttpRequest,
     HttpResponse,
 )
+from sprocket.runtime.http.metrics import Family, Group, MetricsText, labelled
 from sprocket.runtime.http.server import HttpServer
 
 __all__ = [
     "BodyBegun",
+    "Family",
+    "Group",
     "HttpConnection",
     "HttpFailure",
     "HttpRequest",
     "HttpResponse",
     "HttpServer",
+    "MetricsText",
+    "labelled",
 ]

@@ -1,6 +1,6 @@
 """Metrics for Prometheus, under the names of rabbitmq_prometheus.
 
-`families` is the table of what there is, made of `groups`, which are read as sums or as series.
+`families` is the table of what there is; `runtime.http` reads it as sums or as series, as text.
 `scrape` answers: sums over all objects, a series for each object, or some groups of those.
 
 Source: `prometheus_rabbitmq_core_metrics_collector`, `rabbit_prometheus_handler` of 3.10.8.

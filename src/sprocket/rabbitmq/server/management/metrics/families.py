@@ -14,17 +14,27 @@ from sprocket.rabbitmq.model.counts import Death, DeliveryCounts, PublishCounts,
 from sprocket.rabbitmq.model.declared_queue import CLASSIC, QUORUM
 from sprocket.rabbitmq.model.exchange import DEFAULT_EXCHANGE, Exchange
 from sprocket.rabbitmq.server.management.figures import NodeFigures
-from sprocket.rabbitmq.server.management.metrics.groups import (
-    COUNTER,
-    GAUGE,
-    Family,
-    Group,
-    Logins,
-    Scope,
-    labelled,
-)
 from sprocket.rabbitmq.server.management.served import Served, connection_name
 from sprocket.rabbitmq.server.tenancy import VhostTenancy
+from sprocket.runtime.http import Family, Group, labelled
+
+
+class Logins(NamedTuple):
+    """How often somebody tried to log in."""
+
+    protocol: str
+    succeeded: int
+    failed: int
+
+
+class Scope(NamedTuple):
+    """What is scraped."""
+
+    served: Served
+    node: NodeFigures
+    logins: Sequence[Logins]
+    vhosts: Sequence[VhostBroker]
+    """The virtual hosts whose queues are shown."""
 
 
 class _StoredQueue(NamedTuple):
@@ -79,17 +89,17 @@ _PROTOCOL: Final = "amqp091"
 
 
 AnyGroup: TypeAlias = (
-    Group[NodeFigures]
-    | Group[Logins]
-    | Group[BrokerQueue]
-    | Group[_StoredQueue]
-    | Group[_CountedQueue]
-    | Group[_Connection]
-    | Group[_Channel]
-    | Group[_ChannelNow]
-    | Group[VhostBroker]
-    | Group[_BoundExchange]
-    | Group[_Deaths]
+    Group[Scope, NodeFigures]
+    | Group[Scope, Logins]
+    | Group[Scope, BrokerQueue]
+    | Group[Scope, _StoredQueue]
+    | Group[Scope, _CountedQueue]
+    | Group[Scope, _Connection]
+    | Group[Scope, _Channel]
+    | Group[Scope, _ChannelNow]
+    | Group[Scope, VhostBroker]
+    | Group[Scope, _BoundExchange]
+    | Group[Scope, _Deaths]
 )
 
 # Where the objects are.
@@ -116,9 +126,9 @@ def _counted_queues(scope: Scope) -> Iterable[_CountedQueue]:
     )
 
 
-def _past_queues(served: Served) -> Sequence[_CountedQueue]:
+def _past_queues(scope: Scope) -> Sequence[_CountedQueue]:
     found = []
-    for kind, past in served.counts.past_queues.items():
+    for kind, past in scope.served.counts.past_queues.items():
         deliveries = DeliveryCounts()
         deliveries.add(past.deliveries)
         found.append(_CountedQueue("", "", kind, deliveries, past.published))
@@ -137,8 +147,8 @@ def _connection(tenancy: VhostTenancy) -> _Connection:
     return _Connection(connection_name(tenancy), traffic, pending, tenancy.channel_count)
 
 
-def _past_connections(served: Served) -> Sequence[_Connection]:
-    past = served.entrance.churn.past
+def _past_connections(scope: Scope) -> Sequence[_Connection]:
+    past = scope.served.entrance.churn.past
     copied = Traffic(past.read_bytes, past.read_count, past.written_bytes, past.written_count)
     return [_Connection("", copied)]
 
@@ -153,9 +163,9 @@ def _channels_now(scope: Scope) -> Iterable[_ChannelNow]:
     return (_ChannelNow(one.name, one.channel.state()) for one in channels)
 
 
-def _past_channels(served: Served) -> Sequence[_Channel]:
+def _past_channels(scope: Scope) -> Sequence[_Channel]:
     published = PublishCounts()
-    published.add(served.counts.past_published)
+    published.add(scope.served.counts.past_published)
     return [_Channel("", published)]
 
 
@@ -189,10 +199,6 @@ def _died(reason: DeathReason) -> Callable[[_Deaths], int]:
 
 
 # What a series is labelled with.
-
-
-def _none(_: object) -> str:
-    return ""
 
 
 def _queue(one: BrokerQueue) -> str:
@@ -245,47 +251,39 @@ GROUPS: Final[tuple[AnyGroup, ...]] = (
     Group(
         name="connection_churn_metrics",
         objects=_node,
-        labels=_none,
         families=(
             Family(
                 "connections_opened_total",
-                COUNTER,
                 "Total number of connections opened",
                 lambda one: one.clients.connections_opened,
             ),
             Family(
                 "connections_closed_total",
-                COUNTER,
                 "Total number of connections closed or terminated",
                 lambda one: one.clients.connections_closed,
             ),
             Family(
                 "channels_opened_total",
-                COUNTER,
                 "Total number of channels opened",
                 lambda one: one.clients.channels_opened,
             ),
             Family(
                 "channels_closed_total",
-                COUNTER,
                 "Total number of channels closed",
                 lambda one: one.clients.channels_closed,
             ),
             Family(
                 "queues_declared_total",
-                COUNTER,
                 "Total number of queues declared",
                 lambda one: one.churn.declared,
             ),
             Family(
                 "queues_created_total",
-                COUNTER,
                 "Total number of queues created",
                 lambda one: one.churn.created,
             ),
             Family(
                 "queues_deleted_total",
-                COUNTER,
                 "Total number of queues deleted",
                 lambda one: one.churn.deleted,
             ),
@@ -294,19 +292,16 @@ GROUPS: Final[tuple[AnyGroup, ...]] = (
     Group(
         name="node_coarse_metrics",
         objects=_node,
-        labels=_none,
         families=(
-            Family("process_open_fds", GAUGE, "Open file descriptors", lambda one: one.open_fds),
-            Family("process_open_tcp_sockets", GAUGE, "Open TCP sockets", lambda one: one.sockets),
+            Family("process_open_fds", "Open file descriptors", lambda one: one.open_fds),
+            Family("process_open_tcp_sockets", "Open TCP sockets", lambda one: one.sockets),
             Family(
                 "process_resident_memory_bytes",
-                GAUGE,
                 "Memory used in bytes",
                 lambda one: one.memory_bytes,
             ),
             Family(
                 "disk_space_available_bytes",
-                GAUGE,
                 "Disk space available in bytes",
                 lambda one: one.disk_free_bytes,
             ),
@@ -315,44 +310,33 @@ GROUPS: Final[tuple[AnyGroup, ...]] = (
     Group(
         name="node_metrics",
         objects=_node,
-        labels=_none,
         families=(
-            Family("process_max_fds", GAUGE, "Most file descriptors", lambda one: one.max_fds),
-            Family("process_max_tcp_sockets", GAUGE, "Most TCP sockets", lambda one: one.max_fds),
+            Family("process_max_fds", "Most file descriptors", lambda one: one.max_fds),
+            Family("process_max_tcp_sockets", "Most TCP sockets", lambda one: one.max_fds),
             Family(
                 "resident_memory_limit_bytes",
-                GAUGE,
                 "Publishers are held while more memory than this is used, in bytes",
                 lambda one: one.memory_bytes_max,
             ),
             Family(
                 "disk_space_available_limit_bytes",
-                GAUGE,
                 "Publishers are held while less of the disk than this is free, in bytes",
                 lambda one: one.disk_free_bytes_min,
             ),
-            Family(
-                "erlang_uptime_seconds",
-                GAUGE,
-                "Time since the start",
-                lambda one: one.uptime_seconds,
-            ),
+            Family("erlang_uptime_seconds", "Time since the start", lambda one: one.uptime_seconds),
         ),
     ),
     Group(
         name="node_persister_metrics",
         objects=_node,
-        labels=_none,
         families=(
             Family(
                 "io_sync_ops_total",
-                COUNTER,
                 "Total number of syncs of what confirms wait for",
                 lambda one: one.syncs,
             ),
             Family(
                 "io_sync_time_seconds_total",
-                COUNTER,
                 "How long they took altogether",
                 lambda one: one.sync_seconds,
             ),
@@ -367,19 +351,16 @@ GROUPS: Final[tuple[AnyGroup, ...]] = (
         families=(
             Family(
                 "auth_attempts_total",
-                COUNTER,
                 "Total number of logins",
                 lambda one: one.succeeded + one.failed,
             ),
             Family(
                 "auth_attempts_succeeded_total",
-                COUNTER,
                 "Total number of logins that succeeded",
                 lambda one: one.succeeded,
             ),
             Family(
                 "auth_attempts_failed_total",
-                COUNTER,
                 "Total number of logins that failed",
                 lambda one: one.failed,
             ),
@@ -392,19 +373,16 @@ GROUPS: Final[tuple[AnyGroup, ...]] = (
         families=(
             Family(
                 "queue_messages_ready",
-                GAUGE,
                 "Messages ready to be delivered to consumers",
                 lambda one: one.ready_count,
             ),
             Family(
                 "queue_messages_unacked",
-                GAUGE,
                 "Messages delivered to consumers but not yet acknowledged",
                 lambda one: one.unacked_count,
             ),
             Family(
                 "queue_messages",
-                GAUGE,
                 "Messages that are ready or not yet acknowledged",
                 lambda one: one.ready_count + one.unacked_count,
             ),
@@ -416,9 +394,7 @@ GROUPS: Final[tuple[AnyGroup, ...]] = (
         objects=_queues,
         labels=_queue,
         families=(
-            Family(
-                "queue_consumers", GAUGE, "Consumers on a queue", lambda one: len(one.consumers)
-            ),
+            Family("queue_consumers", "Consumers on a queue", lambda one: len(one.consumers)),
         ),
     ),
     Group(
@@ -426,63 +402,49 @@ GROUPS: Final[tuple[AnyGroup, ...]] = (
         objects=_stored_queues,
         labels=lambda one: _queue(one.queue),
         families=(
-            Family(
-                "queue_consumers",
-                GAUGE,
-                "Consumers on a queue",
-                lambda one: len(one.queue.consumers),
-            ),
+            Family("queue_consumers", "Consumers on a queue", lambda one: len(one.queue.consumers)),
             Family(
                 "queue_messages_ram",
-                GAUGE,
                 "Messages ready or not yet acknowledged that are in memory",
                 lambda one: one.kept.held_count + one.queue.unacked_count,
             ),
             Family(
                 "queue_messages_ready_ram",
-                GAUGE,
                 "Ready messages that are in memory",
                 lambda one: one.kept.held_count,
             ),
             Family(
                 "queue_messages_unacked_ram",
-                GAUGE,
                 "Messages not yet acknowledged that are in memory",
                 lambda one: one.queue.unacked_count,
             ),
             Family(
                 "queue_messages_persistent",
-                GAUGE,
                 "Persistent messages",
                 lambda one: one.kept.durable_count,
             ),
             Family(
                 "queue_messages_persistent_bytes",
-                GAUGE,
                 "Size of persistent messages in bytes",
                 lambda one: one.kept.durable_bytes,
             ),
             Family(
                 "queue_messages_bytes",
-                GAUGE,
                 "Size of messages ready or not yet acknowledged, in bytes",
                 lambda one: _all_bytes(one.kept),
             ),
             Family(
                 "queue_messages_ready_bytes",
-                GAUGE,
                 "Size of ready messages in bytes",
                 lambda one: one.kept.ready_bytes,
             ),
             Family(
                 "queue_messages_unacked_bytes",
-                GAUGE,
                 "Size of messages not yet acknowledged, in bytes",
                 lambda one: _unacked_bytes(one.kept),
             ),
             Family(
                 "queue_messages_paged_out",
-                GAUGE,
                 "Ready messages that are on the disk only",
                 lambda one: one.queue.ready_count - one.kept.held_count,
             ),
@@ -494,44 +456,35 @@ GROUPS: Final[tuple[AnyGroup, ...]] = (
         labels=_channel,
         families=(
             Family(
-                "channel_consumers",
-                GAUGE,
-                "Consumers on a channel",
-                lambda one: one.state.consumer_count,
+                "channel_consumers", "Consumers on a channel", lambda one: one.state.consumer_count
             ),
             Family(
                 "channel_messages_unacked",
-                GAUGE,
                 "Messages delivered on a channel and not yet acknowledged",
                 lambda one: one.state.unacked_count,
             ),
             Family(
                 "channel_messages_unconfirmed",
-                GAUGE,
                 "Messages published on a channel and not yet confirmed",
                 lambda one: one.state.unconfirmed_count,
             ),
             Family(
                 "channel_messages_uncommitted",
-                GAUGE,
                 "Messages received in a transaction that is not yet committed",
                 lambda one: one.state.uncommitted_count,
             ),
             Family(
                 "channel_acks_uncommitted",
-                GAUGE,
                 "Acknowledgements in a transaction that is not yet committed",
                 lambda one: one.state.uncommitted_ack_count,
             ),
             Family(
                 "consumer_prefetch",
-                GAUGE,
                 "Most messages that each consumer may have unacknowledged",
                 lambda one: one.state.consumer_prefetch,
             ),
             Family(
                 "channel_prefetch",
-                GAUGE,
                 "Most messages that the consumers of a channel may have unacknowledged together",
                 lambda one: one.state.channel_prefetch,
             ),
@@ -545,25 +498,21 @@ GROUPS: Final[tuple[AnyGroup, ...]] = (
         families=(
             Family(
                 "channel_messages_published_total",
-                COUNTER,
                 "Total number of messages published into an exchange on a channel",
                 lambda one: one.published.published,
             ),
             Family(
                 "channel_messages_confirmed_total",
-                COUNTER,
                 "Total number of messages published on a channel and confirmed",
                 lambda one: one.published.confirmed,
             ),
             Family(
                 "channel_messages_unroutable_returned_total",
-                COUNTER,
                 "Total number of messages that no queue got, returned to their publisher",
                 lambda one: one.published.returned,
             ),
             Family(
                 "channel_messages_unroutable_dropped_total",
-                COUNTER,
                 "Total number of messages that no queue got, dropped",
                 lambda one: one.published.dropped,
             ),
@@ -577,43 +526,36 @@ GROUPS: Final[tuple[AnyGroup, ...]] = (
         families=(
             Family(
                 "channel_get_ack_total",
-                COUNTER,
                 "Total number of messages got by basic.get, to be acknowledged",
                 lambda one: one.deliveries.got,
             ),
             Family(
                 "channel_get_total",
-                COUNTER,
                 "Total number of messages got by basic.get, without acknowledgement",
                 lambda one: one.deliveries.got_no_ack,
             ),
             Family(
                 "channel_messages_delivered_ack_total",
-                COUNTER,
                 "Total number of messages delivered to consumers that acknowledge",
                 lambda one: one.deliveries.delivered,
             ),
             Family(
                 "channel_messages_delivered_total",
-                COUNTER,
                 "Total number of messages delivered to consumers that do not acknowledge",
                 lambda one: one.deliveries.delivered_no_ack,
             ),
             Family(
                 "channel_messages_redelivered_total",
-                COUNTER,
                 "Total number of messages redelivered to consumers",
                 lambda one: one.deliveries.redelivered,
             ),
             Family(
                 "channel_messages_acked_total",
-                COUNTER,
                 "Total number of messages acknowledged by consumers",
                 lambda one: one.deliveries.acked,
             ),
             Family(
                 "channel_get_empty_total",
-                COUNTER,
                 "Total number of times that basic.get found no message",
                 lambda one: one.deliveries.got_empty,
             ),
@@ -627,13 +569,11 @@ GROUPS: Final[tuple[AnyGroup, ...]] = (
         families=(
             Family(
                 "connection_incoming_bytes_total",
-                COUNTER,
                 "Total number of bytes received on a connection",
                 lambda one: one.traffic.read_bytes,
             ),
             Family(
                 "connection_outgoing_bytes_total",
-                COUNTER,
                 "Total number of bytes sent on a connection",
                 lambda one: one.traffic.written_bytes,
             ),
@@ -647,25 +587,20 @@ GROUPS: Final[tuple[AnyGroup, ...]] = (
         families=(
             Family(
                 "connection_incoming_packets_total",
-                COUNTER,
                 "Total number of reads from a connection",
                 lambda one: one.traffic.read_count,
             ),
             Family(
                 "connection_outgoing_packets_total",
-                COUNTER,
                 "Total number of writes to a connection",
                 lambda one: one.traffic.written_count,
             ),
             Family(
                 "connection_pending_packets",
-                GAUGE,
                 "Bytes that wait to be sent on a connection",
                 lambda one: one.pending_bytes,
             ),
-            Family(
-                "connection_channels", GAUGE, "Channels on a connection", lambda one: one.channels
-            ),
+            Family("connection_channels", "Channels on a connection", lambda one: one.channels),
         ),
     ),
     Group(
@@ -676,7 +611,6 @@ GROUPS: Final[tuple[AnyGroup, ...]] = (
         families=(
             Family(
                 "queue_messages_published_total",
-                COUNTER,
                 "Total number of messages published to queues",
                 lambda one: one.published,
             ),
@@ -689,20 +623,17 @@ SUMMED: Final[tuple[AnyGroup, ...]] = (
     Group(
         name="totals",
         objects=_node,
-        labels=_none,
         families=(
-            Family("connections", GAUGE, "Connections that are open", lambda one: one.connections),
-            Family("channels", GAUGE, "Channels that are open", lambda one: one.channels),
-            Family("queues", GAUGE, "Queues that there are", lambda one: one.queues),
+            Family("connections", "Connections that are open", lambda one: one.connections),
+            Family("channels", "Channels that are open", lambda one: one.channels),
+            Family("queues", "Queues that there are", lambda one: one.queues),
         ),
     ),
     Group(
         name="consumers",
         objects=_queues,
         labels=_queue,
-        families=(
-            Family("consumers", GAUGE, "Consumers that there are", lambda one: len(one.consumers)),
-        ),
+        families=(Family("consumers", "Consumers that there are", lambda one: len(one.consumers)),),
     ),
     Group(
         name="protocol",
@@ -714,43 +645,36 @@ SUMMED: Final[tuple[AnyGroup, ...]] = (
         families=(
             Family(
                 "global_messages_received_total",
-                COUNTER,
                 "Total number of messages received from publishers",
                 lambda one: one.published.published + one.published.withheld,
             ),
             Family(
                 "global_messages_received_confirm_total",
-                COUNTER,
                 "Total number of messages received from publishers that wait for an answer",
                 lambda one: one.published.to_confirm,
             ),
             Family(
                 "global_messages_routed_total",
-                COUNTER,
                 "Total number of messages routed to queues",
                 lambda one: one.published.routed,
             ),
             Family(
                 "global_messages_unroutable_dropped_total",
-                COUNTER,
                 "Total number of messages that no queue got, dropped",
                 lambda one: one.published.dropped,
             ),
             Family(
                 "global_messages_unroutable_returned_total",
-                COUNTER,
                 "Total number of messages that no queue got, returned to their publisher",
                 lambda one: one.published.returned,
             ),
             Family(
                 "global_messages_confirmed_total",
-                COUNTER,
                 "Total number of messages confirmed to publishers",
                 lambda one: one.published.confirmed,
             ),
             Family(
                 "global_publishers",
-                GAUGE,
                 "Channels that have published something",
                 lambda one: bool(one.name and one.published.published + one.published.withheld),
             ),
@@ -764,10 +688,7 @@ SUMMED: Final[tuple[AnyGroup, ...]] = (
         sums=(labelled(protocol=_PROTOCOL),),
         families=(
             Family(
-                "global_consumers",
-                GAUGE,
-                "Consumers that there are",
-                lambda one: one.state.consumer_count,
+                "global_consumers", "Consumers that there are", lambda one: one.state.consumer_count
             ),
         ),
     ),
@@ -781,7 +702,6 @@ SUMMED: Final[tuple[AnyGroup, ...]] = (
         families=(
             Family(
                 "global_messages_delivered_total",
-                COUNTER,
                 "Total number of messages delivered to consumers",
                 lambda one: (
                     one.deliveries.delivered
@@ -792,43 +712,36 @@ SUMMED: Final[tuple[AnyGroup, ...]] = (
             ),
             Family(
                 "global_messages_delivered_consume_manual_ack_total",
-                COUNTER,
                 "Total number of messages delivered to consumers that acknowledge",
                 lambda one: one.deliveries.delivered,
             ),
             Family(
                 "global_messages_delivered_consume_auto_ack_total",
-                COUNTER,
                 "Total number of messages delivered to consumers that do not acknowledge",
                 lambda one: one.deliveries.delivered_no_ack,
             ),
             Family(
                 "global_messages_delivered_get_manual_ack_total",
-                COUNTER,
                 "Total number of messages got by basic.get, to be acknowledged",
                 lambda one: one.deliveries.got,
             ),
             Family(
                 "global_messages_delivered_get_auto_ack_total",
-                COUNTER,
                 "Total number of messages got by basic.get, without acknowledgement",
                 lambda one: one.deliveries.got_no_ack,
             ),
             Family(
                 "global_messages_get_empty_total",
-                COUNTER,
                 "Total number of times that basic.get found no message",
                 lambda one: one.deliveries.got_empty,
             ),
             Family(
                 "global_messages_redelivered_total",
-                COUNTER,
                 "Total number of messages redelivered to consumers",
                 lambda one: one.deliveries.redelivered,
             ),
             Family(
                 "global_messages_acknowledged_total",
-                COUNTER,
                 "Total number of messages acknowledged by consumers",
                 lambda one: one.deliveries.acked,
             ),
@@ -843,19 +756,16 @@ SUMMED: Final[tuple[AnyGroup, ...]] = (
         families=(
             Family(
                 "global_messages_dead_lettered_expired_total",
-                COUNTER,
                 "Total number of messages that expired in a queue",
                 _died(DeathReason.EXPIRED),
             ),
             Family(
                 "global_messages_dead_lettered_rejected_total",
-                COUNTER,
                 "Total number of messages that a consumer rejected",
                 _died(DeathReason.REJECTED),
             ),
             Family(
                 "global_messages_dead_lettered_maxlen_total",
-                COUNTER,
                 "Total number of messages that were too much for their queue",
                 _died(DeathReason.MAX_LENGTH),
             ),
@@ -870,7 +780,6 @@ SUMMED: Final[tuple[AnyGroup, ...]] = (
         families=(
             Family(
                 "global_messages_dead_lettered_delivery_limit_total",
-                COUNTER,
                 "Total number of messages that came back to their queue too often",
                 _died(DeathReason.DELIVERY_LIMIT),
             ),
@@ -883,17 +792,14 @@ ALARMS: Final[tuple[AnyGroup, ...]] = (
     Group(
         name="alarms",
         objects=_node,
-        labels=_none,
         families=(
             Family(
                 "alarms_free_disk_space_watermark",
-                GAUGE,
                 "is 1 if publishers are held since the disk is low, or stores nothing",
                 lambda one: one.is_disk_low,
             ),
             Family(
                 "alarms_memory_used_watermark",
-                GAUGE,
                 "is 1 if publishers are held since memory is low",
                 lambda one: one.is_memory_low,
             ),
@@ -909,7 +815,6 @@ CLUSTER: Final[tuple[AnyGroup, ...]] = (
         families=(
             Family(
                 "vhost_status",
-                GAUGE,
                 "Whether a virtual host stores messages",
                 lambda one: one.refusal is None,
             ),
@@ -921,10 +826,7 @@ CLUSTER: Final[tuple[AnyGroup, ...]] = (
         labels=_exchange,
         families=(
             Family(
-                "exchange_bindings",
-                GAUGE,
-                "Number of bindings from an exchange",
-                lambda one: one.bindings,
+                "exchange_bindings", "Number of bindings from an exchange", lambda one: one.bindings
             ),
         ),
     ),
@@ -932,7 +834,7 @@ CLUSTER: Final[tuple[AnyGroup, ...]] = (
         name="exchange_names",
         objects=_exchanges,
         labels=_exchange,
-        families=(Family("exchange_name", GAUGE, "Is 1 for each exchange", lambda _: 1),),
+        families=(Family("exchange_name", "Is 1 for each exchange", lambda _: 1),),
     ),
 )
 """What `/metrics/detailed` reports on request about the cluster as a whole."""

@@ -1,8 +1,8 @@
 """Answers a scrape: sums, series, or some groups of series, as text.
 
-Everything is computed when it is asked for, some objects at a time. A series of a queue costs half
-a microsecond, so `/metrics/per-object` of 10,000 queues takes a tenth of a second of the loop,
-between whose parts others are served; `/metrics/detailed` takes what its groups cost.
+A series of a queue costs half a microsecond, so `/metrics/per-object` of 10,000 queues takes a
+tenth of a second of the loop, between whose parts others are served; `/metrics/detailed` takes what
+its groups cost.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,20 +18,13 @@ from sprocket.rabbitmq.server.management.metrics.families import (
     GROUPS,
     SUMMED,
     AnyGroup,
-)
-from sprocket.rabbitmq.server.management.metrics.groups import (
-    GAUGE,
     Logins,
     Scope,
-    Told,
-    labelled,
-    line,
 )
 from sprocket.rabbitmq.server.management.requests import Callers
 from sprocket.rabbitmq.server.management.served import Served
-from sprocket.runtime.http import HttpResponse
+from sprocket.runtime.http import HttpResponse, MetricsText
 
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 PREFIX: Final = "rabbitmq_"
 DETAILED_PREFIX: Final = "rabbitmq_detailed_"
 CLUSTER_PREFIX: Final = "rabbitmq_cluster_"
@@ -100,23 +93,31 @@ class Metrics:
 
     async def response(self, scrape: Scrape) -> HttpResponse:
         """Return what is asked for, as text; 404 if there is nothing of that name."""
-        text = _Text(self._scope(scrape))
+        text = MetricsText(self._scope(scrape), self._served.clock)
+        sums: Iterable[AnyGroup] = ()
+        series: Sequence[tuple[AnyGroup, str]] = ()
         match scrape.what:
             case _What.NOTHING:
                 return HttpResponse(status=404, body=[b"Unknown Registry"])
             case _What.SUMS:
-                await text.add_sums((*_once(GROUPS), *SUMMED, *ALARMS))
-                text.add(_one(_START, "When it has started, in s since 1970", self._started_at))
+                sums = (*_once(GROUPS), *SUMMED, *ALARMS)
             case _What.PER_OBJECT:
-                await text.add_series(_once(GROUPS), PREFIX)
-                await text.add_sums(SUMMED)
+                sums, series = SUMMED, [(one, PREFIX) for one in _once(GROUPS)]
             case _What.DETAILED:
-                groups = [one for one in GROUPS if one.name in scrape.families]
-                await text.add_series(_once(groups), DETAILED_PREFIX)
-                cluster = [one for one in CLUSTER if one.name in scrape.families]
-                await text.add_series(cluster, CLUSTER_PREFIX)
+                groups, of_cluster = (
+                    [one for one in some if one.name in scrape.families]
+                    for some in (GROUPS, CLUSTER)
+                )
+                series = [(one, DETAILED_PREFIX) for one in _once(groups)]
+                series += [(one, CLUSTER_PREFIX) for one in of_cluster]
+        for group, prefix in series:
+            await group.write_series(text, prefix)
+        for group in sums:
+            await group.write_sums(text, PREFIX)
+        if scrape.what is _What.SUMS:
+            text.add_one(_START, "When it has started, in s since 1970", self._started_at)
         self._identify(text)
-        return HttpResponse(status=200, headers={"content-type": CONTENT_TYPE}, body=text.pieces)
+        return text.response()
 
     def _scope(self, scrape: Scrape) -> Scope:
         vhosts = self._served.vhosts
@@ -124,7 +125,7 @@ class Metrics:
         some = [one for name, one in vhosts.items() if wanted is None or name in wanted]
         return Scope(self._served, node_figures(self._served), self._logins(), some)
 
-    def _identify(self, text: "_Text") -> None:
+    def _identify(self, text: MetricsText[Scope]) -> None:
         facts = self._served.facts
         names = {"rabbitmq_node": facts.name, "rabbitmq_cluster": str(facts.cluster)}
         version = {"rabbitmq_version": LIKE_VERSION, "product_name": "RabbitMQ"}
@@ -132,7 +133,7 @@ class Metrics:
             ("build_info", "Which version of RabbitMQ this answers like", version),
             ("identity_info", "What node and cluster are called", names),
         ):
-            text.add(_one(f"{PREFIX}{name}", help_text, 1, **labels))
+            text.add_one(f"{PREFIX}{name}", help_text, 1, **labels)
 
     def _logins(self) -> Sequence[Logins]:
         logins, callers = self._served.entrance.logins, self._callers
@@ -140,41 +141,6 @@ class Metrics:
             Logins("amqp091", logins[True], logins[False]),
             Logins("http", callers.succeeded_count, callers.failed_count),
         ]
-
-
-class _Text:
-    """What was written so far.
-
-    Args:
-        scope: What is scraped.
-    """
-
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
-        self.pieces: list[bytes] = []
-
-    def add(self, told: Told) -> None:
-        """Add one family; one without a line is left out."""
-        lines = "".join(told.lines)
-        if lines:
-            head = f"# TYPE {told.name} {told.kind}\n# HELP {told.name} {told.help}\n"
-            self.pieces.append((head + lines).encode("utf-8", "replace"))
-
-    async def add_sums(self, groups: Iterable[AnyGroup]) -> None:
-        """Add sums over the objects of some groups."""
-        for group in groups:
-            for told in await group.summed(self._scope, PREFIX):
-                self.add(told)
-
-    async def add_series(self, groups: Iterable[AnyGroup], prefix: str) -> None:
-        """Add a series for each object of some groups."""
-        for group in groups:
-            for told in await group.series(self._scope, prefix):
-                self.add(told)
-
-
-def _one(name: str, help_text: str, value: float, **labels: str) -> Told:
-    return Told(name, GAUGE, help_text, [line(name, labelled(**labels), value)])
 
 
 def _once(groups: Sequence[AnyGroup]) -> list[AnyGroup]:
