@@ -8,16 +8,15 @@ Source: `rabbit_auth_backend_internal`, `rabbit_vhost`, `rabbit_policy`,
 """
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Protocol
 
 import msgspec
 
 from sprocket.base.clock import Clock
 from sprocket.rabbitmq.broker.access import Users
 from sprocket.rabbitmq.broker.definitions import (
-    OPERATOR_POLICY,
-    VHOST_LIMITS,
     Definitions,
+    Exported,
     Followers,
     Report,
 )
@@ -28,12 +27,12 @@ from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.broker.vhost_changes import VhostChanges
 from sprocket.rabbitmq.codec.definitions import (
     DefinitionsFile,
-    GlobalParameterDefinition,
     ParameterDefinition,
     PolicyDefinition,
     UserDefinition,
     VhostDefinition,
 )
+from sprocket.rabbitmq.codec.entities import LIMITS, OPERATOR_POLICY, VHOST_LIMITS
 from sprocket.rabbitmq.model.binding import Destination
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.policy import GlobalParameter
@@ -41,9 +40,6 @@ from sprocket.rabbitmq.model.resource import ResourceKind
 from sprocket.rabbitmq.model.user import TopicPermission, VhostPermission
 from sprocket.rabbitmq.store.metadata_table import MetadataTable
 from sprocket.runtime.slices import run_sliced
-
-LIMITS: Final = "limits"
-"""The one parameter of the component `vhost-limits`."""
 
 
 class ConnectedClients(Protocol):
@@ -191,9 +187,7 @@ class Administration:
 
     async def put_global_parameter(self, given: GlobalParameter) -> None:
         """Set one of them; `cluster_name` is what clients are told. Raises RequestRefused."""
-        self._definitions.put_global_parameter(
-            GlobalParameterDefinition(name=given.name, value=given.value)
-        )
+        self._definitions.put_global_parameter(given)
         await self._changes.durable()
 
     async def remove_global_parameter(self, given: GlobalParameter) -> None:
@@ -203,9 +197,9 @@ class Administration:
 
     # Definitions.
 
-    async def export(self, vhost: str | None = None) -> DefinitionsFile:
+    def export(self, vhost: str | None = None) -> Exported:
         """Return everything, or what is in one virtual host. Raises RequestRefused."""
-        return await run_sliced(self._definitions.export_steps(vhost), self._clock)
+        return self._definitions.export(vhost)
 
     async def take(self, file: DefinitionsFile, vhost: str | None = None) -> Report:
         """Take what a file says, into one virtual host if that is named.

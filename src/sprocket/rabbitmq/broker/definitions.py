@@ -10,11 +10,10 @@ Source: `rabbit_definitions`.
 
 import base64
 import binascii
-import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -26,22 +25,28 @@ from sprocket.rabbitmq.broker.access import Unlimited, Users, passwords
 from sprocket.rabbitmq.broker.policies import Policies, check_vhost_limits
 from sprocket.rabbitmq.broker.refusals import precondition_failed
 from sprocket.rabbitmq.broker.topology import Requester, Vhosts, VhostTopology
+from sprocket.rabbitmq.codec import entities
 from sprocket.rabbitmq.codec.amqp import ReplyCode
 from sprocket.rabbitmq.codec.definitions import (
     BindingDefinition,
     DefinitionsFile,
     ExchangeDefinition,
-    GlobalParameterDefinition,
     ParameterDefinition,
-    PermissionDefinition,
     PolicyDefinition,
     QueueDefinition,
-    TopicPermissionDefinition,
     UserDefinition,
     VhostDefinition,
     VhostMetadata,
     arguments_from_json,
     arguments_to_json,
+)
+from sprocket.rabbitmq.codec.entities import (
+    OPERATOR_POLICY,
+    VHOST_LIMITS,
+    Entity,
+    EntityTable,
+    Output,
+    Row,
 )
 from sprocket.rabbitmq.model.binding import Destination, binding
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
@@ -54,12 +59,9 @@ from sprocket.rabbitmq.model.vhost import QUEUES_MAX, Vhost, limit_of
 from sprocket.rabbitmq.store.metadata_table import MetadataTable
 from sprocket.runtime.slices import Sliced
 
-OPERATOR_POLICY: Final = "operator_policy"
-VHOST_LIMITS: Final = "vhost-limits"
-_LIMITS = "limits"
 _PIECE_ENTRIES = 32
 """What is taken in one piece of work, 1 ms."""
-_PIECE_ENTRIES_EXPORTED = 128
+_OUTPUT = Output.DEFINITIONS
 _INTERNAL_PREFIX = "internal"
 """Global parameters that begin with it are of one node, and are not written."""
 _MD5_VERSIONS = ("3.0.", "3.1.", "3.2.", "3.3.", "3.4.", "3.5.")
@@ -69,6 +71,9 @@ _EVERYBODY = Requester(Unlimited())
 _log = log.get_logger(__name__)
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Entity)
+Exported: TypeAlias = dict[str, str | Iterator[Row]]
+"""The members of a file; the entries of its lists are made when they are asked for."""
 
 _InVhost: TypeAlias = (
     ParameterDefinition
@@ -135,46 +140,57 @@ class Definitions:
 
     # Writing.
 
-    def export_steps(self, vhost: str | None = None) -> Sliced[DefinitionsFile]:
-        """Return everything, or what is in one virtual host; in pieces of half a millisecond.
+    def export(self, vhost: str | None = None) -> Exported:
+        """Return everything, or what is in one virtual host, which is then not named in it.
 
-        Exclusive queues are left out, as their connections are. What changes meanwhile is in it
-        or not.
+        Exclusive queues are left out, as their connections are. What changes while it is written
+        is in it or not.
 
         Raises:
             RequestRefused: NOT_ALLOWED; there is no such virtual host.
         """
-        if vhost is not None:
-            of_vhost = self._vhosts.get(vhost)
-            return DefinitionsFile(
-                rabbit_version=self._version,
-                parameters=tuple(self._parameters(of_vhost, is_named=False)),
-                policies=tuple(self._user_policies(of_vhost, is_named=False)),
-                queues=(yield from _all([_queues(of_vhost, is_named=False)])),
-                exchanges=(yield from _all([_exchanges(of_vhost, is_named=False)])),
-                bindings=(yield from _all([_bindings(of_vhost, is_named=False)])),
-            )
-        every = list(self._vhosts)
-        permissions = list(self._users.permissions())
-        rules = list(self._users.topic_permissions())
-        return DefinitionsFile(
-            rabbit_version=self._version,
-            rabbitmq_version=self._version,
-            users=(yield from _all([map(_user, list(self._users))])),
-            vhosts=(yield from _all([(_vhost(one.vhost) for one in every)])),
-            permissions=(yield from _all([map(_permission, permissions)])),
-            topic_permissions=(yield from _all([map(_topic_permission, rules)])),
-            parameters=(yield from _all(map(self._parameters, every))),
-            global_parameters=tuple(
-                GlobalParameterDefinition(name=one.name, value=one.value)
-                for one in self._table.of_node(GlobalParameter)
-                if not one.name.startswith(_INTERNAL_PREFIX)
+        of = list(self._vhosts) if vhost is None else [self._vhosts.get(vhost)]
+        without = () if vhost is None else ("vhost",)
+
+        def written(
+            table: EntityTable[E],
+            entities_of: Callable[[VhostTopology], Iterable[E]],
+            is_written: Callable[[E], bool] = lambda _: True,
+        ) -> Iterator[Row]:
+            every = (one for topology in of for one in list(entities_of(topology)))
+            return (table.row(one, _OUTPUT, *without) for one in every if is_written(one))
+
+        def parameters() -> Iterator[Row]:
+            for topology in of:
+                rules = (one for one in topology.policies() if one.is_operator)
+                yield from entities.parameters(topology.vhost, rules, *without)
+
+        found: Exported = {
+            "rabbit_version": self._version,
+            "parameters": parameters(),
+            "policies": written(
+                entities.POLICY, VhostTopology.policies, lambda one: not one.is_operator
             ),
-            policies=(yield from _all(map(self._user_policies, every))),
-            queues=(yield from _all(map(_queues, every))),
-            exchanges=(yield from _all(map(_exchanges, every))),
-            bindings=(yield from _all(map(_bindings, every))),
-        )
+            "queues": written(entities.QUEUE, VhostTopology.queues, lambda one: one.owner is None),
+            "exchanges": written(
+                entities.EXCHANGE,
+                VhostTopology.exchanges,
+                lambda one: bool(one.name) and not one.name.startswith(RESERVED_PREFIX),
+            ),
+            "bindings": written(entities.BINDING, VhostTopology.bindings),
+        }
+        if vhost is None:
+            users, settings = self._users, self._table.of_node(GlobalParameter)
+            shared = [one for one in settings if not one.name.startswith(_INTERNAL_PREFIX)]
+            found |= {
+                "rabbitmq_version": self._version,
+                "users": _rows(entities.USER, users),
+                "vhosts": _rows(entities.VHOST, [one.vhost for one in of]),
+                "permissions": _rows(entities.PERMISSION, users.permissions()),
+                "topic_permissions": _rows(entities.TOPIC_PERMISSION, users.topic_permissions()),
+                "global_parameters": _rows(entities.GLOBAL_PARAMETER, shared),
+            }
+        return found
 
     # Taking.
 
@@ -210,10 +226,8 @@ class Definitions:
             )
         yield lambda: self._check_room(file, vhost)
         if vhost is None:
-            yield from each("permissions", file.permissions or (), self._take_permission)
-            yield from each(
-                "topic_permissions", file.topic_permissions or (), self._take_topic_permission
-            )
+            yield from each("permissions", file.permissions or (), self.allow)
+            yield from each("topic_permissions", file.topic_permissions or (), self.allow)
         yield from each(
             "exchanges", file.exchanges, lambda one: self.declare_exchange(where(one), one)
         )
@@ -327,16 +341,15 @@ class Definitions:
             f"({vhost}/{given.component}/{given.name})"
         )
 
-    def put_global_parameter(self, given: GlobalParameterDefinition) -> None:
+    def put_global_parameter(self, given: GlobalParameter) -> None:
         """Set a setting of the node.
 
         Raises:
             RequestRefused: PRECONDITION_FAILED.
             DiskFull, DiskFailed: All is as before.
         """
-        found = GlobalParameter(name=given.name, value=given.value)
-        cluster_name.check(found)
-        self._table.write(put=[found])
+        cluster_name.check(given)
+        self._table.write(put=[given])
 
     def put_policy(self, vhost: str, given: PolicyDefinition) -> bool:
         """Set a policy; say whether it is another one now.
@@ -390,7 +403,7 @@ class Definitions:
         found = topology.find_exchange(given.name)
         if found is None:
             topology.declare_exchange(exchange, _EVERYBODY)
-        elif _exchange(found, UNSET) != _exchange(exchange, UNSET):
+        elif entities.EXCHANGE.row(found, _OUTPUT) != entities.EXCHANGE.row(exchange, _OUTPUT):
             return f"{resource.text} is there already, and another one"
         return None
 
@@ -455,40 +468,6 @@ class Definitions:
             )
         return found
 
-    def _parameters(
-        self, topology: VhostTopology, *, is_named: bool = True
-    ) -> Iterator[ParameterDefinition]:
-        name = _name(topology, is_named=is_named)
-        for policy in self._policies.of_vhost(topology.vhost.name):
-            if policy.is_operator:
-                value = {
-                    "apply-to": policy.apply_to,
-                    "definition": policy.definition,
-                    "pattern": policy.pattern,
-                    "priority": policy.priority,
-                }
-                yield ParameterDefinition(
-                    vhost=name, component=OPERATOR_POLICY, name=policy.name, value=value
-                )
-        if topology.vhost.limits:
-            yield ParameterDefinition(
-                vhost=name, component=VHOST_LIMITS, name=_LIMITS, value=topology.vhost.limits
-            )
-
-    def _user_policies(
-        self, topology: VhostTopology, *, is_named: bool = True
-    ) -> Iterator[PolicyDefinition]:
-        for policy in self._policies.of_vhost(topology.vhost.name):
-            if not policy.is_operator:
-                yield PolicyDefinition(
-                    vhost=_name(topology, is_named=is_named),
-                    name=policy.name,
-                    pattern=policy.pattern,
-                    apply_to=policy.apply_to,
-                    priority=policy.priority,
-                    definition=policy.definition,
-                )
-
     # Taking, one by one.
 
     def _take_vhost(self, given: VhostDefinition, followers: Followers) -> None:
@@ -496,28 +475,6 @@ class Definitions:
         topology = self.put_vhost(given)
         if is_new:
             followers.vhost_made(topology)
-
-    def _take_permission(self, one: PermissionDefinition) -> None:
-        self.allow(
-            VhostPermission(
-                user=one.user,
-                vhost=one.vhost,
-                configure=one.configure,
-                write=one.write,
-                read=one.read,
-            )
-        )
-
-    def _take_topic_permission(self, one: TopicPermissionDefinition) -> None:
-        self.allow(
-            TopicPermission(
-                user=one.user,
-                vhost=one.vhost,
-                exchange=one.exchange,
-                write=one.write,
-                read=one.read,
-            )
-        )
 
     def _take_queue(self, vhost: str, given: QueueDefinition, followers: Followers) -> str | None:
         came = self.declare_queue(vhost, given)
@@ -544,15 +501,6 @@ class Definitions:
                     f"{limit} queue(s).\n\nThis virtual host currently has {there} queue(s) "
                     "defined.\n\nImport aborted!"
                 )
-
-
-def _all(parts: Iterable[Iterable[T]]) -> Sliced[tuple[T, ...]]:
-    """Return the entries of all parts, some of them at a time."""
-    found: list[T] = []
-    rest = itertools.chain.from_iterable(parts)
-    while some := (yield lambda: list(itertools.islice(rest, _PIECE_ENTRIES_EXPORTED))):
-        found += some
-    return tuple(found)
 
 
 def _taken(name: str, some: Sequence[T], take: Callable[[T], object], report: Report) -> None:
@@ -610,96 +558,6 @@ def _operator_policy(vhost: str, name: str, value: Mapping[str, object]) -> Poli
     )
 
 
-def _user(user: User) -> UserDefinition:
-    return UserDefinition(
-        name=user.name,
-        password_hash=base64.b64encode(user.password_hash).decode(),
-        hashing_algorithm=user.hashing_algorithm,
-        tags=user.tags,
-        limits=user.limits,
-    )
-
-
-def _permission(one: VhostPermission) -> PermissionDefinition:
-    return PermissionDefinition(
-        user=one.user,
-        vhost=one.vhost,
-        configure=one.configure,
-        write=one.write,
-        read=one.read,
-    )
-
-
-def _topic_permission(one: TopicPermission) -> TopicPermissionDefinition:
-    return TopicPermissionDefinition(
-        user=one.user,
-        vhost=one.vhost,
-        exchange=one.exchange,
-        write=one.write,
-        read=one.read,
-    )
-
-
-def _vhost(vhost: Vhost) -> VhostDefinition:
-    default = vhost.default_queue_type
-    return VhostDefinition(
-        name=vhost.name,
-        limits=tuple(sorted(vhost.limits.items())),
-        metadata=VhostMetadata(
-            description=vhost.description or "",
-            tags=vhost.tags,
-            default_queue_type=UNSET if default is None else default,
-        ),
-    )
-
-
-def _name(topology: VhostTopology, *, is_named: bool) -> "str | UnsetType":
-    return topology.vhost.name if is_named else UNSET
-
-
-def _exchanges(topology: VhostTopology, *, is_named: bool = True) -> Iterator[ExchangeDefinition]:
-    name = _name(topology, is_named=is_named)
-    for one in list(topology.exchanges()):
-        if one.name and not one.name.startswith(RESERVED_PREFIX):
-            yield _exchange(one, name)
-
-
-def _exchange(exchange: Exchange, vhost: "str | UnsetType") -> ExchangeDefinition:
-    return ExchangeDefinition(
-        vhost=vhost,
-        name=exchange.name,
-        type=exchange.type,
-        durable=exchange.is_durable,
-        auto_delete=exchange.is_auto_delete,
-        internal=True if exchange.is_internal else UNSET,
-        arguments=arguments_to_json(exchange.arguments),
-    )
-
-
-def _queues(topology: VhostTopology, *, is_named: bool = True) -> Iterator[QueueDefinition]:
-    name = _name(topology, is_named=is_named)
-    return (_queue(one, name) for one in list(topology.queues()) if one.owner is None)
-
-
-def _queue(queue: DeclaredQueue, vhost: "str | UnsetType") -> QueueDefinition:
-    return QueueDefinition(
-        vhost=vhost,
-        name=queue.name,
-        type=queue.type,
-        durable=queue.is_durable,
-        auto_delete=queue.is_auto_delete,
-        arguments=arguments_to_json(queue.arguments),
-    )
-
-
-def _bindings(topology: VhostTopology, *, is_named: bool = True) -> Iterator[BindingDefinition]:
-    name = _name(topology, is_named=is_named)
-    for one in list(topology.bindings()):
-        yield BindingDefinition(
-            vhost=name,
-            source=one.source,
-            destination=one.destination.name,
-            destination_type=one.destination.kind.value,
-            routing_key=one.key,
-            arguments=arguments_to_json(one.arguments),
-        )
+def _rows(table: EntityTable[E], some: Iterable[E]) -> Iterator[Row]:
+    """Give the rows of what there is now."""
+    return (table.row(one, _OUTPUT) for one in list(some))

@@ -21,6 +21,8 @@ from sprocket.rabbitmq.model.fields import (
     ScaledInteger,
     long_string,
 )
+from sprocket.rabbitmq.model.policy import GlobalParameter
+from sprocket.rabbitmq.model.user import TopicPermission, VhostPermission
 
 DEPTH_MAX = 64
 """Lists and objects in each other among arguments."""
@@ -70,38 +72,11 @@ class VhostDefinition(_Definition, frozen=True, kw_only=True):
     tags: tuple[str, ...] | UnsetType = UNSET
 
 
-class PermissionDefinition(_Definition, frozen=True, kw_only=True):
-    """What a user may do."""
-
-    user: str
-    vhost: str
-    configure: str
-    write: str
-    read: str
-
-
-class TopicPermissionDefinition(_Definition, frozen=True, kw_only=True):
-    """Which keys a user may use."""
-
-    user: str
-    vhost: str
-    exchange: str
-    write: str
-    read: str
-
-
 class ParameterDefinition(_Definition, frozen=True, kw_only=True):
     """A setting of a component; operators' policies and the limits of virtual hosts are here."""
 
     vhost: str | UnsetType = UNSET
     component: str
-    name: str
-    value: object
-
-
-class GlobalParameterDefinition(_Definition, frozen=True, kw_only=True):
-    """A setting of the node."""
-
     name: str
     value: object
 
@@ -160,10 +135,10 @@ class DefinitionsFile(_Definition, frozen=True, kw_only=True):
     rabbitmq_version: str | UnsetType = UNSET
     users: tuple[UserDefinition, ...] | UnsetType = UNSET
     vhosts: tuple[VhostDefinition, ...] | UnsetType = UNSET
-    permissions: tuple[PermissionDefinition, ...] | UnsetType = UNSET
-    topic_permissions: tuple[TopicPermissionDefinition, ...] | UnsetType = UNSET
+    permissions: tuple[VhostPermission, ...] | UnsetType = UNSET
+    topic_permissions: tuple[TopicPermission, ...] | UnsetType = UNSET
     parameters: tuple[ParameterDefinition, ...] = ()
-    global_parameters: tuple[GlobalParameterDefinition, ...] | UnsetType = UNSET
+    global_parameters: tuple[GlobalParameter, ...] | UnsetType = UNSET
     policies: tuple[PolicyDefinition, ...] = ()
     queues: tuple[QueueDefinition, ...] = ()
     exchanges: tuple[ExchangeDefinition, ...] = ()

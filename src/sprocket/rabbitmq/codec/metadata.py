@@ -13,38 +13,25 @@ Source: docs/formats/rabbitmq-metadata.md.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, Union
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, defstruct
 
 from sprocket.base.checksum import crc32
 from sprocket.base.errors import WireError
 from sprocket.rabbitmq.codec.amqp import tables
+from sprocket.rabbitmq.codec.entities import BINDING, EXCHANGE, QUEUE, TABLES, Entity
 from sprocket.rabbitmq.model.binding import Binding, Destination
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.exchange import Exchange
 from sprocket.rabbitmq.model.fields import NO_FIELDS, FieldTable
-from sprocket.rabbitmq.model.policy import GlobalParameter, Policy
+from sprocket.rabbitmq.model.policy import GlobalParameter
 from sprocket.rabbitmq.model.resource import ResourceKind
-from sprocket.rabbitmq.model.user import TopicPermission, User, VhostPermission
+from sprocket.rabbitmq.model.user import User
 from sprocket.rabbitmq.model.vhost import RemovedVhost, Vhost
 
 VERSION: Final = 1
-
-Entity: TypeAlias = (
-    Vhost
-    | RemovedVhost
-    | User
-    | VhostPermission
-    | TopicPermission
-    | Policy
-    | GlobalParameter
-    | Exchange
-    | DeclaredQueue
-    | Binding
-)
-"""Whatever is kept."""
 
 Key: TypeAlias = tuple[Hashable, ...]
 
@@ -62,21 +49,7 @@ class Change(Struct, frozen=True):
 
 def key(entity: Entity) -> Key:
     """Return what an entity is known by, in its virtual host if it is in one."""
-    match entity:
-        case Vhost(name=name) | RemovedVhost(name=name):
-            return type(entity), name
-        case User(name=name) | GlobalParameter(name=name):
-            return type(entity), name
-        case Exchange(name=name) | DeclaredQueue(name=name):
-            return type(entity), name
-        case VhostPermission():
-            return VhostPermission, entity.user
-        case TopicPermission():
-            return TopicPermission, entity.user, entity.exchange
-        case Policy():
-            return Policy, entity.name, entity.is_operator
-        case Binding():
-            return Binding, entity.source, entity.destination, entity.key, entity.arguments
+    return type(entity), _KEYS[type(entity)](entity)
 
 
 def vhost_of(entity: Entity) -> str | None:
@@ -86,39 +59,11 @@ def vhost_of(entity: Entity) -> str | None:
     return entity.vhost
 
 
-class _Kept(Struct, frozen=True, tag_field="kind", omit_defaults=True):
-    pass
+class _Kept(Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
+    """An entity as it is in JSON: the member `entity`, or its fields if it has arguments."""
 
 
-class _Vhost(_Kept, tag="vhost", frozen=True, kw_only=True):
-    entity: Vhost
-
-
-class _RemovedVhost(_Kept, tag="removed vhost", frozen=True, kw_only=True):
-    entity: RemovedVhost
-
-
-class _User(_Kept, tag="user", frozen=True, kw_only=True):
-    entity: User
-
-
-class _VhostPermission(_Kept, tag="permission", frozen=True, kw_only=True):
-    entity: VhostPermission
-
-
-class _TopicPermission(_Kept, tag="topic permission", frozen=True, kw_only=True):
-    entity: TopicPermission
-
-
-class _Policy(_Kept, tag="policy", frozen=True, kw_only=True):
-    entity: Policy
-
-
-class _GlobalParameter(_Kept, tag="global parameter", frozen=True, kw_only=True):
-    entity: GlobalParameter
-
-
-class _Exchange(_Kept, tag="exchange", frozen=True, kw_only=True):
+class _Exchange(_Kept, tag=EXCHANGE.kind, frozen=True):
     vhost: str
     name: str
     type: str
@@ -128,7 +73,7 @@ class _Exchange(_Kept, tag="exchange", frozen=True, kw_only=True):
     arguments: bytes = b""
 
 
-class _Queue(_Kept, tag="queue", frozen=True, kw_only=True):
+class _Queue(_Kept, tag=QUEUE.kind, frozen=True):
     vhost: str
     name: str
     is_durable: bool = False
@@ -136,7 +81,7 @@ class _Queue(_Kept, tag="queue", frozen=True, kw_only=True):
     arguments: bytes = b""
 
 
-class _Binding(_Kept, tag="binding", frozen=True, kw_only=True):
+class _Binding(_Kept, tag=BINDING.kind, frozen=True):
     vhost: str
     source: str
     destination_kind: ResourceKind
@@ -145,18 +90,21 @@ class _Binding(_Kept, tag="binding", frozen=True, kw_only=True):
     arguments: bytes = b""
 
 
-_AnyKept: TypeAlias = (
-    _Vhost
-    | _RemovedVhost
-    | _User
-    | _VhostPermission
-    | _TopicPermission
-    | _Policy
-    | _GlobalParameter
-    | _Exchange
-    | _Queue
-    | _Binding
-)
+class _Nested(_Kept, frozen=True):
+    entity: Entity
+
+
+_FLAT = {Exchange, DeclaredQueue, Binding}
+_NESTED = {
+    one.entity: defstruct(one.kind, [("entity", one.entity)], bases=(_Nested,), tag=one.kind)
+    for one in TABLES
+    if one.entity not in _FLAT
+}
+_KEYS = {one.entity: one.key for one in TABLES}
+if TYPE_CHECKING:
+    _AnyKept: TypeAlias = _Nested | _Exchange | _Queue | _Binding
+else:
+    _AnyKept = Union[*_NESTED.values(), _Exchange, _Queue, _Binding]
 
 
 class _Snapshot(Struct, frozen=True):
@@ -226,7 +174,7 @@ def decode_snapshot(data: bytes) -> tuple[int, tuple[Entity, ...]]:
     return found.sequence, _entities(found.entries)
 
 
-def _kept(entity: Entity) -> _AnyKept:
+def _kept(entity: Entity) -> Struct:
     match entity:
         case Exchange():
             return _Exchange(
@@ -255,20 +203,8 @@ def _kept(entity: Entity) -> _AnyKept:
                 key=entity.key,
                 arguments=_octets(entity.arguments),
             )
-        case Vhost():
-            return _Vhost(entity=entity)
-        case RemovedVhost():
-            return _RemovedVhost(entity=entity)
-        case User():
-            return _User(entity=entity)
-        case VhostPermission():
-            return _VhostPermission(entity=entity)
-        case TopicPermission():
-            return _TopicPermission(entity=entity)
-        case Policy():
-            return _Policy(entity=entity)
-        case GlobalParameter():
-            return _GlobalParameter(entity=entity)
+        case _:
+            return _NESTED[type(entity)](entity=entity)
 
 
 def _entities(found: Iterable[_AnyKept]) -> tuple[Entity, ...]:
@@ -303,7 +239,7 @@ def _entity(kept: _AnyKept) -> Entity:
                 key=kept.key,
                 arguments=_table(kept.arguments),
             )
-        case _:
+        case _Nested():
             return kept.entity
 
 

@@ -19,7 +19,8 @@ from sprocket.base import log
 from sprocket.base.disk import Disk, Steps, steps
 from sprocket.base.tables import BackedFile, Journal
 from sprocket.rabbitmq.codec import metadata
-from sprocket.rabbitmq.codec.metadata import Change, Entity, Key
+from sprocket.rabbitmq.codec.entities import Entity
+from sprocket.rabbitmq.codec.metadata import Change, Key
 from sprocket.rabbitmq.model.policy import GlobalParameter
 from sprocket.rabbitmq.model.vhost import RemovedVhost, Vhost
 

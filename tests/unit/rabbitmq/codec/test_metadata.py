@@ -9,7 +9,7 @@ from tests.field_tables import names, table, tables_of
 from sprocket.base.checksum import crc32
 from sprocket.base.errors import WireError
 from sprocket.rabbitmq.codec import metadata
-from sprocket.rabbitmq.codec.metadata import Entity
+from sprocket.rabbitmq.codec.entities import Entity
 from sprocket.rabbitmq.model.binding import Destination, binding
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.exchange import Exchange

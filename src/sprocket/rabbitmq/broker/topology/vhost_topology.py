@@ -39,7 +39,7 @@ from sprocket.rabbitmq.broker.topology.matching import X_MATCH, X_MATCHES, Heade
 from sprocket.rabbitmq.broker.topology.router import Routed, Router
 from sprocket.rabbitmq.codec import erlang_text
 from sprocket.rabbitmq.codec.amqp import ReplyCode
-from sprocket.rabbitmq.codec.metadata import Entity
+from sprocket.rabbitmq.codec.entities import Entity
 from sprocket.rabbitmq.model.binding import Binding, Destination
 from sprocket.rabbitmq.model.counts import ExchangeCounts
 from sprocket.rabbitmq.model.declared_queue import QUEUE_TYPE, QUORUM, DeclaredQueue

@@ -15,7 +15,7 @@ from sprocket.rabbitmq.broker.topology import Vhosts
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.model.counts import NodeCounts
 from sprocket.rabbitmq.server.alarms import Alarms
-from sprocket.rabbitmq.server.management.requests import Caller, not_found
+from sprocket.rabbitmq.server.management.requests import Caller, answers, not_found
 from sprocket.rabbitmq.server.management.samples import Samples
 from sprocket.rabbitmq.server.tenancy import UserEntrance, VhostTenancy
 from sprocket.runtime.certificates import CertificateFile
@@ -102,6 +102,13 @@ class Served:
         found = None if name is None else self.vhosts.get(name)
         if found is None:
             raise not_found()
+        return found
+
+    def declarable(self, name: str | None) -> VhostBroker:
+        """Return a virtual host in which something is to be put. Raises ApiError."""
+        found = None if name is None else self.vhosts.get(name)
+        if found is None:
+            raise answers.vhost_not_found()
         return found
 
     @property

@@ -13,13 +13,14 @@ from urllib.parse import quote_plus
 from sprocket.rabbitmq.broker.channels import ChannelState
 from sprocket.rabbitmq.broker.queues import BrokerQueue, QueueConsumer
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
+from sprocket.rabbitmq.codec import entities
 from sprocket.rabbitmq.codec.amqp import tables
 from sprocket.rabbitmq.codec.definitions import arguments_to_json
+from sprocket.rabbitmq.codec.entities import Output, Row
 from sprocket.rabbitmq.model.binding import Binding
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.exchange import Exchange
 from sprocket.rabbitmq.model.resource import ResourceKind
-from sprocket.rabbitmq.model.user import User
 from sprocket.rabbitmq.server.management import measures
 from sprocket.rabbitmq.server.management.requests import Json
 from sprocket.rabbitmq.server.management.samples import Look
@@ -35,24 +36,15 @@ def totals(ready: int, unacked: int) -> dict[str, int]:
     return dict(zip(measures.LENGTHS, measures.lengths(ready, unacked), strict=True))
 
 
-def queue_declaration(declared: DeclaredQueue, node: str) -> dict[str, object]:
+def queue_declaration(declared: DeclaredQueue, node: str) -> Row:
     """Return what a queue was declared as."""
-    return {
-        "name": declared.name,
-        "vhost": declared.vhost,
-        "durable": declared.is_durable,
-        "auto_delete": declared.is_auto_delete,
-        "exclusive": declared.owner is not None,
-        "arguments": arguments_to_json(declared.arguments),
-        "node": node,
-        "type": declared.type,
-        "state": "running",
-    }
+    own = {"node": node, "type": declared.type, "state": "running"}
+    return entities.QUEUE.row(declared, Output.API) | own
 
 
 def queue(
     vhost: VhostBroker, declared: DeclaredQueue, found: BrokerQueue, node: str, look: Look
-) -> dict[str, object]:
+) -> Row:
     """Return a queue."""
     in_force = vhost.topology.in_force(ResourceKind.QUEUE, declared.name)
     kept = found.storage_depth()
@@ -88,17 +80,9 @@ def queue(
     return view
 
 
-def exchange(vhost: VhostBroker, one: Exchange, look: Look) -> dict[str, object]:
+def exchange(vhost: VhostBroker, one: Exchange, look: Look) -> Row:
     """Return an exchange."""
-    view: dict[str, object] = {
-        "name": one.name,
-        "vhost": one.vhost,
-        "type": one.type,
-        "durable": one.is_durable,
-        "auto_delete": one.is_auto_delete,
-        "internal": one.is_internal,
-        "arguments": arguments_to_json(one.arguments),
-    }
+    view = entities.EXCHANGE.row(one, Output.API)
     counts = vhost.topology.find_exchange_counts(one.name)
     if counts is not None:
         told = look.told(measures.EXCHANGE_STATS, measures.exchange_row(counts), counts)
@@ -111,30 +95,9 @@ def exchange(vhost: VhostBroker, one: Exchange, look: Look) -> dict[str, object]
     return view
 
 
-def binding(one: Binding) -> dict[str, object]:
+def binding(one: Binding) -> Row:
     """Return a binding."""
-    return {
-        "source": one.source,
-        "vhost": one.vhost,
-        "destination": one.destination.name,
-        "destination_type": one.destination.kind.value,
-        "routing_key": one.key,
-        "arguments": arguments_to_json(one.arguments),
-        "properties_key": properties_key(one),
-    }
-
-
-def default_binding(declared: DeclaredQueue) -> dict[str, object]:
-    """Return the binding that the default exchange has to each queue."""
-    return {
-        "source": "",
-        "vhost": declared.vhost,
-        "destination": declared.name,
-        "destination_type": ResourceKind.QUEUE.value,
-        "routing_key": declared.name,
-        "arguments": {},
-        "properties_key": _key_part(declared.name),
-    }
+    return entities.BINDING.row(one, Output.API) | {"properties_key": properties_key(one)}
 
 
 def properties_key(one: Binding) -> str:
@@ -154,14 +117,14 @@ def _key_part(key: str) -> str:
     return quote_plus(key, safe="-._", errors="surrogateescape").replace("~", "%7E")
 
 
-def connection(tenancy: VhostTenancy, node: str, look: Look) -> dict[str, object]:
+def connection(tenancy: VhostTenancy, node: str, look: Look) -> Row:
     """Return a connection."""
     session = tenancy.session
     peer = session.peer
     name = connection_name(tenancy)
     host, _, port = peer.local_address.rpartition(":")
     given = session.name
-    view: dict[str, object] = {
+    view: Row = {
         "name": name,
         "node": node,
         "vhost": tenancy.vhost.name,
@@ -215,11 +178,11 @@ def tracked_connection(tenancy: VhostTenancy, node: str) -> Json:
     }
 
 
-def channel(one: ServedChannel, node: str, look: Look) -> dict[str, object]:
+def channel(one: ServedChannel, node: str, look: Look) -> Row:
     """Return a channel."""
     state: ChannelState = one.channel.state()
     tenancy = one.tenancy
-    view: dict[str, object] = {
+    view: Row = {
         "name": one.name,
         "number": one.number,
         "node": node,
@@ -241,7 +204,7 @@ def channel(one: ServedChannel, node: str, look: Look) -> dict[str, object]:
     }
     published = measures.publishes(one.channel.published_counts)
     delivered = measures.deliveries(one.channel.delivery_counts)
-    stats: dict[str, object] = {}
+    stats: Row = {}
     if any(published):
         stats |= look.told(measures.CHANNEL_PUBLISHES, published, one.channel)
     if any(delivered):
@@ -261,9 +224,7 @@ def connection_details(tenancy: VhostTenancy) -> Json:
     }
 
 
-def consumer(
-    one: QueueConsumer, of: ServedChannel | None, found: BrokerQueue, node: str
-) -> dict[str, object]:
+def consumer(one: QueueConsumer, of: ServedChannel | None, found: BrokerQueue, node: str) -> Row:
     """Return a consumer; one of the API itself has no channel."""
     active = found.single_active_consumer
     is_active = active is None or active is one
@@ -290,17 +251,6 @@ def _channel_details(one: ServedChannel, node: str) -> Json:
         "peer_host": peer.host,
         "peer_port": _port(peer.address),
         "user": one.tenancy.user.name,
-    }
-
-
-def user(one: User, password_hash: str) -> Json:
-    """Return a user."""
-    return {
-        "name": one.name,
-        "password_hash": password_hash,
-        "hashing_algorithm": one.hashing_algorithm,
-        "tags": one.tags,
-        "limits": one.limits,
     }
 
 

@@ -1,8 +1,8 @@
 """A request of the API as everything that answers one sees it: route, user, lists, answer.
 
-`route` declares what a path is, `Callers` says who asks and what that user may, `Call` is what was
-asked, `Listed` a list as it is wanted; `answers` turns values into JSON and errors into RabbitMQ's.
-`made_of_each` and its like work on many objects some at a time.
+`get`, `put`, `post` and `delete` declare what a path is, `Callers` says who asks and what that user
+may, `Call` is what was asked, `Listed` a list as it is wanted; `answers` turns values into JSON and
+errors into RabbitMQ's. `made_of_each` and its like work on many objects some at a time.
 """
 
 from sprocket.rabbitmq.server.management.requests import answers
@@ -33,8 +33,16 @@ from sprocket.rabbitmq.server.management.requests.pages import (
     chosen,
     listed,
     query_columns,
+    shown,
 )
-from sprocket.rabbitmq.server.management.requests.routes import ApiRoute, Handler, route
+from sprocket.rabbitmq.server.management.requests.routes import (
+    ApiRoute,
+    Handler,
+    delete,
+    get,
+    post,
+    put,
+)
 from sprocket.rabbitmq.server.management.requests.turns import (
     in_order,
     in_turns,
@@ -59,6 +67,8 @@ __all__ = [
     "answers",
     "boolean",
     "chosen",
+    "delete",
+    "get",
     "in_order",
     "in_turns",
     "json_array",
@@ -67,8 +77,10 @@ __all__ = [
     "made_of_each",
     "members",
     "not_found",
+    "post",
+    "put",
     "query_columns",
-    "route",
+    "shown",
     "split_target",
     "text",
 ]

@@ -4,7 +4,8 @@ Source: `rabbit_mgmt_util`.
 """
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final, TypeAlias
 
 import msgspec
@@ -78,6 +79,15 @@ def of_declaration(refusal: RequestRefused) -> ApiError:
         # Only an exchange's type is that, which RabbitMQ words otherwise here.
         return bad_request(refusal.remark.replace("unknown", "invalid", 1))
     return bad_request(refusal.remark)
+
+
+@contextmanager
+def refused_as(error_of: Callable[[RequestRefused], ApiError]) -> Iterator[None]:
+    """Have what is refused inside of it answered by an error."""
+    try:
+        yield
+    except RequestRefused as refusal:
+        raise error_of(refusal) from refusal
 
 
 def of_publish(refusal: RequestRefused) -> ApiError:

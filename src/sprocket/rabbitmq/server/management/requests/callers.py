@@ -19,7 +19,7 @@ from typing import Final
 from sprocket.base import log
 from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.access import UserAccess, Users
-from sprocket.rabbitmq.broker.topology import Vhosts
+from sprocket.rabbitmq.broker.topology import Requester, Vhosts
 from sprocket.rabbitmq.model.user import User
 from sprocket.rabbitmq.server.management.requests.answers import (
     REALM,
@@ -102,6 +102,10 @@ class Caller:
     def access(self, vhost: str) -> UserAccess:
         """Return what it may do in a virtual host that it may enter."""
         return self._users.access(self.name, vhost)
+
+    def requester(self, vhost: str) -> Requester:
+        """Return it as the one that declares something in a virtual host that it may enter."""
+        return Requester(self.access(vhost))
 
     def check(self, level: Level, vhost: str | None) -> None:
         """Refuse what it may not.

@@ -52,7 +52,7 @@ async def listed(what: Listed[T], query: Mapping[str, str], clock: Clock) -> Htt
     Raises:
         ApiError: 400.
     """
-    columns = _columns(query)
+    columns = query_columns(query)
     page = _page(query)
     by = query.get("sort")
     items = what.items
@@ -116,15 +116,16 @@ def chosen(value: Json, columns: Sequence[Sequence[str]] | None) -> Json:
     return found
 
 
-def query_columns(query: Mapping[str, str]) -> Sequence[Sequence[str]] | None:
-    """Return the columns that a request wants; None for all."""
-    return _columns(query)
+def shown(view: Json, query: Mapping[str, str]) -> HttpResponse:
+    """Answer with one object, or the columns of it that a request's query wants."""
+    return json_response(chosen(view, query_columns(query)))
 
 
 _MISSING = object()
 
 
-def _columns(query: Mapping[str, str]) -> Sequence[Sequence[str]] | None:
+def query_columns(query: Mapping[str, str]) -> Sequence[Sequence[str]] | None:
+    """Return the columns that a request wants; None for all."""
     given = query.get("columns")
     if not given:
         return None

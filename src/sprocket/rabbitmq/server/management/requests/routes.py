@@ -21,6 +21,21 @@ class ApiRoute(NamedTuple):
     """What a successful call does, for the log; empty if it changes nothing, or not much."""
 
 
-def route(method: str, path: str, level: Level, handle: Handler, audit: str = "") -> ApiRoute:
-    """Return a route; its path is without `/api/`."""
-    return ApiRoute(method, tuple(path.split("/")), level, handle, audit)
+def get(path: str, level: Level, handle: Handler) -> ApiRoute:
+    """Return a route that shows something; its path is without `/api/`, as that of all."""
+    return ApiRoute("GET", tuple(path.split("/")), level, handle)
+
+
+def put(path: str, level: Level, handle: Handler, audit: str) -> ApiRoute:
+    """Return a route that makes or changes something."""
+    return ApiRoute("PUT", tuple(path.split("/")), level, handle, audit)
+
+
+def post(path: str, level: Level, handle: Handler, audit: str = "") -> ApiRoute:
+    """Return a route that does something."""
+    return ApiRoute("POST", tuple(path.split("/")), level, handle, audit)
+
+
+def delete(path: str, level: Level, handle: Handler, audit: str) -> ApiRoute:
+    """Return a route that takes something away."""
+    return ApiRoute("DELETE", tuple(path.split("/")), level, handle, audit)

@@ -12,13 +12,13 @@ from sprocket.rabbitmq.server.management.requests import (
     Level,
     Listed,
     answers,
-    chosen,
+    delete,
+    get,
     in_order,
     json_array,
     listed,
     made_of_each,
-    query_columns,
-    route,
+    shown,
 )
 from sprocket.rabbitmq.server.management.served import Served, ServedChannel, connection_name
 from sprocket.rabbitmq.server.tenancy import VhostTenancy
@@ -37,30 +37,20 @@ class ConnectionRoutes:
     def routes(self) -> Sequence[ApiRoute]:
         """Return the routes."""
         return [
-            route("GET", "connections", Level.USER, self.list_connections),
-            route("GET", "vhosts/{vhost}/connections", Level.SEES_VHOST, self.list_connections),
-            route("GET", "connections/{connection}", Level.USER, self.get_connection),
-            route(
-                "DELETE",
-                "connections/{connection}",
-                Level.USER,
-                self.close_connection,
-                "close connection",
+            get("connections", Level.USER, self.list_connections),
+            get("vhosts/{vhost}/connections", Level.SEES_VHOST, self.list_connections),
+            get("connections/{connection}", Level.USER, self.get_connection),
+            delete(
+                "connections/{connection}", Level.USER, self.close_connection, "close connection"
             ),
-            route("GET", "connections/{connection}/channels", Level.USER, self.channels_of),
-            route("GET", "connections/username/{user}", Level.USER, self.connections_of_user),
-            route(
-                "DELETE",
-                "connections/username/{user}",
-                Level.USER,
-                self.close_user,
-                "close connections",
-            ),
-            route("GET", "channels", Level.USER, self.list_channels),
-            route("GET", "vhosts/{vhost}/channels", Level.SEES_VHOST, self.list_channels),
-            route("GET", "channels/{channel}", Level.USER, self.get_channel),
-            route("GET", "consumers", Level.USER, self.list_consumers),
-            route("GET", "consumers/{vhost}", Level.IN_VHOST, self.list_consumers),
+            get("connections/{connection}/channels", Level.USER, self.channels_of),
+            get("connections/username/{user}", Level.USER, self.connections_of_user),
+            delete("connections/username/{user}", Level.USER, self.close_user, "close connections"),
+            get("channels", Level.USER, self.list_channels),
+            get("vhosts/{vhost}/channels", Level.SEES_VHOST, self.list_channels),
+            get("channels/{channel}", Level.USER, self.get_channel),
+            get("consumers", Level.USER, self.list_consumers),
+            get("consumers/{vhost}", Level.IN_VHOST, self.list_consumers),
         ]
 
     async def list_connections(self, call: Call) -> HttpResponse:
@@ -82,7 +72,7 @@ class ConnectionRoutes:
         served = self._served
         found = self._connection(call)
         view = views.connection(found, served.facts.name, served.samples.look(call.query))
-        return answers.json_response(chosen(views.without_nothing(view), query_columns(call.query)))
+        return shown(views.without_nothing(view), call.query)
 
     async def close_connection(self, call: Call) -> HttpResponse:
         """Close one connection."""
@@ -125,7 +115,7 @@ class ConnectionRoutes:
                     for mine in one.channel.consumed()
                 ]
                 view["deliveries"] = view["publishes"] = []
-                return answers.json_response(chosen(view, query_columns(call.query)))
+                return shown(view, call.query)
         raise answers.not_found()
 
     async def list_consumers(self, call: Call) -> HttpResponse:

@@ -6,10 +6,10 @@ import binascii
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+import msgspec
+
 from sprocket.base.errors import RequestRefused, WireError
 from sprocket.rabbitmq.broker.publishing import Publisher
-from sprocket.rabbitmq.broker.topology import Requester
-from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.codec.amqp import AmqpError, SentMessage, methods, properties
 from sprocket.rabbitmq.codec.definitions import arguments_from_json
 from sprocket.rabbitmq.model.binding import Binding, Destination, binding
@@ -27,11 +27,13 @@ from sprocket.rabbitmq.server.management.requests import (
     Listed,
     answers,
     boolean,
-    chosen,
+    delete,
+    get,
     listed,
     members,
-    query_columns,
-    route,
+    post,
+    put,
+    shown,
     text,
 )
 from sprocket.rabbitmq.server.management.served import Served
@@ -72,21 +74,21 @@ class ExchangeRoutes:
         level, one = Level.IN_VHOST, "exchanges/{vhost}/{exchange}"
         ends = "bindings/{vhost}/e/{exchange}/{kind}/{destination}"
         return [
-            route("GET", "exchanges", level, self.list_exchanges),
-            route("GET", "exchanges/{vhost}", level, self.list_exchanges),
-            route("GET", one, level, self.get_exchange),
-            route("PUT", one, level, self.put_exchange, "declare exchange"),
-            route("DELETE", one, level, self.delete_exchange, "delete exchange"),
-            route("POST", f"{one}/publish", level, self.publish),
-            route("GET", f"{one}/bindings/source", level, self.bindings_from),
-            route("GET", f"{one}/bindings/destination", level, self.bindings_to),
-            route("GET", "queues/{vhost}/{queue}/bindings", level, self.bindings_of_queue),
-            route("GET", "bindings", level, self.list_bindings),
-            route("GET", "bindings/{vhost}", level, self.list_bindings),
-            route("GET", ends, level, self.bindings_between),
-            route("POST", ends, level, self.bind, "bind"),
-            route("GET", f"{ends}/{{key}}", level, self.get_binding),
-            route("DELETE", f"{ends}/{{key}}", level, self.unbind, "unbind"),
+            get("exchanges", level, self.list_exchanges),
+            get("exchanges/{vhost}", level, self.list_exchanges),
+            get(one, level, self.get_exchange),
+            put(one, level, self.put_exchange, "declare exchange"),
+            delete(one, level, self.delete_exchange, "delete exchange"),
+            post(f"{one}/publish", level, self.publish),
+            get(f"{one}/bindings/source", level, self.bindings_from),
+            get(f"{one}/bindings/destination", level, self.bindings_to),
+            get("queues/{vhost}/{queue}/bindings", level, self.bindings_of_queue),
+            get("bindings", level, self.list_bindings),
+            get("bindings/{vhost}", level, self.list_bindings),
+            get(ends, level, self.bindings_between),
+            post(ends, level, self.bind, "bind"),
+            get(f"{ends}/{{key}}", level, self.get_binding),
+            delete(f"{ends}/{{key}}", level, self.unbind, "unbind"),
         ]
 
     # Exchanges.
@@ -114,11 +116,11 @@ class ExchangeRoutes:
             raise answers.not_found()
         view = views.exchange(vhost, found, self._served.samples.look(call.query))
         view["incoming"] = view["outgoing"] = []
-        return answers.json_response(chosen(view, query_columns(call.query)))
+        return shown(view, call.query)
 
     async def put_exchange(self, call: Call) -> HttpResponse:
         """Declare an exchange."""
-        vhost, body = self._declarable(call), call.body()
+        vhost, body = self._served.declarable(call.vhost), call.body()
         wanted = Exchange(
             vhost=vhost.name,
             name=_exchange_name(call),
@@ -129,12 +131,10 @@ class ExchangeRoutes:
             arguments=table(members(body, "arguments")),
         )
         await vhost.until_gone(Destination(ResourceKind.EXCHANGE, wanted.name))
-        try:
-            is_new = vhost.topology.declare_exchange(wanted, self._requester(call, vhost))
+        with answers.refused_as(answers.of_declaration):
+            is_new = vhost.topology.declare_exchange(wanted, call.caller.requester(vhost.name))
             call.is_change = is_new
             call.details["type"] = wanted.type
-        except RequestRefused as refusal:
-            raise answers.of_declaration(refusal) from refusal
         await self._served.administration.durable()
         return answers.put(is_new=is_new)
 
@@ -144,12 +144,10 @@ class ExchangeRoutes:
         name = _exchange_name(call)
         if vhost.topology.find_exchange(name) is None:
             raise answers.not_found()
-        try:
+        with answers.refused_as(answers.of_declaration):
             vhost.topology.delete_exchange(
-                name, self._requester(call, vhost), if_unused=call.flag("if-unused")
+                name, call.caller.requester(vhost.name), if_unused=call.flag("if-unused")
             )
-        except RequestRefused as refusal:
-            raise answers.of_declaration(refusal) from refusal
         await self._served.administration.durable()
         return answers.done()
 
@@ -213,7 +211,7 @@ class ExchangeRoutes:
 
     async def bind(self, call: Call) -> HttpResponse:
         """Add a binding, and say what it is called."""
-        vhost, body = self._declarable(call), call.body()
+        vhost, body = self._served.declarable(call.vhost), call.body()
         destination = _destination(call)
         wanted = binding(
             vhost.name,
@@ -222,18 +220,16 @@ class ExchangeRoutes:
             text(body, "routing_key"),
             table(members(body, "arguments")),
         )
-        try:
-            call.is_change = vhost.topology.bind(wanted, self._requester(call, vhost))
+        with answers.refused_as(answers.of_declaration):
+            call.is_change = vhost.topology.bind(wanted, call.caller.requester(vhost.name))
             call.details["key"] = text(body, "routing_key")
-        except RequestRefused as refusal:
-            raise answers.of_declaration(refusal) from refusal
         await self._served.administration.durable()
         location = views.location(destination.name, views.properties_key(wanted))
         return HttpResponse(status=201, headers={"location": location})
 
     async def get_binding(self, call: Call) -> HttpResponse:
         """Return one binding."""
-        for view in map(_bound_view, self._every_between(call)):
+        for view in map(_view, self._every_between(call)):
             if view["properties_key"] == call.name("key") or (
                 view["routing_key"] == call.name("key") and not view["arguments"]
             ):
@@ -244,21 +240,10 @@ class ExchangeRoutes:
         """Take one binding away."""
         vhost = self._served.vhost(call.vhost)
         found = _called(self._between(call), call.name("key"))
-        try:
-            vhost.topology.unbind(found, self._requester(call, vhost))
-        except RequestRefused as refusal:
-            raise answers.of_declaration(refusal) from refusal
+        with answers.refused_as(answers.of_declaration):
+            vhost.topology.unbind(found, call.caller.requester(vhost.name))
         await self._served.administration.durable()
         return answers.done()
-
-    def _declarable(self, call: Call) -> VhostBroker:
-        found = self._served.vhosts.get(call.vhost or "")
-        if found is None:
-            raise answers.vhost_not_found()
-        return found
-
-    def _requester(self, call: Call, vhost: VhostBroker) -> Requester:
-        return Requester(call.caller.access(vhost.name))
 
     def _between(self, call: Call) -> list[Binding]:
         topology = self._served.vhost(call.vhost).topology
@@ -287,7 +272,7 @@ class ExchangeRoutes:
         return await self._told(found, call)
 
     async def _told(self, found: Sequence[Bound], call: Call) -> HttpResponse:
-        what = Listed(found, _binding_order, _source, _bound_view)
+        what = Listed(found, _order, _source, _view)
         return await listed(what, call.query, self._served.clock)
 
 
@@ -299,7 +284,7 @@ def table(given: Mapping[str, object]) -> FieldTable:
         raise answers.bad_request(str(error)) from error
 
 
-def _binding_order(one: Bound) -> tuple[object, ...]:
+def _order(one: Bound) -> tuple[object, ...]:
     if isinstance(one, DeclaredQueue):
         return one.vhost, DEFAULT_EXCHANGE, one.name, one.name, ""
     return one.vhost, one.source, one.destination.name, one.key, views.properties_key(one)
@@ -309,8 +294,11 @@ def _source(one: Bound) -> str:
     return DEFAULT_EXCHANGE if isinstance(one, DeclaredQueue) else one.source
 
 
-def _bound_view(one: Bound) -> Json:
-    return views.default_binding(one) if isinstance(one, DeclaredQueue) else views.binding(one)
+def _view(one: Bound) -> Json:
+    if isinstance(one, DeclaredQueue):
+        to = Destination(ResourceKind.QUEUE, one.name)
+        one = binding(one.vhost, DEFAULT_EXCHANGE, to, one.name)
+    return views.binding(one)
 
 
 def _exchange_name(call: Call) -> str:
@@ -344,36 +332,20 @@ def _payload(payload: str, encoding: object) -> bytes:
 
 
 def _properties(given: Mapping[str, object]) -> BasicProperties:
-    numbers: dict[str, int] = {}
-    texts: dict[str, str] = {}
+    found: dict[str, object] = {}
     for name, limit in _INTEGERS.items():
         value = given.get(name)
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= limit:
             raise answers.bad_request(["not_int", name])
-        numbers[name] = value
+        found[name] = value
     for name in _TEXTS:
         value = given.get(name)
         if value is None:
             continue
         if not isinstance(value, str) or len(value.encode("utf-8", "replace")) > _SHORT_BYTES_MAX:
             raise answers.bad_request(["not_string", name])
-        texts[name] = value
+        found[name] = value
     headers = table(members(given, "headers")) if "headers" in given else None
-    return BasicProperties(
-        headers=headers,
-        delivery_mode=numbers.get("delivery_mode"),
-        priority=numbers.get("priority"),
-        timestamp=numbers.get("timestamp"),
-        content_type=texts.get("content_type"),
-        content_encoding=texts.get("content_encoding"),
-        correlation_id=texts.get("correlation_id"),
-        reply_to=texts.get("reply_to"),
-        expiration=texts.get("expiration"),
-        message_id=texts.get("message_id"),
-        type=texts.get("type"),
-        user_id=texts.get("user_id"),
-        app_id=texts.get("app_id"),
-        cluster_id=texts.get("cluster_id"),
-    )
+    return msgspec.structs.replace(BasicProperties(headers=headers), **found)

@@ -18,9 +18,11 @@ from sprocket.rabbitmq.server.management.requests import (
     Level,
     answers,
     chosen,
+    get,
     made_of_each,
+    put,
     query_columns,
-    route,
+    shown,
 )
 from sprocket.rabbitmq.server.management.samples import KEEP_SECONDS, SAMPLE_SECONDS
 from sprocket.rabbitmq.server.management.served import Served
@@ -65,32 +67,24 @@ class NodeRoutes:
         """Return the routes."""
         user, check = Level.USER, "health/checks"
         return [
-            route("GET", "overview", user, self.overview),
-            route("GET", "nodes", Level.MONITOR, self.list_nodes),
-            route("GET", "nodes/{node}", Level.MONITOR, self.get_node),
-            route("GET", "cluster-name", user, self.get_cluster_name),
-            route(
-                "PUT",
-                "cluster-name",
-                Level.ADMINISTRATOR,
-                self.put_cluster_name,
-                "put cluster name",
-            ),
-            route("GET", "extensions", Level.ANYBODY, self.extensions),
-            route("GET", "auth", Level.ANYBODY, self.auth),
-            route("GET", "feature-flags", Level.ADMINISTRATOR, self.nothing),
-            route("GET", "healthchecks/node", user, self.health),
-            route("GET", "healthchecks/node/{node}", user, self.health),
-            route("GET", f"{check}/alarms", user, self.check_alarms),
-            route("GET", f"{check}/local-alarms", user, self.check_alarms),
-            route("GET", f"{check}/virtual-hosts", user, self.check_vhosts),
-            route("GET", f"{check}/node-is-mirror-sync-critical", user, self.alone),
-            route("GET", f"{check}/node-is-quorum-critical", user, self.alone),
-            route("GET", f"{check}/port-listener/{{port}}", user, self.check_port),
-            route("GET", f"{check}/protocol-listener/{{protocol}}", user, self.check_protocol),
-            route(
-                "GET", f"{check}/certificate-expiration/{{count}}/{{unit}}", user, self.certificates
-            ),
+            get("overview", user, self.overview),
+            get("nodes", Level.MONITOR, self.list_nodes),
+            get("nodes/{node}", Level.MONITOR, self.get_node),
+            get("cluster-name", user, self.get_cluster_name),
+            put("cluster-name", Level.ADMINISTRATOR, self.put_cluster_name, "put cluster name"),
+            get("extensions", Level.ANYBODY, self.extensions),
+            get("auth", Level.ANYBODY, self.auth),
+            get("feature-flags", Level.ADMINISTRATOR, self.nothing),
+            get("healthchecks/node", user, self.health),
+            get("healthchecks/node/{node}", user, self.health),
+            get(f"{check}/alarms", user, self.check_alarms),
+            get(f"{check}/local-alarms", user, self.check_alarms),
+            get(f"{check}/virtual-hosts", user, self.check_vhosts),
+            get(f"{check}/node-is-mirror-sync-critical", user, self.alone),
+            get(f"{check}/node-is-quorum-critical", user, self.alone),
+            get(f"{check}/port-listener/{{port}}", user, self.check_port),
+            get(f"{check}/protocol-listener/{{protocol}}", user, self.check_protocol),
+            get(f"{check}/certificate-expiration/{{count}}/{{unit}}", user, self.certificates),
         ]
 
     async def overview(self, call: Call) -> HttpResponse:
@@ -141,7 +135,7 @@ class NodeRoutes:
         if caller.is_monitor:
             totals["consumers"] = tally.consumers
             view |= {"node": facts.name, "listeners": self._listeners(), "contexts": []}
-        return answers.json_response(chosen(view, query_columns(call.query)))
+        return shown(view, call.query)
 
     async def list_nodes(self, call: Call) -> HttpResponse:
         """Return the one node."""
@@ -150,7 +144,7 @@ class NodeRoutes:
     async def get_node(self, call: Call) -> HttpResponse:
         """Return the node, by its name."""
         self._check_node(call)
-        return answers.json_response(chosen(self._node(call), query_columns(call.query)))
+        return shown(self._node(call), call.query)
 
     async def get_cluster_name(self, _: Call) -> HttpResponse:
         """Return what the cluster is called."""

@@ -1,32 +1,33 @@
 """Policies, parameters and definitions."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from html import escape
 from typing import Final
 
 import msgspec
-from msgspec import UNSET
 
 from sprocket.base.errors import RequestRefused, WireError
-from sprocket.rabbitmq.broker.administration import LIMITS
-from sprocket.rabbitmq.broker.definitions import OPERATOR_POLICY, VHOST_LIMITS
 from sprocket.rabbitmq.codec import definitions as definitions_codec
+from sprocket.rabbitmq.codec import entities
 from sprocket.rabbitmq.codec.definitions import ParameterDefinition, PolicyDefinition
+from sprocket.rabbitmq.codec.entities import OPERATOR_POLICY, VHOST_LIMITS, Output, Row
 from sprocket.rabbitmq.model.policy import GlobalParameter, Policy
 from sprocket.rabbitmq.server.management.requests import (
     ADMINISTRATOR,
     LAST_ADMINISTRATOR,
     ApiRoute,
     Call,
-    Handler,
-    Json,
     Level,
     Listed,
     answers,
+    delete,
+    get,
     json_array,
     keep_an_administrator,
     listed,
-    route,
+    post,
+    put,
 )
 from sprocket.rabbitmq.server.management.served import Served
 from sprocket.runtime.http import HttpResponse
@@ -48,54 +49,39 @@ class PolicyRoutes:
         return [
             *self._policy_routes("policies", rules, is_operator=False),
             *self._policy_routes("operator-policies", boss, is_operator=True),
-            route("PUT", f"policies/{one}", rules, self.put_policy, "put policy"),
-            route(
-                "PUT",
-                f"operator-policies/{one}",
-                boss,
-                self.put_operator_policy,
-                "put operator policy",
-            ),
-            route("GET", "parameters", rules, self.list_parameters),
-            route("GET", "parameters/{component}", rules, self.list_parameters),
-            route("GET", "parameters/{component}/{vhost}", rules, self.list_parameters),
-            route("GET", parameter, rules, self.get_parameter),
-            route("PUT", parameter, rules, self.put_parameter, "put parameter"),
-            route("DELETE", parameter, rules, self.delete_parameter, "delete parameter"),
-            route("GET", "global-parameters", rules, self.list_global),
-            route("GET", "global-parameters/{name}", rules, self.get_global),
-            route("PUT", "global-parameters/{name}", boss, self.put_global, "put global parameter"),
-            route(
-                "DELETE",
-                "global-parameters/{name}",
-                boss,
-                self.delete_global,
-                "delete global parameter",
-            ),
-            route("GET", "definitions", boss, self.export),
-            route("GET", "definitions/{vhost}", boss, self.export),
-            route("POST", "definitions", boss, self.take, "import definitions"),
-            route("POST", "definitions/{vhost}", boss, self.take, "import definitions"),
+            put(f"policies/{one}", rules, self.put_policy, "put policy"),
+            put(f"operator-policies/{one}", boss, self.put_operator_policy, "put operator policy"),
+            get("parameters", rules, self.list_parameters),
+            get("parameters/{component}", rules, self.list_parameters),
+            get("parameters/{component}/{vhost}", rules, self.list_parameters),
+            get(parameter, rules, self.get_parameter),
+            put(parameter, rules, self.put_parameter, "put parameter"),
+            delete(parameter, rules, self.delete_parameter, "delete parameter"),
+            get("global-parameters", rules, self.list_global),
+            get("global-parameters/{name}", rules, self.get_global),
+            put("global-parameters/{name}", boss, self.put_global, "put global parameter"),
+            delete("global-parameters/{name}", boss, self.delete_global, "delete global parameter"),
+            get("definitions", boss, self.export),
+            get("definitions/{vhost}", boss, self.export),
+            post("definitions", boss, self.take, "import definitions"),
+            post("definitions/{vhost}", boss, self.take, "import definitions"),
         ]
 
     # Policies.
 
     def _policy_routes(self, path: str, level: Level, *, is_operator: bool) -> list[ApiRoute]:
-        def bound(answer: Callable[[Call, bool], Awaitable[HttpResponse]]) -> Handler:
-            async def handle(call: Call) -> HttpResponse:
-                return await answer(call, is_operator)
-
-            return handle
-
         one = f"{path}/{{vhost}}/{{name}}"
+        every = partial(self.list_policies, is_operator=is_operator)
+        one_of = partial(self.get_policy, is_operator=is_operator)
+        removed = partial(self.delete_policy, is_operator=is_operator)
         return [
-            route("GET", path, Level.IN_VHOST, bound(self.list_policies)),
-            route("GET", f"{path}/{{vhost}}", Level.IN_VHOST, bound(self.list_policies)),
-            route("GET", one, level, bound(self.get_policy)),
-            route("DELETE", one, level, bound(self.delete_policy), "delete policy"),
+            get(path, Level.IN_VHOST, every),
+            get(f"{path}/{{vhost}}", Level.IN_VHOST, every),
+            get(one, level, one_of),
+            delete(one, level, removed, "delete policy"),
         ]
 
-    async def list_policies(self, call: Call, is_operator: bool) -> HttpResponse:
+    async def list_policies(self, call: Call, *, is_operator: bool) -> HttpResponse:
         """Return all policies, or those of one virtual host; users' or operators'."""
         found = [
             one
@@ -103,10 +89,12 @@ class PolicyRoutes:
             for one in vhost.topology.policies()
             if one.is_operator is is_operator
         ]
-        what = Listed(found, lambda one: (one.priority, one.vhost, one.name), _policy_name, _policy)
+        what = Listed(
+            found, lambda one: (one.priority, one.vhost, one.name), lambda one: one.name, _policy
+        )
         return await listed(what, call.query, self._served.clock)
 
-    async def get_policy(self, call: Call, is_operator: bool) -> HttpResponse:
+    async def get_policy(self, call: Call, *, is_operator: bool) -> HttpResponse:
         """Return one policy."""
         name = call.name("name")
         for one in self._served.vhost(call.vhost).topology.policies():
@@ -114,7 +102,7 @@ class PolicyRoutes:
                 return answers.json_response(_policy(one))
         raise answers.not_found()
 
-    async def delete_policy(self, call: Call, is_operator: bool) -> HttpResponse:
+    async def delete_policy(self, call: Call, *, is_operator: bool) -> HttpResponse:
         """Clear one policy."""
         vhost = self._served.vhost(call.vhost).name
         name = call.name("name")
@@ -153,10 +141,7 @@ class PolicyRoutes:
         return not any(one.name == name and one.is_operator is is_operator for one in policies)
 
     def _in_vhost(self, call: Call) -> str:
-        vhost = call.name("vhost")
-        if vhost not in self._served.vhosts:
-            raise answers.vhost_not_found()
-        return vhost
+        return self._served.declarable(call.vhost).name
 
     # Parameters.
 
@@ -208,39 +193,19 @@ class PolicyRoutes:
             await self._change.remove_policy(vhost, name, is_operator=True)
         return answers.done()
 
-    def _parameters(self, vhost: str) -> list[Json]:
+    def _parameters(self, vhost: str) -> list[Row]:
         topology = self._served.vhosts[vhost].topology
-        found: list[Json] = [
-            {
-                "vhost": vhost,
-                "component": OPERATOR_POLICY,
-                "name": one.name,
-                "value": {
-                    "pattern": one.pattern,
-                    "definition": one.definition,
-                    "priority": one.priority,
-                    "apply-to": one.apply_to,
-                },
-            }
-            for one in topology.policies()
-            if one.is_operator
-        ]
-        if topology.vhost.limits:
-            limits = topology.vhost.limits
-            found.append(
-                {"vhost": vhost, "component": VHOST_LIMITS, "name": LIMITS, "value": limits}
-            )
-        return found
+        operators = (one for one in topology.policies() if one.is_operator)
+        return list(entities.parameters(topology.vhost, operators))
 
     async def list_global(self, _: Call) -> HttpResponse:
         """Return the settings of the node."""
         found = sorted(self._change.global_parameters(), key=lambda one: one.name)
-        return answers.json_response([{"name": one.name, "value": one.value} for one in found])
+        return answers.json_response(found)
 
     async def get_global(self, call: Call) -> HttpResponse:
         """Return one setting of the node."""
-        found = self._global(call)
-        return answers.json_response({"name": found.name, "value": found.value})
+        return answers.json_response(self._global(call))
 
     async def put_global(self, call: Call) -> HttpResponse:
         """Set a setting of the node."""
@@ -268,21 +233,19 @@ class PolicyRoutes:
         vhost = call.vhost
         if vhost is not None and vhost not in self._served.vhosts:
             raise answers.bad_request("vhost_not_found")
-        file = await self._change.export(vhost)
-        members = {name: getattr(file, name) for name in file.__struct_fields__}
+        members = self._change.export(vhost)
         if vhost is None:
-            members |= {"product_name": PRODUCT, "product_version": file.rabbit_version}
+            version = members["rabbit_version"]
+            members |= {"product_name": PRODUCT, "product_version": version}
         pieces: list[bytes] = []
         for name in sorted(members):
             value = members[name]
-            if value is UNSET:
-                continue
             pieces.append(b'%b"%b":' % (b"," if pieces else b"{", name.encode()))
-            if isinstance(value, tuple):
+            if isinstance(value, str):
+                pieces.append(answers.encode(value))
+            else:
                 write = definitions_codec.encode_entries
                 pieces += await json_array(value, lambda one: one, self._served.clock, write=write)
-            else:
-                pieces.append(answers.encode(value))
         return answers.json_pieces([*pieces, b"}"])
 
     async def take(self, call: Call) -> HttpResponse:
@@ -307,19 +270,8 @@ class PolicyRoutes:
         return answers.done()
 
 
-def _policy_name(one: Policy) -> str:
-    return one.name
-
-
-def _policy(one: Policy) -> Json:
-    return {
-        "vhost": one.vhost,
-        "name": one.name,
-        "pattern": one.pattern,
-        "apply-to": one.apply_to,
-        "definition": one.definition,
-        "priority": one.priority,
-    }
+def _policy(one: Policy) -> Row:
+    return entities.POLICY.row(one, Output.API)
 
 
 def _check_priority(body: Mapping[str, object]) -> None:

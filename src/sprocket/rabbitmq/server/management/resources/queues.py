@@ -10,7 +10,6 @@ from sprocket.rabbitmq.broker.access import Need
 from sprocket.rabbitmq.broker.channels import Got
 from sprocket.rabbitmq.broker.publishing import Publisher
 from sprocket.rabbitmq.broker.queues import BrokerQueue, message_of
-from sprocket.rabbitmq.broker.topology import Requester
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.codec.amqp import SentMessage, methods, properties
 from sprocket.rabbitmq.codec.definitions import arguments_to_json
@@ -27,11 +26,13 @@ from sprocket.rabbitmq.server.management.requests import (
     Listed,
     answers,
     boolean,
-    chosen,
+    delete,
+    get,
     listed,
     members,
-    query_columns,
-    route,
+    post,
+    put,
+    shown,
     text,
 )
 from sprocket.rabbitmq.server.management.resources.connections import channels_by_identity
@@ -65,15 +66,15 @@ class QueueRoutes:
         """Return the routes."""
         level, one = Level.IN_VHOST, "queues/{vhost}/{queue}"
         return [
-            route("GET", "queues", level, self.list_queues),
-            route("GET", "queues/{vhost}", level, self.list_queues),
-            route("GET", one, level, self.get_queue),
-            route("PUT", one, level, self.put_queue, "declare queue"),
-            route("DELETE", one, level, self.delete_queue, "delete queue"),
-            route("DELETE", f"{one}/contents", level, self.purge, "purge queue"),
-            route("POST", f"{one}/get", level, self.get_messages),
-            route("POST", f"{one}/actions", level, self.act),
-            route("GET", "aliveness-test/{vhost}", level, self.test_aliveness),
+            get("queues", level, self.list_queues),
+            get("queues/{vhost}", level, self.list_queues),
+            get(one, level, self.get_queue),
+            put(one, level, self.put_queue, "declare queue"),
+            delete(one, level, self.delete_queue, "delete queue"),
+            delete(f"{one}/contents", level, self.purge, "purge queue"),
+            post(f"{one}/get", level, self.get_messages),
+            post(f"{one}/actions", level, self.act),
+            get("aliveness-test/{vhost}", level, self.test_aliveness),
         ]
 
     async def list_queues(self, call: Call) -> HttpResponse:
@@ -115,14 +116,11 @@ class QueueRoutes:
         for tenancy in served.entrance.tenancies() if owner is not None else ():
             if tenancy.number == owner:
                 view["owner_pid_details"] = views.connection_details(tenancy)
-        return answers.json_response(chosen(view, query_columns(call.query)))
+        return shown(view, call.query)
 
     async def put_queue(self, call: Call) -> HttpResponse:
         """Declare a queue."""
-        vhost = self._served.vhosts.get(call.vhost or "")
-        if vhost is None:
-            raise answers.vhost_not_found()
-        body = call.body()
+        vhost, body = self._served.declarable(call.vhost), call.body()
         node = text(body, "node", self._served.facts.name)
         if node != self._served.facts.name:
             raise answers.bad_request(f"Node {node} could not be contacted")
@@ -143,26 +141,22 @@ class QueueRoutes:
         def begin(done: Callable[[int], None], failed: Callable[[StoreError], None]) -> None:
             vhost.delete(
                 found.label,
-                self._requester(call, vhost),
+                call.caller.requester(vhost.name),
                 done,
                 failed,
                 if_unused=call.flag("if-unused"),
                 if_empty=call.flag("if-empty"),
             )
 
-        try:
+        with answers.refused_as(answers.of_declaration):
             await _ended(begin)
-        except RequestRefused as refusal:
-            raise answers.of_declaration(refusal) from refusal
         return answers.done()
 
     async def purge(self, call: Call) -> HttpResponse:
         """Drop all messages that are ready."""
         vhost, found = self._found(call)
-        try:
+        with answers.refused_as(answers.of_declaration):
             self._check_readable(call, vhost, found.label)
-        except RequestRefused as refusal:
-            raise answers.of_declaration(refusal) from refusal
         await _ended(found.purge)
         vhost.note_write()
         return answers.done()
@@ -180,11 +174,9 @@ class QueueRoutes:
             raise answers.bad_request("Unsupported encoding. Please use auto or base64.")
         truncate = _integer(body["truncate"]) if "truncate" in body else None
         is_requeue = _ACK_MODES[str(mode)]
-        try:
+        with answers.refused_as(answers.of_channel):
             self._check_readable(call, vhost, call.name("queue"))
-            queue = vhost.queue(call.name("queue"), self._requester(call, vhost))
-        except RequestRefused as refusal:
-            raise answers.of_channel(refusal) from refusal
+            queue = vhost.queue(call.name("queue"), call.caller.requester(vhost.name))
         channel = ShortChannel(vhost, self._served.clock)
         found: list[Json] = []
         size = 0
@@ -221,7 +213,7 @@ class QueueRoutes:
         none = properties.NO_PROPERTIES
         channel = ShortChannel(vhost, self._served.clock)
         try:
-            self._requester(call, vhost).access.check(
+            call.caller.requester(vhost.name).access.check(
                 Need.CONFIGURE, queue_resource(name, vhost.name)
             )
             await self._declare(call, vhost, wanted)
@@ -229,7 +221,7 @@ class QueueRoutes:
             sent = SentMessage(method, none, properties.read_envelope(none), (b"test_message",))
             await channel.publish(sent, publisher)
             self._check_readable(call, vhost, name)
-            queue = vhost.queue(name, self._requester(call, vhost))
+            queue = vhost.queue(name, call.caller.requester(vhost.name))
             await channel.get(queue, no_ack=True)
         except RequestRefused as refusal:
             raise answers.of_channel(refusal) from refusal
@@ -239,10 +231,8 @@ class QueueRoutes:
 
     async def _declare(self, call: Call, vhost: VhostBroker, wanted: DeclaredQueue) -> bool:
         await vhost.until_gone(Destination(ResourceKind.QUEUE, wanted.name))
-        try:
-            declared = vhost.declare(wanted, self._requester(call, vhost))
-        except RequestRefused as refusal:
-            raise answers.of_declaration(refusal) from refusal
+        with answers.refused_as(answers.of_declaration):
+            declared = vhost.declare(wanted, call.caller.requester(vhost.name))
         await self._served.administration.durable()
         return declared.is_new
 
@@ -257,9 +247,6 @@ class QueueRoutes:
         declared = vhost.topology.find_queue(found.label)
         assert declared is not None, f"{found.name} is not declared"
         return declared
-
-    def _requester(self, call: Call, vhost: VhostBroker) -> Requester:
-        return Requester(call.caller.access(vhost.name))
 
     def _check_readable(self, call: Call, vhost: VhostBroker, name: str) -> None:
         access = call.caller.access(vhost.name)

@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
+from sprocket.rabbitmq.codec import entities
 from sprocket.rabbitmq.codec.definitions import UserDefinition, VhostDefinition, VhostMetadata
+from sprocket.rabbitmq.codec.entities import Output, Row
 from sprocket.rabbitmq.model.user import TopicPermission, User, VhostPermission
-from sprocket.rabbitmq.server.management import measures, views
+from sprocket.rabbitmq.server.management import measures
 from sprocket.rabbitmq.server.management.requests import (
     ADMINISTRATOR,
     LAST_ADMINISTRATOR,
@@ -20,14 +21,16 @@ from sprocket.rabbitmq.server.management.requests import (
     Level,
     Listed,
     answers,
-    chosen,
+    delete,
+    get,
     in_order,
     json_array,
     keep_an_administrator,
     listed,
     made_of_each,
-    query_columns,
-    route,
+    post,
+    put,
+    shown,
     text,
 )
 from sprocket.rabbitmq.server.management.samples import Look
@@ -49,55 +52,44 @@ class TenantRoutes:
         vhost, user = "vhosts/{vhost}", "users/{user}"
         permission, topic = "permissions/{vhost}/{user}", "topic-permissions/{vhost}/{user}"
         return [
-            route("GET", "whoami", Level.USER, self.whoami),
-            route("GET", "users", boss, self.list_users),
-            route("GET", "users/without-permissions", boss, self.list_users_without),
-            route("POST", "users/bulk-delete", boss, self.delete_users, "delete users"),
-            route("GET", user, boss, self.get_user),
-            route("PUT", user, boss, self.put_user, "put user"),
-            route("DELETE", user, boss, self.delete_user, "delete user"),
-            route("GET", f"{user}/permissions", boss, self.list_permissions),
-            route("GET", f"{user}/topic-permissions", boss, self.list_topics),
-            route("GET", "user-limits", boss, self.list_user_limits),
-            route("GET", "user-limits/{user}", boss, self.list_user_limits),
-            route("PUT", "user-limits/{user}/{limit}", boss, self.put_user_limit, "put user limit"),
-            route(
-                "DELETE",
-                "user-limits/{user}/{limit}",
-                boss,
-                self.clear_user_limit,
-                "clear user limit",
+            get("whoami", Level.USER, self.whoami),
+            get("users", boss, self.list_users),
+            get("users/without-permissions", boss, self.list_users_without),
+            post("users/bulk-delete", boss, self.delete_users, "delete users"),
+            get(user, boss, self.get_user),
+            put(user, boss, self.put_user, "put user"),
+            delete(user, boss, self.delete_user, "delete user"),
+            get(f"{user}/permissions", boss, self.list_permissions),
+            get(f"{user}/topic-permissions", boss, self.list_topics),
+            get("user-limits", boss, self.list_user_limits),
+            get("user-limits/{user}", boss, self.list_user_limits),
+            put("user-limits/{user}/{limit}", boss, self.put_user_limit, "put user limit"),
+            delete("user-limits/{user}/{limit}", boss, self.clear_user_limit, "clear user limit"),
+            get("vhosts", Level.USER, self.list_vhosts),
+            get(vhost, boss, self.get_vhost),
+            put(vhost, boss, self.put_vhost, "put virtual host"),
+            delete(vhost, boss, self.delete_vhost, "delete virtual host"),
+            get(f"{vhost}/permissions", boss, self.list_permissions),
+            get(f"{vhost}/topic-permissions", boss, self.list_topics),
+            get("vhost-limits", Level.USER, self.list_vhost_limits),
+            get("vhost-limits/{vhost}", Level.SEES_VHOST, self.list_vhost_limits),
+            put(
+                "vhost-limits/{vhost}/{limit}", boss, self.put_vhost_limit, "put virtual host limit"
             ),
-            route("GET", "vhosts", Level.USER, self.list_vhosts),
-            route("GET", vhost, boss, self.get_vhost),
-            route("PUT", vhost, boss, self.put_vhost, "put virtual host"),
-            route("DELETE", vhost, boss, self.delete_vhost, "delete virtual host"),
-            route("GET", f"{vhost}/permissions", boss, self.list_permissions),
-            route("GET", f"{vhost}/topic-permissions", boss, self.list_topics),
-            route("GET", "vhost-limits", Level.USER, self.list_vhost_limits),
-            route("GET", "vhost-limits/{vhost}", Level.SEES_VHOST, self.list_vhost_limits),
-            route(
-                "PUT",
-                "vhost-limits/{vhost}/{limit}",
-                boss,
-                self.put_vhost_limit,
-                "put virtual host limit",
-            ),
-            route(
-                "DELETE",
+            delete(
                 "vhost-limits/{vhost}/{limit}",
                 boss,
                 self.clear_vhost_limit,
                 "clear virtual host limit",
             ),
-            route("GET", "permissions", boss, self.list_permissions),
-            route("GET", permission, boss, self.get_permission),
-            route("PUT", permission, boss, self.put_permission, "put permission"),
-            route("DELETE", permission, boss, self.delete_permission, "delete permission"),
-            route("GET", "topic-permissions", boss, self.list_topics),
-            route("GET", topic, boss, self.get_topics),
-            route("PUT", topic, boss, self.put_topic, "put topic permission"),
-            route("DELETE", topic, boss, self.delete_topics, "delete topic permission"),
+            get("permissions", boss, self.list_permissions),
+            get(permission, boss, self.get_permission),
+            put(permission, boss, self.put_permission, "put permission"),
+            delete(permission, boss, self.delete_permission, "delete permission"),
+            get("topic-permissions", boss, self.list_topics),
+            get(topic, boss, self.get_topics),
+            put(topic, boss, self.put_topic, "put topic permission"),
+            delete(topic, boss, self.delete_topics, "delete topic permission"),
         ]
 
     # Users.
@@ -215,7 +207,7 @@ class TenantRoutes:
         vhost = self._served.vhost(call.vhost)
         tallies = await tallied(self._served, [vhost])
         view = self._vhost_view(vhost, tallies[vhost.name], self._served.samples.look(call.query))
-        return answers.json_response(chosen(view, query_columns(call.query)))
+        return shown(view, call.query)
 
     async def put_vhost(self, call: Call) -> HttpResponse:
         """Make a virtual host, in which its maker may do everything; or change one."""
@@ -267,20 +259,11 @@ class TenantRoutes:
         return answers.done()
 
     def _limits(self, call: Call) -> Mapping[str, int]:
-        found = self._served.vhosts.get(call.name("vhost"))
-        if found is None:
-            raise answers.vhost_not_found()
-        return found.topology.vhost.limits
+        return self._served.declarable(call.vhost).topology.vhost.limits
 
     def _vhost_view(self, one: VhostBroker, tally: Tally, look: Look) -> Json:
         served, vhost = self._served, one.topology.vhost
-        description, tags = vhost.description or "", vhost.tags
-        view: dict[str, object] = {
-            "name": vhost.name,
-            "description": description,
-            "tags": tags,
-            "default_queue_type": vhost.default_queue_type or "undefined",
-            "metadata": {"description": description, "tags": tags},
+        view = entities.VHOST.row(vhost, Output.API) | {
             "tracing": False,
             "cluster_state": {served.facts.name: "stopped" if one.refusal else "running"},
         }
@@ -356,10 +339,8 @@ class TenantRoutes:
         return answers.done()
 
     async def _allow(self, given: VhostPermission | TopicPermission) -> None:
-        try:
+        with answers.refused_as(lambda refusal: answers.bad_request(refusal.remark)):
             await self._change.allow(given)
-        except RequestRefused as refusal:
-            raise answers.bad_request(refusal.remark) from refusal
 
     def _user_in_vhost(self, call: Call) -> tuple[str, str]:
         user, vhost = call.name("user"), call.name("vhost")
@@ -401,8 +382,8 @@ class TenantRoutes:
         return answers.json_pieces(await json_array(ordered, lambda one: one, clock))
 
 
-def _user(one: User) -> Json:
-    return views.user(one, base64.b64encode(one.password_hash).decode())
+def _user(one: User) -> Row:
+    return entities.USER.row(one, Output.API)
 
 
 def _user_definition(name: str, body: Mapping[str, object]) -> UserDefinition:

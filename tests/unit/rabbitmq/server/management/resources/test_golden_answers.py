@@ -108,7 +108,7 @@ def test_answers_are_byte_for_byte_what_they_were() -> None:
     """A refactoring changes no member, no order of members, no line of a scrape."""
     recorded = json.loads(lzma.decompress(RECORDED.read_bytes()))
     wrong = [
-        "\n".join([one["step"], *difflib.unified_diff(*(split(of["text"]) for of in (one, ours)))])
+        "\n".join([one["step"], *difflib.unified_diff(split(one["text"]), split(ours["text"]))])
         for one, ours in zip(recorded, answers(), strict=True)
         if one != ours
     ]
