@@ -1,8 +1,8 @@
-"""The tour in docs/ARCHITECTURE.md names each module that a message passes, from socket to answer.
+"""The tours in docs/ARCHITECTURE.md name each module that a message passes, from socket to answer.
 
-A send is followed by a mark in it: whoever is given something that holds the mark has the message,
-its bytes, its record, or who waits for its answer. What only helps, without having the message, is
-not a step: clocks, counters, the sync of a file.
+A message is followed by a mark in it: whoever is given something that holds the mark has the
+message, its bytes, its record, or who waits for its answer. What only helps, without having the
+message, is not a step: clocks, counters, the sync of a file.
 """
 
 import asyncio
@@ -13,9 +13,17 @@ from types import FrameType
 from typing import Any
 
 import msgspec
+from tests.amqp import frame, header, method
+from tests.amqp_socket import RawClient
 
 import sprocket
+from sprocket.node.rabbitmq import AmqpNode
 from sprocket.node.rocketmq import Node
+from sprocket.rabbitmq.codec.amqp import methods, properties
+from sprocket.rabbitmq.codec.amqp.frames import FrameKind
+from sprocket.rabbitmq.model.fields import NO_FIELDS
+from sprocket.rabbitmq.model.properties import BasicProperties
+from sprocket.rabbitmq.settings import AmqpNodeSettings, AmqpSettings
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import request
 from sprocket.rocketmq.codec.headers import SendMessageV2
@@ -26,6 +34,7 @@ SOURCE = Path(sprocket.__file__).parent
 TOUR = SOURCE.parents[1] / "docs/ARCHITECTURE.md"
 MARK = "a-key-that-is-found-nowhere-else"
 STEPS_MAX = 14
+AMQP_STEPS_MAX = 18
 
 
 def holds_the_mark(value: object, depth: int = 6) -> bool:
@@ -44,12 +53,12 @@ def holds_the_mark(value: object, depth: int = 6) -> bool:
     return depth > 0 and any(holds_the_mark(part, depth - 1) for part in parts)
 
 
-class Walk:
-    """The modules that were given the mark between the arrival of its bytes and the answer."""
+class PassedModules:
+    """The modules that were given the mark, by default since its bytes arrived."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_on: bool = False) -> None:
         self.modules: list[str] = []
-        self._is_on = False
+        self._is_on = is_on
 
     def look(self, frame: FrameType, event: str, _: object) -> None:
         """See one call; what `sys.setprofile` wants."""
@@ -66,16 +75,16 @@ class Walk:
             self._is_on = False
 
 
-async def _walk(folder: str) -> list[str]:
+async def _sent(folder: str) -> list[str]:
     """Send a message to a broker and return the modules that had it there."""
     server = ServerSettings(nameserver_port=0, broker_port=0)
     node = await Node.start(Settings(server=server), folder)
-    walk = Walk()
+    passed = PassedModules()
     host, _, port = node.addresses.broker.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     for number, key in enumerate(["the first one makes the topic", MARK]):
         header = SendMessageV2(
-            producer_group="walkers",
+            producer_group="senders",
             topic="paths",
             default_topic="TBW102",
             default_topic_queue_nums=1,
@@ -87,7 +96,7 @@ async def _walk(folder: str) -> list[str]:
         )
         frame = b"".join(request(RequestCode.SEND_MESSAGE_V2, number, header, b"a body"))
         if key == MARK:
-            sys.setprofile(walk.look)
+            sys.setprofile(passed.look)
         writer.write(frame)
         length = int.from_bytes(await reader.readexactly(4))
         answer = await reader.readexactly(length)
@@ -95,18 +104,53 @@ async def _walk(folder: str) -> list[str]:
         assert key.encode() in answer
     writer.close()
     await node.stop()
-    return walk.modules
+    return passed.modules
 
 
-def _told() -> list[str]:
-    """Return the modules that the tour names, up to the answer."""
+async def _published(folder: str) -> list[str]:
+    """Publish a message, wait for its confirm, consume it; return the modules that had it."""
+    settings = AmqpNodeSettings(amqp=AmqpSettings(port=0, heartbeat_seconds=0))
+    node = await AmqpNode.start(settings, folder)
+    client = await RawClient.connect(node)
+    await client.ask(methods.QueueDeclare(0, "paths", False, True, False, False, False, NO_FIELDS))
+    await client.ask(methods.ConfirmSelect(False))
+    octets = properties.encode(BasicProperties(delivery_mode=2))
+    published, delivered = PassedModules(), PassedModules(is_on=True)
+    sys.setprofile(published.look)
+    client.writer.write(
+        method(1, methods.BasicPublish(0, "", "paths", False, False))
+        + header(1, len(MARK), octets)
+        + frame(FrameKind.BODY, 1, MARK.encode())
+    )
+    assert await client.answer() == methods.BasicAck(1, False)
+    sys.setprofile(delivered.look)
+    await client.ask(methods.BasicConsume(0, "paths", "tag", False, False, False, False, NO_FIELDS))
+    assert isinstance(await client.answer(), methods.BasicDeliver)
+    sys.setprofile(None)
+    client.writer.close()
+    await node.stop()
+    fresh = [one for one in delivered.modules if one not in published.modules]
+    return published.modules + fresh
+
+
+def _tour(start: str, end: str) -> list[list[str]]:
+    """Return the modules that each step of a tour names."""
     text = TOUR.read_text(encoding="utf-8")
-    tour = text[text.index("## The tour of one message") : text.index("### After the answer")]
-    return re.findall(r"^\d+\. \*\*`([a-z_/]+)`\*\*", tour, re.MULTILINE)
+    tour = text[text.index(start) : text.index(end)]
+    steps = re.findall(r"^\d+\. (.*?)(?=^\d+\. |^\[|^#|\Z)", tour, re.MULTILINE | re.DOTALL)
+    return [re.findall(r"\*\*`([a-z_/]+)`\*\*", one) for one in steps]
 
 
 def test_the_tour_names_each_module_that_a_message_passes(tmp_path: Path) -> None:
     """In the order in which it passes them first, and they are few."""
-    passed = driver.run(_walk(str(tmp_path)))
-    assert passed == _told()
+    passed = driver.run(_sent(str(tmp_path)))
+    assert [[one] for one in passed] == _tour("## The tour of one message", "### After the answer")
     assert len(passed) <= STEPS_MAX
+
+
+def test_the_tour_names_each_module_that_an_amqp_message_passes(tmp_path: Path) -> None:
+    """From publish to confirm, and what it passes for the first time when it is delivered."""
+    passed = driver.run(_published(str(tmp_path)))
+    steps = _tour("## The tour of an AMQP message", "### The types of an AMQP message")
+    assert passed == [module for step in steps for module in step]
+    assert len(steps) <= AMQP_STEPS_MAX

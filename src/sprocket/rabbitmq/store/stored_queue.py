@@ -35,7 +35,6 @@ from sprocket.base.errors import CorruptRecord, StoreError
 from sprocket.rabbitmq.codec import index, message_term
 from sprocket.rabbitmq.model.message import BasicMessage
 from sprocket.rabbitmq.model.names import QueueName
-from sprocket.rabbitmq.store import embedding
 from sprocket.rabbitmq.store.body_sizes import BodySizes
 from sprocket.rabbitmq.store.message_store import MessageStore
 from sprocket.rabbitmq.store.queue_index import IndexEntry, QueueIndex, SegmentState
@@ -240,7 +239,7 @@ class StoredQueue:
         sizes = [one.body_size for one in messages]
         if first_seq_id != self.next_seq_id:
             self.take_up()
-        if expires_at_us is None and embedding.are_plain(messages, limit):
+        if expires_at_us is None and message_term.are_plain(messages, limit):
             self._arrived += messages
             self._note_published(first_seq_id, sizes, is_delivered=is_delivered)
             around.log.expect(_expected_bytes(sizes))
@@ -295,7 +294,7 @@ class StoredQueue:
         """Give large messages to the store; return the terms of the others, and nothing of them."""
         around = self._around
         limit = around.embed_bytes_below
-        embedded = [embedding.is_embedded(one, limit) for one in messages]
+        embedded = [message_term.is_embedded(one, limit) for one in messages]
         small = iter(
             around.turn.terms(
                 [m for m, is_small in zip(messages, embedded, strict=True) if is_small]

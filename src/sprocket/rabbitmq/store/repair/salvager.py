@@ -23,7 +23,7 @@ from sprocket.rabbitmq.codec import index, message_term
 from sprocket.rabbitmq.codec.store import QueueTerms, clean_stop, entries, recovery_terms
 from sprocket.rabbitmq.model.names import name_bytes
 from sprocket.rabbitmq.settings import VhostStoreSettings
-from sprocket.rabbitmq.store import embedding, layout
+from sprocket.rabbitmq.store import layout
 from sprocket.rabbitmq.store.layout import MessageStoreLayout, QueueLayout, VhostLayout
 from sprocket.rabbitmq.store.reading import (
     FoundMessage,
@@ -200,7 +200,7 @@ class _Copy:
         for one in reversed(found):
             assert one.message is not None, "the others are lost"
             term = message_term.encode(one.message)
-            if not embedding.is_embedded(one.message, _SETTINGS.embed_bytes_below):
+            if not message_term.is_embedded(one.message, _SETTINGS.embed_bytes_below):
                 self._store.put(one.message.id, term)
                 term = b""
             record = index.publish(
