@@ -459,7 +459,7 @@ def recover_folder(
             with output.progress() as step:
                 if dry_run:
                     fixed, _ = geometry.found(disk, paths, VhostGeometry())
-                    report = recovery.look(disk, paths, fixed.segment_entries, step)
+                    report = recovery.dry_run(disk, paths, fixed.segment_entries, step)
                 else:
                     report = backup.recover_vhost(disk, paths.root, step)
             told = msgspec.to_builtins(report)

@@ -1,7 +1,7 @@
 """Messages that exchanges keep until they are due, of one virtual host.
 
 `DelayedStore` is it while we run, `recover` brings what a crash left in the log into files,
-`open_clean` takes what a clean stop left, `look` changes nothing. Runs are sorted files.
+`open_clean` takes what a clean stop left, `dry_run` changes nothing. Runs are sorted files.
 `WaitingMessages` shows what is in a folder that nobody has open.
 """
 
@@ -9,7 +9,7 @@ from sprocket.rabbitmq.store.delayed.delayed_store import DelayedMessage, Delaye
 from sprocket.rabbitmq.store.delayed.opening import (
     DelayedContents,
     check,
-    look,
+    dry_run,
     open_clean,
     recover,
 )
@@ -23,7 +23,7 @@ __all__ = [
     "WaitingMessages",
     "check",
     "check_run",
-    "look",
+    "dry_run",
     "open_clean",
     "recover",
 ]

@@ -171,7 +171,7 @@ def recover(disk: Disk, layout: DelayedLayout, records: Iterable[bytes]) -> Dela
     return DelayedContents(manifest, next_run, tuple(damage))
 
 
-def look(disk: Disk, layout: DelayedLayout, records: Iterable[bytes]) -> DelayedContents:
+def dry_run(disk: Disk, layout: DelayedLayout, records: Iterable[bytes]) -> DelayedContents:
     """Return what `recover` would find, and change nothing."""
     found, _ = _read(disk, layout)
     replay, damage = _replayed(found, records)

@@ -15,8 +15,8 @@ from sprocket.rabbitmq.store.message_store.opening import (
     RecoveredStore,
     clean_crc,
     close_steps,
-    look,
-    look_clean,
+    dry_run,
+    dry_run_clean,
     open_clean,
     recover,
 )
@@ -30,9 +30,9 @@ __all__ = [
     "clean_crc",
     "close_steps",
     "collect_steps",
+    "dry_run",
+    "dry_run_clean",
     "is_collect_due",
-    "look",
-    "look_clean",
     "open_clean",
     "recover",
 ]

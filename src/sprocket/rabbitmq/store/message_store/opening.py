@@ -120,12 +120,12 @@ def open_clean(
     Durability: when this returns the files that say so are gone, so that a crash is not taken for
         a clean stop.
     """
-    found = look_clean(disk, layout, references)
+    found = dry_run_clean(disk, layout, references)
     _forget_clean(disk, layout)
     return found
 
 
-def look_clean(
+def dry_run_clean(
     disk: Disk, layout: MessageStoreLayout, references: Sequence[bytes]
 ) -> StoreContents | None:
     """Return what `open_clean` would, and change nothing."""
@@ -204,7 +204,7 @@ def _sums(
     return found
 
 
-def look(
+def dry_run(
     disk: Disk, layout: MessageStoreLayout, wanted: Counter[bytes], log_sums: bytes = b""
 ) -> RecoveredStore:
     """Return what `recover` would find, and change nothing; its arguments, and its errors."""

@@ -8,8 +8,8 @@ with one write and one sync, while folders and files for ten thousand queues tak
 will bring it into segments. Unlike RabbitMQ it starts from
 whatever the files hold; each thing that should not be there is reported.
 
-`look` reads everything once and makes a plan; only what depends on the message store waits for it,
-and is read again if it is much. `run` does what is planned.
+`dry_run` reads everything once and makes a plan; only what depends on the message store waits for
+it, and is read again if it is much. `run` does what is planned.
 
 The order, so that recovery can be cut short at any moment and begun again:
 
@@ -177,7 +177,7 @@ class IndexRecovery:
     def stored_ids(self) -> Iterator[bytes]:
         """Yield, for each reference to the persistent store, the message's id; changes nothing.
 
-        Called once, before `look` or `run`, which else do it.
+        Called once, before `dry_run` or `run`, which else do it.
 
         Raises:
             DiskFailed: A file cannot be read.
@@ -254,7 +254,7 @@ class IndexRecovery:
             return False
         return True
 
-    def look(self, has_stored: Callable[[bytes], bool]) -> dict[str, RecoveredIndex]:
+    def dry_run(self, has_stored: Callable[[bytes], bool]) -> dict[str, RecoveredIndex]:
         """Return what `run` would, and change nothing.
 
         Args:

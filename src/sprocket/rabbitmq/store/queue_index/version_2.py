@@ -98,7 +98,7 @@ class FilesV2:
         self.damage.append(FileDamage(path, finding.position, finding.what))
         self.set_aside.add(number)
 
-    def look(self) -> None:
+    def read(self) -> None:
         """Find which sequence ids there are, and what is wrong with the entries.
 
         Raises:
@@ -153,7 +153,7 @@ def files_v2(disk: Disk, layout: QueueLayout, names: dict[str, int]) -> FilesV2 
     base = layout.segment_v2
     gone = [n for n in stores if layout.set_aside(base(n)).rpartition("/")[2] in names]
     found = FilesV2(disk, layout, segments, stores, set_aside=set(gone))
-    found.look()
+    found.read()
     return found
 
 

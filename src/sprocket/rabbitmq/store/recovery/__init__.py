@@ -1,11 +1,11 @@
 """A virtual host's folder brought into a state to continue from, whatever its last end was.
 
-`recover` does it, `look` says what would be done; both give a report. After a clean stop of ours
+`recover` does it, `dry_run` says what would be done; both give a report. After a clean stop of ours
 `open_clean` takes what that left, if it is right in every point.
 """
 
 from sprocket.rabbitmq.store.recovery.clean import clean_file, open_clean
-from sprocket.rabbitmq.store.recovery.recovery import look, recover
+from sprocket.rabbitmq.store.recovery.recovery import dry_run, recover
 from sprocket.rabbitmq.store.recovery.report import RecoveredQueue, RecoveredVhost, VhostReport
 
 __all__ = [
@@ -13,7 +13,7 @@ __all__ = [
     "RecoveredVhost",
     "VhostReport",
     "clean_file",
-    "look",
+    "dry_run",
     "open_clean",
     "recover",
 ]

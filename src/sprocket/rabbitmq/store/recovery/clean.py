@@ -48,17 +48,17 @@ def open_clean(
     return _recovered(queues, store, delayed.open_clean(disk, layout.delayed), entry_count)
 
 
-def look_clean(
+def dry_run_clean(
     disk: Disk, layout: VhostLayout, entry_count: int, step: Step = unwatched
 ) -> RecoveredVhost | None:
     """Return what `open_clean` would, and change nothing; its arguments, and its errors."""
     queues = _read(disk, layout, step)
     if queues is None:
         return None
-    store = message_store.look_clean(disk, layout.persistent, _references(queues))
+    store = message_store.dry_run_clean(disk, layout.persistent, _references(queues))
     if store is None:
         return None
-    return _recovered(queues, store, delayed.look(disk, layout.delayed, ()), entry_count)
+    return _recovered(queues, store, delayed.dry_run(disk, layout.delayed, ()), entry_count)
 
 
 def _references(queues: dict[str, RecoveredQueue]) -> list[bytes]:

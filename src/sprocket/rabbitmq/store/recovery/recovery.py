@@ -101,9 +101,11 @@ def recover(
     return replace(recovered, log=indexes.log)
 
 
-def look(disk: Disk, layout: VhostLayout, entry_count: int, step: Step = unwatched) -> VhostReport:
+def dry_run(
+    disk: Disk, layout: VhostLayout, entry_count: int, step: Step = unwatched
+) -> VhostReport:
     """Return what an opening would report, and change nothing; takes and raises as `recover`."""
-    as_left = clean.look_clean(disk, layout, entry_count, step)
+    as_left = clean.dry_run_clean(disk, layout, entry_count, step)
     if as_left is not None:
         return as_left.report
     read = _read(disk, layout)
@@ -120,9 +122,9 @@ def look(disk: Disk, layout: VhostLayout, entry_count: int, step: Step = unwatch
         are_sums_void=sums.are_void(disk, layout),
     )
     wanted = Counter(indexes.stored_ids())
-    store = message_store.look(disk, layout.persistent, wanted, read.log_sums)
-    found = indexes.look(lambda one: one in wanted and one not in store.lost)
-    later = delayed.look(disk, layout.delayed, read.delayed_records)
+    store = message_store.dry_run(disk, layout.persistent, wanted, read.log_sums)
+    found = indexes.dry_run(lambda one: one in wanted and one not in store.lost)
+    later = delayed.dry_run(disk, layout.delayed, read.delayed_records)
     return _recovered(read, entry_count, found, store, later, void).report
 
 

@@ -11,7 +11,7 @@ from sprocket.base.disk import steps
 from sprocket.base.errors import DiskFailed, DiskFull, StoreFailed
 from sprocket.rabbitmq.settings import VhostStoreSettings
 from sprocket.rabbitmq.store.delayed import DelayedMessage, DelayedStore
-from sprocket.rabbitmq.store.recovery import look
+from sprocket.rabbitmq.store.recovery import dry_run
 from sprocket.rabbitmq.store.repair import VhostRule, check_vhost
 from sprocket.rabbitmq.store.vhost import VhostStore
 from sprocket.testing.disk import SimulatedDisk
@@ -162,7 +162,7 @@ def test_looking_changes_nothing() -> None:
     store.log.commit()
     found = disk.kill()
     before = found.contents()
-    assert look(found, PATHS, 4).delayed == 3
+    assert dry_run(found, PATHS, 4).delayed == 3
     assert found.contents() == before
 
 

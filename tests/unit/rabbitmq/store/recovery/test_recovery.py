@@ -142,7 +142,7 @@ def test_looking_changes_nothing_and_says_the_same(what: str) -> None:
     make, expected = KILLED[what]
     disk = make().kill()
     before = disk.contents()
-    told = recovery.look(disk, PATHS, VhostGeometry.small().segment_entries)
+    told = recovery.dry_run(disk, PATHS, VhostGeometry.small().segment_entries)
     assert disk.contents() == before
     store = opened(disk)
     assert store.report == told
@@ -150,7 +150,7 @@ def test_looking_changes_nothing_and_says_the_same(what: str) -> None:
     assert (told.clean_stop, told.damage) == (False, [])
     close(store)
     before = disk.contents()
-    assert recovery.look(disk, PATHS, VhostGeometry.small().segment_entries).clean_stop
+    assert recovery.dry_run(disk, PATHS, VhostGeometry.small().segment_entries).clean_stop
     assert disk.contents() == before
 
 
@@ -356,7 +356,7 @@ def test_what_a_compaction_of_rabbitmq_left_is_found_by_a_look_too() -> None:
     disk = disk.kill()
     disk.rename(PATHS.persistent.file(0), PATHS.persistent.compacted_file(0))
     put(disk, PATHS.persistent.file(0), b"".join(entries.entry(bytes(16), b"\x83garbage")))
-    assert recovery.look(disk, PATHS, 4).lost == 0
+    assert recovery.dry_run(disk, PATHS, 4).lost == 0
     assert ids(opened(disk).queue(Q)) == [0]
 
 

@@ -129,7 +129,7 @@ def test_a_recorded_folder_is_imported() -> None:
     def open_it() -> VhostStore:
         return VhostStore.open(VhostPlace(disk, ROOT, "/"), VhostStoreSettings(), VhostGeometry())
 
-    told = recovery.look(disk, PATHS, 2048)
+    told = recovery.dry_run(disk, PATHS, 2048)
     store = open_it()
     expected = recorded.messages
     assert store.report == told
@@ -206,7 +206,7 @@ def test_a_message_that_is_damaged_is_told_and_kept_in_its_file() -> None:
     for number in (1, 3):
         flip(disk, QUEUE.store_v2(0), b"body %d " % number)
     before = disk.contents()
-    told = recovery.look(disk, PATHS, 4)
+    told = recovery.dry_run(disk, PATHS, 4)
     assert disk.contents() == before
     store = opened(disk)
     assert store.report == told
