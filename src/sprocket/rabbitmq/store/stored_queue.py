@@ -8,7 +8,7 @@ delivered is one number, which a clean stop leaves to the next start.
 
 Small messages come a few at a time, of each client and read. To make records of them, and to note
 those, costs a third in one go (`TurnMessages`). So they wait for the log's next write, and whatever
-else happens to their queue takes them up before.
+else happens to their queue appends them before.
 
 An acknowledgement names the sequence id of its message. Which message of the store that is, and how
 large its body was, is known of all that were published or read in this life. Of others it is looked
@@ -73,7 +73,7 @@ class WithdrawnMessage(NamedTuple):
 
 
 ARRIVED_MAX: Final = 1000
-"""Messages of all queues that may wait to be taken up, some 10 ms: more make it no cheaper."""
+"""Messages of all queues that may wait to be appended, some 10 ms: more make it no cheaper."""
 
 _AROUND_BODY_BYTES: Final = 300
 """What a record has beside the body, as clients send messages."""
@@ -104,21 +104,21 @@ class TurnMessages:
         return [known[one.id] for one in messages]
 
     def arrived(self, queue: "StoredQueue", count: int) -> None:
-        """Have a queue take up this many messages more, with the next write at the latest."""
+        """Have a queue append this many messages more, with the next write at the latest."""
         self._waiting[queue] = None
         self._arrived += count
         if self._arrived >= ARRIVED_MAX:
-            self.take_up()
+            self.append_arrived()
 
-    def take_up(self) -> None:
-        """Have all queues take up what waits for that."""
+    def append_arrived(self) -> None:
+        """Have all queues append what waits for that."""
         waiting, self._waiting, self._arrived = self._waiting, {}, 0
         for queue in waiting:
-            queue.take_up()
+            queue.append_arrived()
 
     def write(self) -> None:
         """Give the log what it has not got yet, and forget all."""
-        self.take_up()
+        self.append_arrived()
         self._terms = {}
 
     def begin_sync(self) -> None:
@@ -207,12 +207,12 @@ class StoredQueue:
         self._known_from = found.next_seq_id
         """Of messages from this on everything is known."""
         self._arrived: list[BasicMessage] = []
-        """Messages up to `next_seq_id` that are still to be taken up."""
+        """Messages up to `next_seq_id` that are still to be appended."""
         if found.journal:
             self._replay(found.journal)
 
     def _replay(self, journal: bytes) -> None:
-        """Take up the records above the segments, which the counts include."""
+        """Note the records above the segments, which the counts include."""
         for seq_id, record in self.index.replay_journal(journal):
             self._note(seq_id, index.decode_publish(record, 0, is_segment=False))
 
@@ -238,19 +238,19 @@ class StoredQueue:
         limit = around.embed_bytes_below
         sizes = [one.body_size for one in messages]
         if first_seq_id != self.next_seq_id:
-            self.take_up()
+            self.append_arrived()
         if expires_at_us is None and message_term.are_plain(messages, limit):
             self._arrived += messages
             self._note_published(first_seq_id, sizes, is_delivered=is_delivered)
             around.log.expect(_expected_bytes(sizes))
             around.turn.arrived(self, len(messages))
             return
-        self.take_up()
+        self.append_arrived()
         terms = self._terms(messages, first_seq_id)
         self._append(first_seq_id, messages, sizes, terms, expires_at_us or 0)
         self._note_published(first_seq_id, sizes, is_delivered=is_delivered)
 
-    def take_up(self) -> None:
+    def append_arrived(self) -> None:
         """Give the index, and so the log, what was published and waits for that."""
         messages, self._arrived = self._arrived, []
         if not messages:
@@ -332,7 +332,7 @@ class StoredQueue:
             CorruptRecord: One is not there; nothing has changed for it and those after it.
         """
         around, size_of, stored = self._around, self._sizes.get, self._stored
-        self.take_up()
+        self.append_arrived()
         self.index.ack(seq_ids)
         self._count -= len(seq_ids)
         gone: list[bytes] = []
@@ -370,7 +370,7 @@ class StoredQueue:
         Returns:
             Those that were there, by number.
         """
-        self.take_up()
+        self.append_arrived()
         origin = self.index.origin
         unwritten = self.next_seq_id if origin.unwritten_from < 0 else origin.unwritten_from
         start = unwritten if origin.written_from < 0 else origin.written_from
@@ -403,7 +403,7 @@ class StoredQueue:
         Raises:
             DiskFailed: A segment cannot be read.
         """
-        self.take_up()
+        self.append_arrived()
         found: list[IndexEntry] = []
         for number in self.index.numbers(start, end):
             some = yield from self.index.segment_steps(number)
@@ -481,7 +481,7 @@ class StoredQueue:
 
     def purge(self) -> None:
         """Have no messages any more."""
-        self.take_up()
+        self.append_arrived()
         states = self.index.forget()
         self._purges += 1
         store, entry_count = self._around.store, self._around.entry_count

@@ -259,7 +259,7 @@ class VhostStore:
             now: Seconds, of a clock that only rises; asked some times each second.
         """
         around, dirty = self._around, self._dirty
-        around.turn.take_up()
+        around.turn.append_arrived()
         for queue in around.touched:
             dirty[queue] = now
         around.touched.clear()
@@ -341,7 +341,7 @@ class VhostStore:
             for queue in waiting:
                 yield from queue.look_up_steps()
         for queue in queues:
-            queue.take_up()
+            queue.append_arrived()
             around.full.pop(queue, None)
             around.touched.pop(queue, None)
             self._dirty.pop(queue, None)

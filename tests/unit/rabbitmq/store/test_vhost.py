@@ -148,7 +148,7 @@ def test_what_is_expected_of_a_write_is_what_it_gets() -> None:
     store = opened(SimulatedDisk())
     queue = store.queue(Q)
     publish(queue, *range(4))
-    queue.take_up()
+    queue.append_arrived()
     assert store.log.pending_bytes == queue.index.journal_bytes + 4 * len(index.deliver(0))
 
 
