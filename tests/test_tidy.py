@@ -475,12 +475,8 @@ def test_tests_import_from_a_face_what_it_exports() -> None:
 
 
 NOT_PLAIN_YET = (
-    "src/sprocket/cli/folder",
-    "src/sprocket/rabbitmq/store/repair",
     "src/sprocket/rocketmq/store/queue",
     "src/sprocket/rocketmq/store/read",
-    "tests/unit/cli/folder",
-    "tests/unit/rabbitmq/store/repair",
     "tests/unit/rocketmq/store/queue",
     "tests/unit/rocketmq/store/read",
 )

@@ -1,4 +1,4 @@
-"""Commands that look into a store's folder and mend it, of a live broker or a dead one."""
+"""Commands that look into a store's folder and repair it, of a live broker or a dead one."""
 
 from sprocket.cli.folder import rabbit_store, store
 

@@ -27,7 +27,7 @@ def backup(
 
     from sprocket.node import backup as backups
 
-    with repair.looking_at(folder) as disk:
+    with repair.disk_of(folder) as disk:
         paths = os.path.abspath(folder), os.path.abspath(target)
         with output.progress() as step:
             done = backups.back_up(disk, *paths, step)
@@ -51,7 +51,7 @@ def check(folder: Folder, as_json: AsJson = False) -> None:
     from sprocket.rabbitmq.store import reading
 
     output.end_quietly_with_the_reader()
-    with repair.looking_at(folder) as disk:
+    with repair.disk_of(folder) as disk:
         root = folder.rstrip("/") or "/"
         has_store = disk.is_folder(f"{root}/commitlog")
         vhosts = reading.vhost_folders(disk, f"{root}/{NODE_FOLDER}")
@@ -60,5 +60,5 @@ def check(folder: Folder, as_json: AsJson = False) -> None:
         checks = [partial(rabbit_store.vhost_findings, disk, vhosts)]
         if has_store:
             checks.insert(0, partial(repair.store_findings, disk, root))
-        comment = partial(repair.tell_if_open, disk, root)
-        repair.tell_findings(root, checks, as_json=as_json, comment=comment)
+        comment = partial(repair.warn_if_open, disk, root)
+        repair.write_findings(root, checks, as_json=as_json, comment=comment)

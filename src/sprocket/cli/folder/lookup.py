@@ -26,7 +26,7 @@ class NothingFound(StoreError):
 
 
 class Damaged(StoreError):
-    """Everything asked for was read, and parts of it are no intact messages."""
+    """Everything asked for was read, and parts of it are not intact messages."""
 
 
 def queue_names(store: Store) -> Iterator[tuple[str, int]]:
@@ -64,7 +64,7 @@ def require_topic(store: Store, topic: str) -> None:
 
 
 def require_intact(messages: Sequence[tuple[StoredMessage, bool]]) -> None:
-    """Tell of messages that do not fit their checksums, of those that `message.decode` gave.
+    """Report messages that do not fit their checksums, of those that `message.decode` gave.
 
     Raises:
         Damaged: There are some.
@@ -99,7 +99,7 @@ def by_id(store: Store, text: str, topic: str | None) -> list[memoryview]:
     """Find by an offset message id, or by a unique key if a topic is given.
 
     Raises:
-        SettingsError: It is no offset message id, and no topic says where to look for a key.
+        SettingsError: It is not an offset message id, and no topic says where to look for a key.
     """
     try:
         _host, place = ids.split_offset_message_id(text)
@@ -131,7 +131,7 @@ def by_time(store: Store, topic: str, at_ms: int) -> list[memoryview]:
 
 
 def require_sound(damage: Sequence[Damage], wrong_count: int) -> None:
-    """Tell of what a scan of the log stepped over, and of messages with wrong checksums.
+    """Tell of what a scan of the log passed over, and of messages with wrong checksums.
 
     Raises:
         Damaged: There was any.

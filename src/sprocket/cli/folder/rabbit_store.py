@@ -1,4 +1,4 @@
-"""`sprocket rabbit-store`: look into the queues of a stopped RabbitMQ, or of ours, and mend them.
+"""`sprocket rabbit-store`: look into the queues of a stopped RabbitMQ, or of ours, and repair them.
 
 Only `recover` and `administrator` change the folder. What cannot be read is told at the end, the
 rest is shown.
@@ -60,7 +60,7 @@ def opened(folder: str, vhost: str | None) -> "Iterator[list[VhostReader]]":
     from sprocket.rabbitmq.store import reading
 
     output.end_quietly_with_the_reader()
-    with repair.looking_at(folder) as disk:
+    with repair.disk_of(folder) as disk:
         readers = [reading.VhostReader(disk, path) for path in reading.vhost_folders(disk, folder)]
         if not readers:
             raise ForeignStore(f"{folder}: there is no virtual host of RabbitMQ")
@@ -95,7 +95,7 @@ def queues_named(
         raise QueueMissing(f"there is no queue {name!r}{hint(name, names)}")
 
 
-def tell_faults(readers: "Sequence[VhostReader]", unreadable: Sequence[str] = ()) -> None:
+def write_faults(readers: "Sequence[VhostReader]", unreadable: Sequence[str] = ()) -> None:
     """Say on stderr what could not be read.
 
     Args:
@@ -140,7 +140,7 @@ def list_queues(
                 tables.write_table("", rows, spare=("embedded", "acknowledged", "transient"))
             if kept:
                 tables.write_table("delayed", kept)
-        tell_faults(readers)
+        write_faults(readers)
 
 
 def _exchange_rows(readers: "Sequence[VhostReader]", name: str | None) -> list[dict[str, Any]]:
@@ -230,7 +230,7 @@ def get_message(
             if len(kept) > 1:
                 raise SettingsError(f"{number} is a message of several virtual hosts: say --vhost")
             _show(delayed_json(*kept[0]), kept[0][1].message, as_json=as_json)
-            tell_faults(readers, _unreadable_delayed(kept))
+            write_faults(readers, _unreadable_delayed(kept))
             return
         if queue is None or seq_id is None:
             raise SettingsError(
@@ -248,7 +248,7 @@ def get_message(
             which = ", ".join(_place(message) for message in found)
             raise SettingsError(f"{seq_id} is a message of {which}: say --vhost and --priority")
         _show(message_json(found[0]), found[0].message, as_json=as_json)
-        tell_faults(readers, _unreadable(found))
+        write_faults(readers, _unreadable(found))
 
 
 def _show(told: dict[str, Any], message: "BasicMessage | None", *, as_json: bool) -> None:
@@ -319,7 +319,7 @@ def dump(
             left = None if limit is None else limit - written
             kept = islice(_delayed_named(readers, exchange), left)
             unreadable += _dump_delayed(kept, as_json=as_json)
-        tell_faults(readers, unreadable)
+        write_faults(readers, unreadable)
 
 
 def _dump_delayed(
@@ -419,7 +419,7 @@ def check_folder(folder: Folder, vhost: Vhost = None, as_json: AsJson = False) -
     """Read everything, and report what is damaged or disagrees; exit with 1 if there is any."""
     with opened(folder, vhost) as readers:
         check = partial(vhost_findings, readers[0].disk, [one.layout.root for one in readers])
-        repair.tell_findings(folder, [check], as_json=as_json)
+        repair.write_findings(folder, [check], as_json=as_json)
 
 
 def vhost_findings(
@@ -470,7 +470,7 @@ def recover_folder(
                 for queue in again.queues()
             ]
             again.close()
-            repair.tell_report(
+            repair.write_report(
                 f"{paths.root}: {'would be recovered' if dry_run else 'recovered'}",
                 {"folder": paths.root, **told, "messages_by_queue": rows},
                 {"damage": "damaged", "void_log": "set aside", "messages_by_queue": "messages"},
@@ -500,7 +500,7 @@ def restore_administrator(
     from sprocket.rabbitmq.broker import node_folder
     from sprocket.rabbitmq.broker.first_start import ADMINISTRATOR
 
-    with repair.looking_at(folder) as disk:
+    with repair.disk_of(folder) as disk:
         secret = asked_password(name) if new_password is None else new_password
         inside = f"{folder}/{FOLDER}"
         chosen = inside if disk.is_folder(inside) else folder
@@ -541,7 +541,7 @@ def salvage_folder(
                     step=step,
                 )
             done.append(report)
-            repair.tell_report(
+            repair.write_report(
                 f"{reader.layout.root}: copied to {new}",
                 msgspec.to_builtins(report),
                 {"lost": "cannot be read", "damage": "damaged"},

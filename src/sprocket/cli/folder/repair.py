@@ -38,7 +38,7 @@ class Broken(StoreError):
 
 
 @contextmanager
-def looking_at(folder: str) -> "Iterator[Disk]":
+def disk_of(folder: str) -> "Iterator[Disk]":
     """Give the disk that has a folder; every error of ours ends the command with one line.
 
     Raises:
@@ -55,7 +55,7 @@ def looking_at(folder: str) -> "Iterator[Disk]":
         yield disk
 
 
-def tell_findings(
+def write_findings(
     folder: str,
     checks: "Iterable[Callable[[Step], Iterable[dict[str, Any]]]]",
     *,
@@ -68,7 +68,7 @@ def tell_findings(
         folder: What is checked.
         checks: Each gives broken rules, all of the same members.
         as_json: Whether they are written as JSON.
-        comment: Called behind the last one.
+        comment: Called after the last one.
 
     Raises:
         Broken: Something is wrong. Else it is said on stderr that nothing is.
@@ -104,7 +104,7 @@ def _cells(finding: Mapping[str, Any], folder: str) -> dict[str, Any]:
     return cells
 
 
-def tell_report(
+def write_report(
     title: str,
     report: Mapping[str, Any],
     headings: Mapping[str, str],
@@ -140,9 +140,11 @@ def tell_report(
 def check_store(folder: Folder, as_json: AsJson = False) -> None:
     """Report each broken rule of the store's files; exit with 1 if there are any."""
     output.end_quietly_with_the_reader()
-    with looking_at(folder) as disk:
+    with disk_of(folder) as disk:
         check = partial(store_findings, disk, folder)
-        tell_findings(folder, [check], as_json=as_json, comment=partial(tell_if_open, disk, folder))
+        write_findings(
+            folder, [check], as_json=as_json, comment=partial(warn_if_open, disk, folder)
+        )
 
 
 def store_findings(disk: "Disk", folder: str, step: "Step") -> "Iterator[dict[str, Any]]":
@@ -152,7 +154,7 @@ def store_findings(disk: "Disk", folder: str, step: "Step") -> "Iterator[dict[st
     return map(row, check.check(disk, folder, step=step))
 
 
-def tell_if_open(disk: "Disk", folder: str) -> None:
+def warn_if_open(disk: "Disk", folder: str) -> None:
     """Say on stderr that a store may have had changes while it was checked."""
     from sprocket.rocketmq.store.repair import check
 
@@ -226,8 +228,8 @@ def _do(work: "Callable[[Disk, Step], Any]", folder: str, what: str, *, as_json:
     """Do something to a store, or with it, and tell what was done."""
     import msgspec
 
-    with looking_at(folder) as disk:
+    with disk_of(folder) as disk:
         with output.progress() as step:
             done = work(disk, step)
         report = msgspec.to_builtins(done)
-        tell_report(f"{folder}: {what}", report, TABLES, as_json=as_json)
+        write_report(f"{folder}: {what}", report, TABLES, as_json=as_json)

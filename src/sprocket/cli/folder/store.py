@@ -1,4 +1,4 @@
-"""`sprocket store`: look into a store's folder, of a live broker or a dead one, and mend it.
+"""`sprocket store`: look into a store's folder, of a live broker or a dead one, and repair it.
 
 The commands here open the folder read-only, without its lock, and change nothing; those that find
 and repair damage are in `repair`.
@@ -42,7 +42,7 @@ def opened(folder: str) -> "Iterator[Store]":
 
     output.end_quietly_with_the_reader()
     with (
-        repair.looking_at(folder) as disk,
+        repair.disk_of(folder) as disk,
         closing(Store.open_read_only(disk, folder)) as store,
     ):
         yield store

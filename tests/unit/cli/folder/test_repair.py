@@ -151,12 +151,12 @@ def test_convert_refuses_what_it_cannot_do(folder: Path) -> None:
 
 
 def test_recover_shows_how_far_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it counts at the moment, in lines on stderr where that is no terminal."""
+    """What it counts at the moment, in lines on stderr where that is not a terminal."""
     monkeypatch.setattr(output, "LINE_SECONDS", 0.0)
     result = run("recover", folder, "--whole", "--json")
     assert result.exit_code == 0
     told = re.findall(r"bytes of log checked: ([\d,]+)", result.stderr)
-    walked = [int(done.replace(",", "")) for done in told]
-    assert walked
-    assert walked == sorted(walked)
-    assert only(result)["bytes_scanned"] >= walked[-1] > 0
+    scanned = [int(done.replace(",", "")) for done in told]
+    assert scanned
+    assert scanned == sorted(scanned)
+    assert only(result)["bytes_scanned"] >= scanned[-1] > 0

@@ -56,7 +56,7 @@ def lines(result: Result) -> list[dict[str, object]]:
 
 
 def recorded(case: str) -> list[dict[str, object]]:
-    """What the broker's own decoder said of the same log; the CRC tail is no property to it."""
+    """What the broker's own decoder said of the same log; the CRC tail is not a property to it."""
     with lzma.open(CASES / case / "records.jsonl.xz", "rt", encoding="utf-8") as file:
         return [in_our_names(json.loads(line)) for line in file]
 
@@ -218,7 +218,7 @@ def test_commands_that_read_change_nothing(
 
 @pytest.mark.slow
 def test_a_store_that_is_open_can_be_read(tmp_path: Path) -> None:
-    """Its messages are found, and nothing is wrong with it; only mending it has to wait."""
+    """Its messages are found, and nothing is wrong with it; only repairing it has to wait."""
     folder = str(tmp_path / "store")
     settings, geometry = StoreSettings(fill_ahead_bytes=0), Geometry.small()
     store = Store.open(RealDisk(), folder, settings, FakeClock(), geometry)

@@ -105,7 +105,7 @@ class CheckedIndex(NamedTuple):
     Attributes:
         data: What the file should hold, but that messages which are not what was stored begin with
             DAMAGED, so that nobody takes them for any.
-        mended: What is to be written; None if that is what there is.
+        repaired: What is to be written; None if that is what there is.
         damaged: Where messages begin that are not what was stored.
         findings: What is wrong besides: records that are not what was written.
         covered: Up to where checksums cover it without a gap.
@@ -113,7 +113,7 @@ class CheckedIndex(NamedTuple):
     """
 
     data: bytes
-    mended: bytes | None = None
+    repaired: bytes | None = None
     damaged: tuple[int, ...] = ()
     findings: tuple[IndexFinding, ...] = ()
     covered: int = 0
@@ -141,14 +141,14 @@ def check_index(data: bytes, sums: list[IndexSum], *, is_segment: bool) -> Check
             parts.append(part)
     if not parts:
         return CheckedIndex(data, covered=covered, told=told)
-    read, mended = bytearray(data), bytearray(data)
+    read, repaired = bytearray(data), bytearray(data)
     for part in parts:
-        read[part.start : part.end] = mended[part.start : part.end] = part.data
+        read[part.start : part.end] = repaired[part.start : part.end] = part.data
         for start in part.damaged:
             read[start : start + len(DAMAGED)] = DAMAGED
     return CheckedIndex(
         bytes(read),
-        bytes(mended) if mended != data else None,
+        bytes(repaired) if repaired != data else None,
         tuple(start for part in parts for start in part.damaged),
         tuple(finding for part in parts for finding in part.findings),
         covered,

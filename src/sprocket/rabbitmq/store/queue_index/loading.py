@@ -332,7 +332,7 @@ class LoadedIndex:
             whole_bytes=records.stopped_at,
             covered_bytes=checked.covered,
             told_bytes=checked.told,
-            is_sound=not said.findings and checked.mended is None,
+            is_sound=not said.findings and checked.repaired is None,
             has_damage=bool(checked.damaged),
             journal=journal,
             records=records,

@@ -448,8 +448,8 @@ class IndexRecovery:
         """Replace a segment by one that is right; return its size."""
         disk = self._disk
         checked = sums.read_checked(disk, path)
-        data = checked.data if checked.mended is None else checked.mended
-        if checked.mended is not None:
+        data = checked.data if checked.repaired is None else checked.repaired
+        if checked.repaired is not None:
             replace_file(disk, path, data)
         if (
             checked.damaged

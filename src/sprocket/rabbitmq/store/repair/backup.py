@@ -2,7 +2,7 @@
 
 Declarations come first, so that nothing comes back that was deleted before. Then, one virtual host
 after the other, with its `upkeep_lock`, so that its queues' files, runs and checksums stay as they
-are: the write-ahead log, from its end to its beginning, and behind it everything that the log
+are: the write-ahead log, from its end to its beginning, and after it everything that the log
 refers to. Files that are only appended to are opened meanwhile, up to `OPEN_MAX` of them, and
 copied once the lock is released, as far as they went then. What is acknowledged before a copy
 begins is in the log or in files that the log does not have to complete.

@@ -61,7 +61,7 @@ def check_vhost(disk: Disk, folder: str, *, step: Step = unwatched) -> Iterator[
     """Give each broken rule of a virtual host's folder; `step` is told of queues that are done.
 
     Raises:
-        ForeignStore: It is no such folder.
+        ForeignStore: It is not such a folder.
     """
     with closing(VhostReader(disk, folder)) as reader:
         yield from _Check(disk, reader).run(step)

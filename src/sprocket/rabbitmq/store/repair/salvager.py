@@ -37,7 +37,7 @@ _SETTINGS = VhostStoreSettings()
 
 
 class LostMessage(Struct, frozen=True):
-    """A message that was left behind.
+    """A message that was not copied.
 
     Attributes:
         queue: Where it was.
@@ -55,7 +55,7 @@ class LostMessage(Struct, frozen=True):
 
 
 class VhostSalvageReport(Struct, frozen=True, kw_only=True):
-    """What was copied and what was left behind.
+    """What was copied and what was not.
 
     Attributes:
         vhost: The virtual host.
@@ -66,7 +66,7 @@ class VhostSalvageReport(Struct, frozen=True, kw_only=True):
         delayed: Messages copied that exchanges keep until they are due.
         clean_stop: Whether the new folder says which messages were delivered.
         lost: Messages that are left, but cannot be read.
-        nameless: Folders whose queue cannot be known: left behind, as nobody would find them.
+        nameless: Folders whose queue cannot be known: not copied, as nobody would find them.
         damage: What else was wrong.
     """
 
@@ -95,7 +95,7 @@ def salvage_vhost(
         step: Is told how many queues of how many are done.
 
     Raises:
-        ForeignStore: `source` is no such folder, or `target` holds something.
+        ForeignStore: `source` is not such a folder, or `target` holds something.
         DiskFull, DiskFailed: The new folder is not whole; remove it and begin again.
     Durability: on return the new folder is on the disk.
     """

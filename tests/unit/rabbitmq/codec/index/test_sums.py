@@ -14,7 +14,7 @@ JOURNAL = published(7) + index.deliver(7) + published(8, is_embedded=False) + in
 
 @pytest.mark.parametrize("is_segment", [True, False])
 def test_whichever_byte_is_changed_all_else_is_as_it_was(is_segment: bool) -> None:
-    """Records are mended, and of a message it is known that it is not what was stored."""
+    """Records are repaired, and of a message it is known that it is not what was stored."""
     data = SEGMENT if is_segment else JOURNAL
     half = index.index_sum(data, 0, is_segment=is_segment)
     before = b"\xff" * 5  # unknown to the checksums
@@ -28,13 +28,13 @@ def test_whichever_byte_is_changed_all_else_is_as_it_was(is_segment: bool) -> No
         found = index.check_index(bytes(changed), sums, is_segment=is_segment)
         assert len(found.findings) + len(found.damaged) == 1
         if found.damaged:
-            assert found.mended is None
+            assert found.repaired is None
             (start,) = found.damaged
             with pytest.raises(CorruptRecord, match="another checksum"):
                 message_term.decode(found.data[start:])
             assert found.data[:start] == (before + data)[:start]
         else:
-            assert found.mended == found.data == before + data
+            assert found.repaired == found.data == before + data
 
 
 def test_later_entries_take_the_place_of_earlier_ones() -> None:

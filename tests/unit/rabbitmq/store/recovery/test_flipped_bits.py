@@ -240,16 +240,16 @@ def test_a_record_that_checksums_mend_is_mended_in_the_file() -> None:
     """By a recovery: a RabbitMQ, which is to find it, has no checksums."""
     disk = killed()
     before = disk.contents()[segment(0)]
-    mended = 0
+    repaired = 0
     for at in range(0, len(before), 10):
         found = flipped(disk, segment(0), at)
         (damage,) = opened(found).report.damage
         if "taken from the checksums" in damage:
             assert found.contents()[segment(0)].startswith(before), at
-            mended += 1
+            repaired += 1
         else:
             assert "it stays in its queue" in damage
-    assert mended > 5
+    assert repaired > 5
 
 
 def test_a_damaged_message_of_a_journal_comes_into_no_segment() -> None:
