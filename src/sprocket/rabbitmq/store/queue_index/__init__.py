@@ -6,7 +6,7 @@ segment files, `close_steps` is a clean stop, `IndexRecovery` what follows after
 
 from sprocket.rabbitmq.store.queue_index import sums
 from sprocket.rabbitmq.store.queue_index.closing import close_steps
-from sprocket.rabbitmq.store.queue_index.joined import JoinedStates, joined, part
+from sprocket.rabbitmq.store.queue_index.joined import JoinedStates, QueueIndexFile, joined
 from sprocket.rabbitmq.store.queue_index.loading import (
     LoadedIndex,
     LoadedSegment,
@@ -33,6 +33,7 @@ __all__ = [
     "LoadedIndex",
     "LoadedSegment",
     "QueueIndex",
+    "QueueIndexFile",
     "RecoveredIndex",
     "SegmentMessages",
     "SegmentState",
@@ -40,7 +41,6 @@ __all__ = [
     "flush_steps",
     "joined",
     "load",
-    "part",
     "stored_term",
     "sums",
 ]

@@ -1,4 +1,8 @@
-"""A segment and the journal above it, as one: what either of them says of a message holds.
+"""The one reader of a queue's index: its files, and a segment with the journal above it as one.
+
+A queue that runs, recovery and whoever looks into a stopped folder read files by `QueueIndexFile`:
+which bytes of them count, by the log and by checksums, and what those say. What is wrong is left to
+them to report. What a segment or the journal says of a message holds.
 
 A journal may repeat what a segment has, as a flush writes the segment first: what is in both counts
 once. RabbitMQ compares the journal's slots with the segment by a table; adding up comes to the same
@@ -11,10 +15,68 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sprocket.rabbitmq.codec.index import MessageStates
+from sprocket.rabbitmq.codec import index
+from sprocket.rabbitmq.codec.index import CheckedIndex, IndexRecords, IndexSum, MessageStates
+from sprocket.rabbitmq.store.write_ahead import JournalFault, QueueTail
 
 Mask = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueIndexFile:
+    """What counts of one file of an index.
+
+    Attributes:
+        path: Which.
+        checked: What its checksums have shown.
+        records: What it has; a journal with the records that the log has after it.
+        states: What they add up to.
+        fault: What a journal lacks; None if nothing.
+    """
+
+    path: str
+    checked: CheckedIndex
+    records: IndexRecords
+    states: MessageStates
+    fault: JournalFault | None = None
+
+    @classmethod
+    def segment(
+        cls, path: str, data: bytes, known: list[IndexSum] | None, entry_count: int
+    ) -> "QueueIndexFile":
+        """Return a segment of which these bytes count; its checksums do not if they are None."""
+        checked = _checked(data, known, is_segment=True)
+        records = index.read_segment(checked.data)
+        return cls(path, checked, records, index.states(records, entry_count))
+
+    @classmethod
+    def journal(
+        cls, path: str, data: bytes, known: list[IndexSum] | None, tail: QueueTail
+    ) -> "QueueIndexFile":
+        """Return a journal with what the log has of its queue; checksums as for `segment`."""
+        checked = _checked(data[: tail.journal_bytes], known, is_segment=False)
+        records = index.read_journal(tail.journal(checked.data))
+        fault = None if tail.is_gone else tail.journal_fault(checked.data)
+        return cls(path, checked, records, index.states(records), fault)
+
+    def part(self, number: int, entry_count: int) -> MessageStates:
+        """Return what a journal says of the messages of one segment, by relative ids."""
+        journal, first = self.states, number * entry_count
+        start, end = np.searchsorted(journal.ids, (first, first + entry_count)).tolist()
+        return MessageStates(
+            journal.ids[start:end] - first,
+            journal.published_at[start:end],
+            journal.is_delivered[start:end],
+            journal.is_acked[start:end],
+            (),
+        )
+
+
+def _checked(data: bytes, known: list[IndexSum] | None, *, is_segment: bool) -> CheckedIndex:
+    if known is None or not data:
+        return CheckedIndex(data)
+    return index.check_index(data, known, is_segment=is_segment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +112,6 @@ class JoinedStates:
         """Which messages are in the queue."""
         live: Mask = self.is_published & ~self.is_acked
         return live
-
-
-def part(journal: MessageStates, number: int, entry_count: int) -> MessageStates:
-    """Return what a journal says of the messages of one segment, by relative ids."""
-    first = number * entry_count
-    start, end = np.searchsorted(journal.ids, (first, first + entry_count)).tolist()
-    return MessageStates(
-        journal.ids[start:end] - first,
-        journal.published_at[start:end],
-        journal.is_delivered[start:end],
-        journal.is_acked[start:end],
-        (),
-    )
 
 
 def joined(segment: MessageStates, journal: MessageStates) -> JoinedStates:

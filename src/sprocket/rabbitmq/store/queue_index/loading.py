@@ -16,9 +16,7 @@ import numpy as np
 from sprocket.base.disk import Buffer, Disk, read_file
 from sprocket.rabbitmq.codec import index, message_term
 from sprocket.rabbitmq.codec.index import (
-    CheckedIndex,
     IndexedMessages,
-    IndexFinding,
     IndexRecords,
     IndexStop,
     MessageStates,
@@ -26,7 +24,13 @@ from sprocket.rabbitmq.codec.index import (
 from sprocket.rabbitmq.store.damage import FileDamage
 from sprocket.rabbitmq.store.layout import SEGMENT, QueueLayout, numbers
 from sprocket.rabbitmq.store.queue_index import sums
-from sprocket.rabbitmq.store.queue_index.joined import JoinedStates, Mask, Places, joined, part
+from sprocket.rabbitmq.store.queue_index.joined import (
+    JoinedStates,
+    Mask,
+    Places,
+    QueueIndexFile,
+    joined,
+)
 from sprocket.rabbitmq.store.queue_index.version_2 import FilesV2, files_v2
 from sprocket.rabbitmq.store.write_ahead import QueueTail
 
@@ -264,7 +268,6 @@ class LoadedIndex:
         journal_counts: So many bytes of that count.
         has_name: There is a .queue_name.
         are_sums_void: What checksums there are say nothing.
-        has_damaged_journal: Its journal.jif has messages that are not what was stored.
         version_2: Its files of version 2; None if it has none.
         damage: What should not be there, as far as it was read.
     """
@@ -273,14 +276,12 @@ class LoadedIndex:
     layout: QueueLayout
     entry_count: int
     tail: QueueTail
-    journal: IndexRecords
+    journal: QueueIndexFile
     journal_file_bytes: int
     journal_counts: int
-    states: MessageStates
     in_files: frozenset[int]
     has_name: bool
     are_sums_void: bool
-    has_damaged_journal: bool = False
     version_2: FilesV2 | None = None
     damage: list[FileDamage] = field(default_factory=list)
 
@@ -288,8 +289,7 @@ class LoadedIndex:
     def numbers(self) -> list[int]:
         """The numbers of its segments, ascending."""
         found = set(self.in_files)
-        if len(self.states):
-            found.update((self.states.ids // self.entry_count).tolist())
+        found.update((self.journal.states.ids // self.entry_count).tolist())
         if self.version_2 is not None:
             found |= self.version_2.touched(self.entry_count)
         return sorted(found)
@@ -312,19 +312,24 @@ class LoadedIndex:
         path = self.layout.segment(number)
         data = read_file(self.disk, path) if number in self.in_files else b""
         whole = self.tail.whole_bytes(number, data)
-        checked = self._checked(path, data if whole == len(data) else data[:whole])
-        records = index.read_segment(checked.data)
-        said = index.states(records, self.entry_count)
-        self.damage += [*_early_end(path, records), *(_damage(path, one) for one in said.findings)]
-        journal, above = self.journal, part(self.states, number, self.entry_count)
+        counted = data if whole == len(data) else data[:whole]
+        known = None if self.are_sums_void or not counted else sums.read(self.disk, path)
+        file = QueueIndexFile.segment(path, counted, known, self.entry_count)
+        checked, records = file.checked, file.records
+        if checked.told > len(counted) and not self.tail.appends:
+            what = f"expected {checked.told} bytes, as the checksums say, found {len(counted)}"
+            self.damage.append(FileDamage(path, len(counted), what))
+        self.damage += _found(file)
+        journal = self.journal
         lost: list[int] = []
         if self.version_2 is not None:
             first = number * self.entry_count
             found = self.version_2.records(first, first + self.entry_count)
-            journal = index.read_journal(_records(journal, above, first) + found.data)
-            above = part(index.states(journal), number, self.entry_count)
+            above = journal.part(number, self.entry_count)
+            data_v1 = _records(journal.records, above, first)
+            journal = QueueIndexFile.journal(journal.path, data_v1 + found.data, None, QueueTail())
             lost = [seq_id - first for seq_id in found.lost]
-        states = joined(said, above)
+        states = joined(file.states, journal.part(number, self.entry_count))
         return LoadedSegment(
             number=number,
             has_file=number in self.in_files,
@@ -332,27 +337,16 @@ class LoadedIndex:
             whole_bytes=records.stopped_at,
             covered_bytes=checked.covered,
             told_bytes=checked.told,
-            is_sound=not said.findings and checked.repaired is None,
+            is_sound=not file.states.findings and checked.repaired is None,
             has_damage=bool(checked.damaged),
-            journal=journal,
+            journal=journal.records,
             records=records,
             states=states,
-            live=_live(states, records, journal),
+            live=_live(states, records, journal.records),
             lost_count=len(set(lost).difference(states.ids[states.is_live].tolist()))
             if lost
             else 0,
         )
-
-    def _checked(self, path: str, data: bytes) -> CheckedIndex:
-        """Compare what counts of a segment with its checksums, if they count."""
-        if not data or self.are_sums_void:
-            return CheckedIndex(data)
-        checked = index.check_index(data, sums.read(self.disk, path), is_segment=True)
-        if checked.told > len(data) and not self.tail.appends:
-            what = f"expected {checked.told} bytes, as the checksums say, found {len(data)}"
-            self.damage.append(FileDamage(path, len(data), what))
-        self.damage += _compared(path, checked)
-        return checked
 
 
 def load(
@@ -380,36 +374,21 @@ def load(
     length = names.get(_base(layout.journal), 0)
     counts = min(length, tail.journal_bytes)
     written = read_file(disk, layout.journal) if counts else b""
-    damage: list[FileDamage] = []
-    has_damaged_journal = False
-    if written and not are_sums_void:
-        known = sums.read(disk, layout.journal)
-        checked = index.check_index(written[:counts], known, is_segment=False)
-        written = checked.data
-        has_damaged_journal = bool(checked.damaged)
-        damage += _compared(layout.journal, checked)
-    records = index.read_journal(tail.journal(written))
-    states = index.states(records)
-    damage += _early_end(layout.journal, records)
-    fault = None if tail.is_gone else tail.journal_fault(written)
-    if fault is not None:
-        damage.append(FileDamage(layout.journal, *fault))
-    damage += [_damage(layout.journal, one) for one in states.findings]
+    known = None if are_sums_void or not written else sums.read(disk, layout.journal)
+    journal = QueueIndexFile.journal(layout.journal, written, known, tail)
     return LoadedIndex(
         disk=disk,
         layout=layout,
         entry_count=entry_count,
         tail=tail,
-        journal=records,
+        journal=journal,
         journal_file_bytes=length,
         journal_counts=counts,
-        states=states,
         in_files=frozenset(numbers(names, SEGMENT)),
         has_name=_base(layout.name) in names,
         are_sums_void=are_sums_void,
-        has_damaged_journal=has_damaged_journal,
         version_2=version_2,
-        damage=damage,
+        damage=_found(journal),
     )
 
 
@@ -430,27 +409,18 @@ def sound(data: bytes, entry_count: int) -> bytes:
     return b"".join(parts)
 
 
-def _early_end(path: str, records: IndexRecords) -> list[FileDamage]:
-    """Return where a file ends early; zeros at the end of one are what any crash may leave."""
-    if records.stop in (IndexStop.END, IndexStop.ZEROS):
-        rest = bytes(records.data[records.stopped_at :])
-        if not rest.strip(b"\0"):
-            return []
-    left = len(records.data) - records.stopped_at
-    what = f"{records.stop.value}: {left} bytes do not count"
-    return [FileDamage(path, records.stopped_at, what)]
-
-
-def _compared(path: str, checked: CheckedIndex) -> list[FileDamage]:
-    """Return what the checksums of a file have shown."""
+def _found(file: QueueIndexFile) -> list[FileDamage]:
+    """Return what is wrong with a file; zeros at the end of one are what any crash may leave."""
+    path, records = file.path, file.records
     what = "a message has another checksum: it stays in its queue, and nobody gets it"
-    if not path.endswith(SEGMENT):
+    if not records.is_segment:
         what = "a message has another checksum: nobody gets it, and its journal is set aside"
-    return [
-        *(_damage(path, one) for one in checked.findings),
-        *(FileDamage(path, position, what) for position in checked.damaged),
-    ]
-
-
-def _damage(path: str, finding: IndexFinding) -> FileDamage:
-    return FileDamage(path, finding.position, finding.what)
+    found = [FileDamage(path, one.position, one.what) for one in file.checked.findings]
+    found += [FileDamage(path, position, what) for position in file.checked.damaged]
+    rest = records.data[records.stopped_at :]
+    if records.stop not in (IndexStop.END, IndexStop.ZEROS) or bytes(rest).strip(b"\0"):
+        left = f"{records.stop.value}: {len(rest)} bytes do not count"
+        found.append(FileDamage(path, records.stopped_at, left))
+    if file.fault is not None:
+        found.append(FileDamage(path, *file.fault))
+    return found + [FileDamage(path, one.position, one.what) for one in file.states.findings]

@@ -51,10 +51,11 @@ from sprocket.base.disk import (
 )
 from sprocket.base.errors import CorruptRecord, FileMissing
 from sprocket.rabbitmq.codec import index
-from sprocket.rabbitmq.codec.index import IndexStop, MessageStates, PublishRecord, RecordKind
+from sprocket.rabbitmq.codec.index import IndexStop, PublishRecord, RecordKind
 from sprocket.rabbitmq.codec.write_ahead import SegmentAppend
 from sprocket.rabbitmq.store.layout import QueueLayout
 from sprocket.rabbitmq.store.queue_index import sums
+from sprocket.rabbitmq.store.queue_index.joined import QueueIndexFile
 from sprocket.rabbitmq.store.queue_index.slots import EVENTS, Slot, SlotEvent, after
 from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog
 
@@ -457,8 +458,8 @@ class QueueIndex:
             epoch = self._epoch
             file = yield partial(_read_segment, self._disk, path, self._entry_count)
             state = self._state(number)
-        if len(file.data) > state.file_bytes:  # what is being appended is in slots, too
-            file = _parsed(file.data[: state.file_bytes], self._entry_count)
+        if len(file.checked.data) > state.file_bytes:  # what is being appended is in slots, too
+            file = _parsed(file.checked.data[: state.file_bytes], self._entry_count)
         return _messages(file, state.overlays, number * self._entry_count)
 
     def _state(self, number: int) -> "SegmentState":
@@ -483,8 +484,8 @@ class QueueIndex:
         file = _NO_FILE
         if state.file_bytes:
             path = self._layout.segment(state.number)
-            checked = yield partial(sums.read_checked, self._disk, path)
-            file = _parsed(checked.data[: state.file_bytes], self._entry_count)
+            file = yield partial(_read_segment, self._disk, path, self._entry_count)
+            file = _parsed(file.checked.data[: state.file_bytes], self._entry_count)
         return _messages(file, state.overlays, state.number * self._entry_count)
 
     def published_steps(self, seq_ids: Sequence[int]) -> StepsTo[dict[int, PublishRecord]]:
@@ -503,7 +504,7 @@ class QueueIndex:
             for seq_id in some:
                 start = rows.get(seq_id % self._entry_count, -1)
                 if start >= 0:
-                    found[seq_id] = index.decode_publish(file.data, start, is_segment=True)
+                    found[seq_id] = index.decode_publish(file.checked.data, start, is_segment=True)
         return found
 
     def forget(self) -> "list[SegmentState]":
@@ -687,26 +688,25 @@ class SegmentState:
     overlays: list[SegmentSlots]
 
 
-@dataclass(frozen=True, slots=True)
-class _SegmentFile:
-    """A segment's file, read: its bytes, and what they say."""
-
-    data: bytes
-    states: MessageStates
-
-
-def _read_segment(disk: Disk, path: str, entry_count: int) -> _SegmentFile:
-    return _parsed(sums.read_checked(disk, path).data, entry_count)
+def _read_segment(disk: Disk, path: str, entry_count: int) -> QueueIndexFile:
+    """Return a segment that nothing is known of but its checksums; empty if it is not there."""
+    try:
+        data = read_file(disk, path)
+    except FileMissing:
+        data = b""
+    return QueueIndexFile.segment(path, data, sums.read(disk, path) if data else None, entry_count)
 
 
-def _parsed(data: bytes, entry_count: int) -> _SegmentFile:
-    return _SegmentFile(data, index.states(index.read_segment(data), entry_count))
+def _parsed(data: bytes, entry_count: int) -> QueueIndexFile:
+    return QueueIndexFile.segment("", data, None, entry_count)
 
 
 _NO_FILE = _parsed(b"", 1)
 
 
-def _messages(file: _SegmentFile, overlays: Sequence[SegmentSlots], first: int) -> SegmentMessages:
+def _messages(
+    file: QueueIndexFile, overlays: Sequence[SegmentSlots], first: int
+) -> SegmentMessages:
     """Return the messages of a segment that have no ack, ascending."""
     found = file.states
     live = ~found.is_acked & (found.published_at >= 0)
@@ -728,7 +728,7 @@ def _messages(file: _SegmentFile, overlays: Sequence[SegmentSlots], first: int) 
     return SegmentMessages(
         first,
         relative_ids,
-        [records.get(one, file.data) for one in relative_ids],
+        [records.get(one, file.checked.data) for one in relative_ids],
         [starts[one] for one in relative_ids],
         [one in delivered for one in relative_ids],
     )

@@ -198,7 +198,7 @@ class IndexRecovery:
             if loaded.has_name and not plan.result.has_name and not tail.queue_name:
                 self._dead.append(plan.layout.name)  # a crash has torn it; a flush makes it anew
             if loaded.journal_file_bytes:
-                self._journals[plan.layout.journal] = loaded.has_damaged_journal
+                self._journals[plan.layout.journal] = bool(loaded.journal.checked.damaged)
             self._plans.append(plan)
             for segment in loaded.segments():
                 found = segment.stored_ids()

@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from sprocket.base.errors import CorruptRecord
 from sprocket.rabbitmq.codec import index
-from sprocket.rabbitmq.codec.index import IndexRecords, IndexStop, MessagePlace, MessageStates
+from sprocket.rabbitmq.codec.index import IndexStop, IndexSum, MessagePlace
 from sprocket.rabbitmq.store import layout
 from sprocket.rabbitmq.store.layout import QueueLayout
-from sprocket.rabbitmq.store.queue_index import joined, part
+from sprocket.rabbitmq.store.queue_index import QueueIndexFile, joined
 from sprocket.rabbitmq.store.reading.faults import FaultyReads
 from sprocket.rabbitmq.store.write_ahead import QueueTail
 
@@ -189,15 +189,6 @@ def _v2(reads: FaultyReads, path: str, store_path: str) -> IndexRows | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Half:
-    """What one file of version 1 says."""
-
-    path: str
-    records: IndexRecords
-    states: MessageStates
-
-
 def _v1(
     reads: FaultyReads,
     queue: QueueLayout,
@@ -207,55 +198,52 @@ def _v1(
     *,
     are_sums_void: bool,
 ) -> Iterator[IndexRows]:
+    def sums_of(path: str, data: bytes) -> list[IndexSum] | None:
+        if are_sums_void or not data:
+            return None
+        return index.decode_sums(reads.read(QueueLayout.sums(path)) or b"")
+
     written = (b"" if tail.is_gone else reads.read(queue.journal)) or b""
-    if not are_sums_void:
-        written = _checked(reads, queue.journal, written[: tail.journal_bytes], is_segment=False)
-    data = tail.journal(written)
-    fault = None if tail.is_gone else tail.journal_fault(written)
-    if fault is not None:
-        reads.tell(queue.journal, *fault)
-    journal = _half(reads, queue.journal, data, entry_count)
+    known = sums_of(queue.journal, written)
+    journal = QueueIndexFile.journal(queue.journal, written, known, tail)
+    _tell(reads, journal)
     touched = set((journal.states.ids // entry_count).tolist())
     for number in sorted(touched.union(numbers)):
         path = queue.segment(number)
         data = (reads.read(path) if number in numbers else None) or b""
         data = data[: tail.whole_bytes(number, data)]
-        if not are_sums_void:
-            data = _checked(reads, path, data, is_segment=True)
-        segment = _half(reads, path, data, entry_count, is_segment=True)
-        above = _Half(journal.path, journal.records, part(journal.states, number, entry_count))
-        rows = _joined(reads, segment, above, number * entry_count)
+        segment = QueueIndexFile.segment(path, data, sums_of(path, data), entry_count)
+        _tell(reads, segment)
+        rows = _joined(reads, segment, journal, number, entry_count)
         if len(rows):
             yield rows
 
 
-def _checked(reads: FaultyReads, path: str, data: bytes, *, is_segment: bool) -> bytes:
-    """Return what a file should hold, by its checksums; messages that are damaged say so."""
-    known = index.decode_sums(reads.read(QueueLayout.sums(path)) or b"") if data else []
-    found = index.check_index(data, known, is_segment=is_segment)
-    for finding in found.findings:
+def _tell(reads: FaultyReads, file: QueueIndexFile) -> None:
+    """Report what is wrong with a file; messages that are damaged say so."""
+    path, records = file.path, file.records
+    for finding in file.checked.findings:
         reads.tell(path, finding.position, finding.what)
-    for position in found.damaged:
+    for position in file.checked.damaged:
         reads.tell(path, position, "a message has another checksum")
-    return found.data
-
-
-def _half(
-    reads: FaultyReads, path: str, data: bytes, entry_count: int, *, is_segment: bool = False
-) -> _Half:
-    records = index.read_segment(data) if is_segment else index.read_journal(data)
+    if file.fault is not None:
+        reads.tell(path, *file.fault)
     if records.stop is not IndexStop.END:
-        rest = len(data) - records.stopped_at
+        rest = len(records.data) - records.stopped_at
         reads.tell(path, records.stopped_at, f"{records.stop.value}; {rest} bytes are not read")
-    states = index.states(records, entry_count)
-    for finding in states.findings:
+    for finding in file.states.findings:
         reads.tell(path, finding.position, finding.what)
-    return _Half(path, records, states)
 
 
-def _joined(reads: FaultyReads, segment: _Half, journal: _Half, first: int) -> IndexRows:
+def _joined(
+    reads: FaultyReads,
+    segment: QueueIndexFile,
+    journal: QueueIndexFile,
+    number: int,
+    entry_count: int,
+) -> IndexRows:
     """Return what a segment and the journal say of the same messages."""
-    said = joined(segment.states, journal.states)
+    said, first = joined(segment.states, journal.part(number, entry_count)), number * entry_count
     stray = ~said.is_published & said.is_delivered & ~said.is_acked
     for relative_id in said.ids[stray].tolist():
         what = f"message {first + relative_id} is said to be delivered, but nothing has it"
@@ -270,11 +258,11 @@ def _joined(reads: FaultyReads, segment: _Half, journal: _Half, first: int) -> I
     positions = np.zeros(count, np.int64)
     sizes = np.zeros(count, np.int64)
     is_persistent = np.zeros(count, np.bool_)
-    halves = segment, journal
-    for number, half in enumerate(halves):
-        of_it = np.flatnonzero(sources == number)
+    files = segment, journal
+    for source, file in enumerate(files):
+        of_it = np.flatnonzero(sources == source)
         if len(of_it):
-            told = index.messages(half.records, records[of_it])
+            told = index.messages(file.records, records[of_it])
             message_ids[of_it] = told.message_ids
             expiry_us[of_it] = told.expiry_us
             body_sizes[of_it] = told.body_sizes
@@ -290,7 +278,7 @@ def _joined(reads: FaultyReads, segment: _Half, journal: _Half, first: int) -> I
         expiry_us,
         body_sizes,
         places=np.where(sizes > 0, EMBEDDED, MessagePlace.SHARED_STORE).astype(np.uint8),
-        files=tuple(RowSource(half.path, bytes(half.records.data)) for half in halves),
+        files=tuple(RowSource(file.path, bytes(file.records.data)) for file in files),
         sources=sources,
         records=records,
         positions=positions,

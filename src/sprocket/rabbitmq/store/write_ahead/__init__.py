@@ -6,6 +6,7 @@ journals go to this log instead; a queue's own journal.jif is written at a clean
 
 from sprocket.rabbitmq.store.write_ahead.reading import (
     NO_LOG,
+    JournalFault,
     QueueTail,
     WriteAheadContents,
     read_log,
@@ -16,6 +17,7 @@ from sprocket.rabbitmq.store.write_ahead.write_ahead_log import Origin, WriteAhe
 
 __all__ = [
     "NO_LOG",
+    "JournalFault",
     "Origin",
     "QueueTail",
     "WriteAheadContents",
