@@ -52,7 +52,7 @@ from sprocket.rabbitmq.store.delayed.runs import (
     LoadedBlock,
     Merge,
     NextBlock,
-    Settled,
+    ObsoleteEntries,
     load_block,
     next_block,
     open_made,
@@ -480,7 +480,7 @@ class DelayedStore:
         group = [] if used else self._group()
         if not used and not group:
             return 0
-        settled = Settled(self._done, dict(self._dropped))
+        obsolete = ObsoleteEntries(self._done, dict(self._dropped))
         yield from self._log.commit_steps()
         if used:
             yield from self._replace_steps(used, None, known)
@@ -490,7 +490,7 @@ class DelayedStore:
             self._disk,
             self._layout,
             [known[one.number] for one in group],
-            settled,
+            obsolete,
             self._layout.run(number),
             self._block_bytes,
         )

@@ -262,7 +262,7 @@ def write_run(disk: Disk, path: str, entries: Sequence[DelayedEntry], block_byte
     return writer.file_bytes
 
 
-class Settled(NamedTuple):
+class ObsoleteEntries(NamedTuple):
     """Which entries are of no use any more.
 
     Attributes:
@@ -285,7 +285,7 @@ class Merge:
         disk: Where they lie.
         layout: Their paths.
         runs: Which.
-        settled: What is left out.
+        obsolete: What is left out.
         path: Of the new run.
         block_bytes: Of its blocks.
 
@@ -300,7 +300,7 @@ class Merge:
         disk: Disk,
         layout: DelayedLayout,
         runs: Sequence[RunFile],
-        settled: "Settled",
+        obsolete: "ObsoleteEntries",
         path: str,
         block_bytes: int,
     ) -> None:
@@ -309,7 +309,7 @@ class Merge:
         self._disk = disk
         self._layout = layout
         self._runs = runs
-        self._settled = settled
+        self._obsolete = obsolete
         self._path = path
         self._block_bytes = block_bytes
         self._files: list[File] = []
@@ -326,7 +326,7 @@ class Merge:
             self._entries = heapq.merge(*map(self._read, self._runs), key=attrgetter("key"))
         size = 0
         for one in self._entries:
-            if self._settled.has(one):
+            if self._obsolete.has(one):
                 continue
             self.writer.add(one)
             size += len(one.term)

@@ -10,7 +10,7 @@ from sprocket.base.disk import Disk, replace_file
 from sprocket.rabbitmq.codec import delayed
 from sprocket.rabbitmq.codec.delayed import DelayedEntry, DelayedKey, DelayedManifest, RunFile
 from sprocket.rabbitmq.store.delayed.opening import BLOCK_BYTES, replayed
-from sprocket.rabbitmq.store.delayed.runs import RunWriter, Settled, entries_of_run
+from sprocket.rabbitmq.store.delayed.runs import ObsoleteEntries, RunWriter, entries_of_run
 from sprocket.rabbitmq.store.layout import DelayedLayout
 
 
@@ -37,14 +37,16 @@ class WaitingMessages:
     def __iter__(self) -> Iterator[DelayedEntry]:
         """Give what waits, in the order in which it is due; a block of each run is in memory."""
         manifest = self.manifest
-        settled = Settled(DelayedKey(manifest.done_us, manifest.done_number), manifest.dropped)
+        obsolete = ObsoleteEntries(
+            DelayedKey(manifest.done_us, manifest.done_number), manifest.dropped
+        )
         runs = [
             entries_of_run(self._disk, self._layout.run(one.number), one, self.faults)
             for one in manifest.runs
         ]
         last = None
         for one in heapq.merge(self._logged, *runs, key=attrgetter("key")):
-            if one.key != last and not settled.has(one):  # log and run may both have one
+            if one.key != last and not obsolete.has(one):  # log and run may both have one
                 yield one
             last = one.key
 

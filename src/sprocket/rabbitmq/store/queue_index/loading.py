@@ -116,7 +116,7 @@ class LoadedSegment:
                 found += [row.tobytes() for row in live.messages.message_ids[chosen]]
         return found
 
-    def settle(self, has_stored: Callable[[bytes], bool]) -> int:
+    def resolve(self, has_stored: Callable[[bytes], bool]) -> int:
         """Acknowledge what is not to come back, and deliver the rest: nobody knows who had it.
 
         Transient messages go, and those which the message store should have and has not.

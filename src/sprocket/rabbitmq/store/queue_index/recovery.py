@@ -121,7 +121,7 @@ class _Plan:
     appends: list[_Append] = field(default_factory=list)
     told: list[SegmentAppend] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
-    """Segments that are still to be settled, by number."""
+    """Segments that are still to be resolved, by number."""
     loaded: dict[int, LoadedSegment] = field(default_factory=dict)
     """Those of them that are in memory."""
     has_folder: bool = False
@@ -203,7 +203,7 @@ class IndexRecovery:
             for segment in loaded.segments():
                 found = segment.stored_ids()
                 if not found and self._held_bytes <= AT_ONCE_BYTES:
-                    self._held_bytes += self._settle(plan, segment, _nowhere)
+                    self._held_bytes += self._resolve(plan, segment, _nowhere)
                     continue
                 yield from found
                 plan.waiting.append(segment.number)
@@ -330,22 +330,22 @@ class IndexRecovery:
         return {plan.folder: plan.result for plan in self._plans}
 
     def _rest(self, plan: _Plan, has_stored: Callable[[bytes], bool]) -> Iterator[int]:
-        """Settle what has waited for the store; yield what each segment adds to the plan."""
+        """Resolve what has waited for the store; yield what each segment adds to the plan."""
         again: LoadedIndex | None = None
         for number in plan.waiting:
             segment = plan.loaded.pop(number, None)
             if segment is None:
                 again = again or self._load(plan.folder)
                 segment = again.segment(number)
-            yield self._settle(plan, segment, has_stored)
+            yield self._resolve(plan, segment, has_stored)
         plan.waiting = []
 
-    def _settle(
+    def _resolve(
         self, plan: _Plan, segment: LoadedSegment, has_stored: Callable[[bytes], bool]
     ) -> int:
         """Plan what is to be done for a segment; return how many bytes that is."""
         result = plan.result
-        result.lost_count += segment.settle(has_stored)
+        result.lost_count += segment.resolve(has_stored)
         path = plan.layout.segment(segment.number)
         count = segment.message_count
         if not count:

@@ -21,8 +21,8 @@ class Slot(IntEnum):
     DELIVERED_ONLY = 2
     DELIVERED = 3
     ACKED_ONLY = 4
-    SETTLED = 6
-    """Delivered and acknowledged; the publish is in the segment."""
+    DELIVERED_AND_ACKED = 6
+    """The publish is in the segment."""
 
 
 EVENTS = tuple(map(int, (SlotEvent.PUBLISH, SlotEvent.PUBLISH, SlotEvent.DELIVER, SlotEvent.ACK)))
@@ -33,7 +33,7 @@ TRANSITIONS = {
     (Slot.ABSENT, SlotEvent.DELIVER): Slot.DELIVERED_ONLY,
     (Slot.ABSENT, SlotEvent.ACK): Slot.ACKED_ONLY,
     (Slot.PUBLISHED, SlotEvent.DELIVER): Slot.DELIVERED,
-    (Slot.DELIVERED_ONLY, SlotEvent.ACK): Slot.SETTLED,
+    (Slot.DELIVERED_ONLY, SlotEvent.ACK): Slot.DELIVERED_AND_ACKED,
     (Slot.DELIVERED, SlotEvent.ACK): Slot.ABSENT,
 }
 """Any other pair is a mistake of the caller."""

@@ -7,7 +7,7 @@ The order, so that it can be cut short at any moment and begun again:
 2. A log that is void, as a RabbitMQ has run since, is set aside; then whatever says that the last
    stop was a clean one is removed, all durably. How far a log counts is decided, and written there.
 3. The message store keeps these, and that of delayed messages takes over what the log has.
-4. The indexes settle what the store has lost, and take over what the log has. It is removed, but
+4. The indexes resolve what the store has lost, and take over what the log has. It is removed, but
    for what it may carry: a little for each of many queues.
 
 Queues of version 2 are of version 1 afterwards: what they have comes into segments as what a
