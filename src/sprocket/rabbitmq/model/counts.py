@@ -21,6 +21,11 @@ class DeliveryCounts(Struct, gc=False):
     """Those of the above that somebody may have had before."""
     acked: int = 0
 
+    @property
+    def given(self) -> int:
+        """All that somebody was given."""
+        return self.delivered + self.delivered_no_ack + self.got + self.got_no_ack
+
     def add(self, other: "DeliveryCounts") -> None:
         """Count what another one has counted."""
         self.delivered += other.delivered

@@ -3,6 +3,8 @@
 A row is what is sampled of one object, a part of it what is shown together.
 """
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from sprocket.rabbitmq.broker.queues import BrokerQueue
@@ -16,26 +18,35 @@ from sprocket.rabbitmq.model.counts import (
 from sprocket.rabbitmq.server.tenancy import VhostTenancy
 
 LENGTHS: Final = ("messages", "messages_ready", "messages_unacknowledged")
-PUBLISHES: Final = ("publish", "confirm", "return_unroutable", "drop_unroutable")
-DELIVERIES: Final = (
-    "ack",
-    "deliver",
-    "deliver_get",
-    "deliver_no_ack",
-    "get",
-    "get_empty",
-    "get_no_ack",
-    "redeliver",
-)
-CHURN: Final = (
-    "channel_closed",
-    "channel_created",
-    "connection_closed",
-    "connection_created",
-    "queue_created",
-    "queue_declared",
-    "queue_deleted",
-)
+PUBLISHES: Final = {
+    "publish": "published",
+    "confirm": "confirmed",
+    "return_unroutable": "returned",
+    "drop_unroutable": "dropped",
+}
+"""By RabbitMQ's name, the field of the counts that has it; so with those below."""
+DELIVERIES: Final = {
+    "ack": "acked",
+    "deliver": "delivered",
+    "deliver_get": "given",
+    "deliver_no_ack": "delivered_no_ack",
+    "get": "got",
+    "get_empty": "got_empty",
+    "get_no_ack": "got_no_ack",
+    "redeliver": "redelivered",
+}
+_CLIENT_CHURN = {
+    "channel_closed": "channels_closed",
+    "channel_created": "channels_opened",
+    "connection_closed": "connections_closed",
+    "connection_created": "connections_opened",
+}
+_QUEUE_CHURN = {
+    "queue_created": "created",
+    "queue_declared": "declared",
+    "queue_deleted": "deleted",
+}
+CHURN: Final = (*_CLIENT_CHURN, *_QUEUE_CHURN)
 FIGURES: Final = ("mem_used", "fd_used", "sockets_used", "disk_free", "io_sync_count")
 
 
@@ -51,8 +62,8 @@ class RowPart(NamedTuple):
 
 QUEUE_LENGTHS: Final = RowPart("lengths", 0, LENGTHS)
 QUEUE_STATS: Final = RowPart("msg_rates", len(LENGTHS), ("publish", *DELIVERIES))
-CHANNEL_PUBLISHES: Final = RowPart("msg_rates", 0, PUBLISHES)
-CHANNEL_DELIVERIES: Final = RowPart("msg_rates", len(PUBLISHES), DELIVERIES)
+CHANNEL_PUBLISHES: Final = RowPart("msg_rates", 0, tuple(PUBLISHES))
+CHANNEL_DELIVERIES: Final = RowPart("msg_rates", len(PUBLISHES), tuple(DELIVERIES))
 EXCHANGE_STATS: Final = RowPart("msg_rates", 0, ("publish_in", "publish_out"))
 CONNECTION_BYTES: Final = RowPart("data_rates", 0, ("recv_oct", "send_oct"))
 SUM_LENGTHS: Final = RowPart("lengths", 0, LENGTHS)
@@ -68,42 +79,17 @@ def lengths(ready: int, unacked: int) -> tuple[int, ...]:
     return ready + unacked, ready, unacked
 
 
-def deliveries(counts: DeliveryCounts) -> tuple[int, ...]:
-    """Return counters of deliveries."""
-    delivered, no_ack, got, got_no_ack = (
-        counts.delivered,
-        counts.delivered_no_ack,
-        counts.got,
-        counts.got_no_ack,
-    )
-    return (
-        counts.acked,
-        delivered,
-        delivered + no_ack + got + got_no_ack,
-        no_ack,
-        got,
-        counts.got_empty,
-        got_no_ack,
-        counts.redelivered,
-    )
-
-
-def publishes(counts: PublishCounts) -> tuple[int, ...]:
-    """Return counters of what was published."""
-    return counts.published, counts.confirmed, counts.returned, counts.dropped
+deliveries: Final[Callable[[DeliveryCounts], tuple[int, ...]]] = attrgetter(*DELIVERIES.values())
+"""Returns counters of deliveries."""
+publishes: Final[Callable[[PublishCounts], tuple[int, ...]]] = attrgetter(*PUBLISHES.values())
+"""Returns counters of what was published."""
+_clients: Final[Callable[[ClientChurn], tuple[int, ...]]] = attrgetter(*_CLIENT_CHURN.values())
+_queues: Final[Callable[[QueueChurn], tuple[int, ...]]] = attrgetter(*_QUEUE_CHURN.values())
 
 
 def churn(clients: ClientChurn, queues: QueueChurn) -> tuple[int, ...]:
     """Return how often something came and went."""
-    return (
-        clients.channels_closed,
-        clients.channels_opened,
-        clients.connections_closed,
-        clients.connections_opened,
-        queues.created,
-        queues.declared,
-        queues.deleted,
-    )
+    return *_clients(clients), *_queues(queues)
 
 
 def queue_row(queue: BrokerQueue) -> tuple[int, ...]:

@@ -703,12 +703,7 @@ SUMMED: Final[tuple[AnyGroup, ...]] = (
             Family(
                 "global_messages_delivered_total",
                 "Total number of messages delivered to consumers",
-                lambda one: (
-                    one.deliveries.delivered
-                    + one.deliveries.delivered_no_ack
-                    + one.deliveries.got
-                    + one.deliveries.got_no_ack
-                ),
+                lambda one: one.deliveries.given,
             ),
             Family(
                 "global_messages_delivered_consume_manual_ack_total",
