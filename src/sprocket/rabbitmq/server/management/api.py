@@ -24,12 +24,12 @@ from sprocket.rabbitmq.server.management.requests import (
     split_target,
 )
 from sprocket.rabbitmq.server.management.resources import (
+    AccessRoutes,
     ConnectionRoutes,
     ExchangeRoutes,
     NodeRoutes,
     PolicyRoutes,
     QueueRoutes,
-    TenantRoutes,
 )
 from sprocket.rabbitmq.server.management.served import Served
 from sprocket.runtime.driver import Peer
@@ -82,7 +82,7 @@ class ManagementApi:
                 *ConnectionRoutes(served).routes(),
                 *ExchangeRoutes(served).routes(),
                 *QueueRoutes(served).routes(),
-                *TenantRoutes(served).routes(),
+                *AccessRoutes(served).routes(),
                 *PolicyRoutes(served).routes(),
             ]
         )

@@ -100,7 +100,7 @@ class Samples:
         for key in gone:
             del self._series[key]
 
-    def look(self, query: Mapping[str, str]) -> "Look":
+    def rates(self, query: Mapping[str, str]) -> "Rates":
         """Return the figures of objects now, with the samples that a query asks for.
 
         Raises:
@@ -108,7 +108,7 @@ class Samples:
         """
         now = self._clock.monotonic()
         since = next((one for one in reversed(self._rounds) if one <= now - SAMPLE_SECONDS), None)
-        return Look(self._series, now, since, _ranges(query, now, self._clock.now_ms()))
+        return Rates(self._series, now, since, _ranges(query, now, self._clock.now_ms()))
 
 
 class _Point(NamedTuple):
@@ -117,8 +117,8 @@ class _Point(NamedTuple):
     timestamp: int
 
 
-class Look:
-    """A look at statistics; made by `Samples`.
+class Rates:
+    """Counters and their rates at one moment; made by `Samples`.
 
     Args:
         series: Of all objects.
@@ -139,7 +139,7 @@ class Look:
         self._since = since
         self._ranges = ranges
 
-    def told(self, part: RowPart, values: Sequence[int], *objects: object) -> dict[str, object]:
+    def counters(self, part: RowPart, values: Sequence[int], *objects: object) -> dict[str, object]:
         """Return counters by their names, each with its rate.
 
         Args:

@@ -23,7 +23,7 @@ from sprocket.rabbitmq.model.exchange import Exchange
 from sprocket.rabbitmq.model.resource import ResourceKind
 from sprocket.rabbitmq.server.management import measures
 from sprocket.rabbitmq.server.management.requests import Json
-from sprocket.rabbitmq.server.management.samples import Look
+from sprocket.rabbitmq.server.management.samples import Rates
 from sprocket.rabbitmq.server.management.served import ServedChannel, connection_name
 from sprocket.rabbitmq.server.tenancy import VhostTenancy
 
@@ -43,7 +43,7 @@ def queue_declaration(declared: DeclaredQueue, node: str) -> Row:
 
 
 def queue(
-    vhost: VhostBroker, declared: DeclaredQueue, found: BrokerQueue, node: str, look: Look
+    vhost: VhostBroker, declared: DeclaredQueue, found: BrokerQueue, node: str, rates: Rates
 ) -> Row:
     """Return a queue."""
     in_force = vhost.topology.in_force(ResourceKind.QUEUE, declared.name)
@@ -52,7 +52,7 @@ def queue(
     consumers = found.consumers
     active = found.single_active_consumer
     view = queue_declaration(declared, node)
-    view |= look.told(measures.QUEUE_LENGTHS, measures.lengths(ready, unacked), found)
+    view |= rates.counters(measures.QUEUE_LENGTHS, measures.lengths(ready, unacked), found)
     view |= {
         "consumers": len(consumers),
         "effective_policy_definition": dict(in_force.definition),
@@ -76,16 +76,16 @@ def queue(
         view["message_bytes_unacknowledged"] = max(size - kept.ready_bytes, 0)
     counts = (found.published_count, *measures.deliveries(found.counts))
     if any(counts):
-        view["message_stats"] = look.told(measures.QUEUE_STATS, counts, found)
+        view["message_stats"] = rates.counters(measures.QUEUE_STATS, counts, found)
     return view
 
 
-def exchange(vhost: VhostBroker, one: Exchange, look: Look) -> Row:
+def exchange(vhost: VhostBroker, one: Exchange, rates: Rates) -> Row:
     """Return an exchange."""
     view = entities.EXCHANGE.row(one, Output.API)
     counts = vhost.topology.find_exchange_counts(one.name)
     if counts is not None:
-        told = look.told(measures.EXCHANGE_STATS, measures.exchange_row(counts), counts)
+        told = rates.counters(measures.EXCHANGE_STATS, measures.exchange_row(counts), counts)
         if not counts.published_out:
             told = {name: value for name, value in told.items() if "out" not in name}
         view["message_stats"] = told
@@ -117,7 +117,7 @@ def _key_part(key: str) -> str:
     return quote_plus(key, safe="-._", errors="surrogateescape").replace("~", "%7E")
 
 
-def connection(tenancy: VhostTenancy, node: str, look: Look) -> Row:
+def connection(tenancy: VhostTenancy, node: str, rates: Rates) -> Row:
     """Return a connection."""
     session = tenancy.session
     peer = session.peer
@@ -148,7 +148,7 @@ def connection(tenancy: VhostTenancy, node: str, look: Look) -> Row:
         "recv_cnt": peer.read_count,
         "send_cnt": peer.written_count,
         "send_pend": peer.pending_bytes,
-        **look.told(measures.CONNECTION_BYTES, measures.connection_row(tenancy), tenancy),
+        **rates.counters(measures.CONNECTION_BYTES, measures.connection_row(tenancy), tenancy),
         **dict.fromkeys(
             (
                 "peer_cert_issuer",
@@ -178,7 +178,7 @@ def tracked_connection(tenancy: VhostTenancy, node: str) -> Json:
     }
 
 
-def channel(one: ServedChannel, node: str, look: Look) -> Row:
+def channel(one: ServedChannel, node: str, rates: Rates) -> Row:
     """Return a channel."""
     state: ChannelState = one.channel.state()
     tenancy = one.tenancy
@@ -206,9 +206,9 @@ def channel(one: ServedChannel, node: str, look: Look) -> Row:
     delivered = measures.deliveries(one.channel.delivery_counts)
     stats: Row = {}
     if any(published):
-        stats |= look.told(measures.CHANNEL_PUBLISHES, published, one.channel)
+        stats |= rates.counters(measures.CHANNEL_PUBLISHES, published, one.channel)
     if any(delivered):
-        stats |= look.told(measures.CHANNEL_DELIVERIES, delivered, one.channel)
+        stats |= rates.counters(measures.CHANNEL_DELIVERIES, delivered, one.channel)
     if stats:
         view["message_stats"] = stats
     return view

@@ -30,7 +30,7 @@ class Bench:
 
     def told(self, values: tuple[int, ...], *of: object, **query: str) -> dict[str, object]:
         """Return what is told of `PAIR`."""
-        return self.samples.look(query).told(PAIR, values, *of)
+        return self.samples.rates(query).counters(PAIR, values, *of)
 
 
 def rates(told: dict[str, object]) -> list[object]:
@@ -90,7 +90,7 @@ def test_samples_are_on_a_grid_and_the_newest_comes_first() -> None:
         "samples"
     ]  # type: ignore[index]
     assert only["sample"] == 7
-    assert "samples" not in bench.samples.look({"lengths_age": "9"}).told(PAIR, (8, 0), queue)
+    assert "samples" not in bench.samples.rates({"lengths_age": "9"}).counters(PAIR, (8, 0), queue)
 
 
 def test_averages_are_of_the_samples() -> None:
@@ -115,9 +115,9 @@ def test_ranges_that_make_no_sense_are_refused(age: str, step: str) -> None:
     """With RabbitMQ's text; what is not a number is not looked at, as there."""
     samples = Samples(FakeClock(NOW_MS))
     with pytest.raises(ApiError) as refused:
-        samples.look({"lengths_age": age, "lengths_incr": step})
+        samples.rates({"lengths_age": age, "lengths_incr": step})
     assert refused.value.body["reason"] == f"Invalid range parameters: age {age}, incr {step}"
-    samples.look({"lengths_age": "x", "lengths_incr": step})
+    samples.rates({"lengths_age": "x", "lengths_incr": step})
 
 
 def test_what_is_gone_is_forgotten() -> None:
@@ -137,9 +137,9 @@ def test_a_busy_node_has_a_shorter_past(monkeypatch: pytest.MonkeyPatch) -> None
         bench = Bench()
         for value in range(200):
             bench.round(*[(queue, (0, value, 0)) for queue in queues])
-        look = bench.samples.look({"msg_rates_age": "900", "msg_rates_incr": "5"})
+        rates = bench.samples.rates({"msg_rates_age": "900", "msg_rates_incr": "5"})
         for queue in queues:
-            details = look.told(PAIR, (200, 0), queue)["in_details"]
+            details = rates.counters(PAIR, (200, 0), queue)["in_details"]
             assert isinstance(details, dict)
             assert 5 * (len(details["samples"]) - 1) == seconds
             assert details["rate"] == 0.2

@@ -58,12 +58,12 @@ class ConnectionRoutes:
         served = self._served
         if call.vhost is not None:
             served.vhost(call.vhost)
-        look = served.samples.look(call.query)
+        rates = served.samples.rates(call.query)
         what = Listed(
             served.tenancies(call.caller, call.vhost),
             lambda one: (one.vhost.name, connection_name(one)),
             connection_name,
-            lambda one: views.connection(one, served.facts.name, look),
+            lambda one: views.connection(one, served.facts.name, rates),
         )
         return await listed(what, call.query, served.clock)
 
@@ -71,7 +71,7 @@ class ConnectionRoutes:
         """Return one connection."""
         served = self._served
         found = self._connection(call)
-        view = views.connection(found, served.facts.name, served.samples.look(call.query))
+        view = views.connection(found, served.facts.name, served.samples.rates(call.query))
         return shown(views.without_nothing(view), call.query)
 
     async def close_connection(self, call: Call) -> HttpResponse:
@@ -109,7 +109,7 @@ class ConnectionRoutes:
         name = call.name("channel")
         for one in served.channels(served.tenancies(call.caller)):
             if one.name == name:
-                view = views.channel(one, node, served.samples.look(call.query))
+                view = views.channel(one, node, served.samples.rates(call.query))
                 view["consumer_details"] = [
                     views.consumer(mine.consumer, one, mine.queue, node)
                     for mine in one.channel.consumed()
@@ -142,13 +142,13 @@ class ConnectionRoutes:
 
     async def _channels(self, call: Call, tenancies: Sequence[VhostTenancy]) -> HttpResponse:
         served = self._served
-        look = served.samples.look(call.query)
+        rates = served.samples.rates(call.query)
         channels = await made_of_each(served.channels(tenancies), lambda one: one, served.clock)
         what = Listed(
             channels,
             lambda one: (one.tenancy.vhost.name, connection_name(one.tenancy), one.number),
             lambda one: one.name,
-            lambda one: views.channel(one, served.facts.name, look),
+            lambda one: views.channel(one, served.facts.name, rates),
         )
         return await listed(what, call.query, served.clock)
 

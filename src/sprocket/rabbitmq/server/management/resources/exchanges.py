@@ -95,7 +95,7 @@ class ExchangeRoutes:
 
     async def list_exchanges(self, call: Call) -> HttpResponse:
         """Return all exchanges, or those of one virtual host."""
-        served, look = self._served, self._served.samples.look(call.query)
+        served, rates = self._served, self._served.samples.rates(call.query)
         what = Listed(
             [
                 (vhost, one)
@@ -104,7 +104,7 @@ class ExchangeRoutes:
             ],
             lambda one: (one[1].vhost, one[1].name),
             lambda one: one[1].name,
-            lambda one: views.exchange(one[0], one[1], look),
+            lambda one: views.exchange(one[0], one[1], rates),
         )
         return await listed(what, call.query, served.clock)
 
@@ -114,7 +114,7 @@ class ExchangeRoutes:
         found = vhost.topology.find_exchange(_exchange_name(call))
         if found is None:
             raise answers.not_found()
-        view = views.exchange(vhost, found, self._served.samples.look(call.query))
+        view = views.exchange(vhost, found, self._served.samples.rates(call.query))
         view["incoming"] = view["outgoing"] = []
         return shown(view, call.query)
 

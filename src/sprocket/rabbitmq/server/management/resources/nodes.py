@@ -98,7 +98,7 @@ class NodeRoutes:
         else:
             published, deliveries = tally.published, tally.deliveries
         counts = measures.channel_row(published, deliveries)
-        look = served.samples.look(call.query)
+        rates = served.samples.rates(call.query)
         whose: Sequence[object] = [served] if caller.is_monitor else vhosts
         churn = measures.churn(served.entrance.churn, served.counts.queues)
         totals: dict[str, int] = {
@@ -125,12 +125,14 @@ class NodeRoutes:
                 for one in ("global", "basic", "detailed")
             },
             "statistics_db_event_queue": 0,
-            "queue_totals": look.told(
+            "queue_totals": rates.counters(
                 measures.SUM_LENGTHS, measures.lengths(tally.ready, tally.unacked), *whose
             ),
-            "message_stats": look.told(measures.SUM_STATS, counts, *whose) if any(counts) else {},
+            "message_stats": rates.counters(measures.SUM_STATS, counts, *whose)
+            if any(counts)
+            else {},
             "object_totals": totals,
-            "churn_rates": look.told(measures.NODE_CHURN, churn, served),
+            "churn_rates": rates.counters(measures.NODE_CHURN, churn, served),
         }
         if caller.is_monitor:
             totals["consumers"] = tally.consumers
@@ -281,7 +283,7 @@ class NodeRoutes:
         ]
 
     def _node(self, call: Call) -> Json:
-        look = self._served.samples.look(call.query)
+        rates = self._served.samples.rates(call.query)
         served, facts, place = self._served, self._facts, self._served.place
         figures = node_figures(served)
         mechanisms = [
@@ -316,7 +318,7 @@ class NodeRoutes:
             "mem_calculation_strategy": "rss",
             "cluster_links": [],
             "io_sync_avg_time": 1000 * served.syncs.seconds / max(served.syncs.count, 1),
-            **look.told(measures.NODE_FIGURES, figures_row(figures), served),
+            **rates.counters(measures.NODE_FIGURES, figures_row(figures), served),
         }
 
 

@@ -80,7 +80,7 @@ class QueueRoutes:
     async def list_queues(self, call: Call) -> HttpResponse:
         """Return all queues, or those of one virtual host."""
         served, node = self._served, self._served.facts.name
-        look = served.samples.look(call.query)
+        rates = served.samples.rates(call.query)
         is_short, with_totals = call.flag("disable_stats"), call.flag("enable_queue_totals")
 
         def view(one: tuple[VhostBroker, BrokerQueue]) -> Json | None:
@@ -90,7 +90,7 @@ class QueueRoutes:
                 return None  # it was deleted while others were listed
             if is_short:
                 return _declared(vhost, declared, queue, node, with_totals=with_totals)
-            return views.queue(vhost, declared, queue, node, look)
+            return views.queue(vhost, declared, queue, node, rates)
 
         what = Listed(
             [(of, one) for of in served.some(call.caller, call.vhost) for one in of.queues],
@@ -104,8 +104,8 @@ class QueueRoutes:
         """Return one queue, with its consumers."""
         served, node = self._served, self._served.facts.name
         vhost, found = self._found(call)
-        look = served.samples.look(call.query)
-        view = views.queue(vhost, self._declaration(vhost, found), found, node, look)
+        rates = served.samples.rates(call.query)
+        view = views.queue(vhost, self._declaration(vhost, found), found, node, rates)
         channels = channels_by_identity(served) if found.consumers else {}
         view["consumer_details"] = [
             views.consumer(one, channels.get(id(one.receiver)), found, node)

@@ -33,13 +33,13 @@ from sprocket.rabbitmq.server.management.requests import (
     shown,
     text,
 )
-from sprocket.rabbitmq.server.management.samples import Look
+from sprocket.rabbitmq.server.management.samples import Rates
 from sprocket.rabbitmq.server.management.served import Served
 from sprocket.rabbitmq.server.management.tallies import Tally, tallied
 from sprocket.runtime.http import HttpResponse
 
 
-class TenantRoutes:
+class AccessRoutes:
     """See the head of the module."""
 
     def __init__(self, served: Served) -> None:
@@ -193,12 +193,12 @@ class TenantRoutes:
         """Return the virtual hosts that the user may see."""
         seen = self._served.seen(call.caller)
         tallies = await tallied(self._served, seen)
-        look = self._served.samples.look(call.query)
+        rates = self._served.samples.rates(call.query)
         what = Listed(
             seen,
             lambda one: (one.name,),
             lambda one: one.name,
-            lambda one: self._vhost_view(one, tallies[one.name], look),
+            lambda one: self._vhost_view(one, tallies[one.name], rates),
         )
         return await listed(what, call.query, self._served.clock)
 
@@ -206,7 +206,7 @@ class TenantRoutes:
         """Return one virtual host."""
         vhost = self._served.vhost(call.vhost)
         tallies = await tallied(self._served, [vhost])
-        view = self._vhost_view(vhost, tallies[vhost.name], self._served.samples.look(call.query))
+        view = self._vhost_view(vhost, tallies[vhost.name], self._served.samples.rates(call.query))
         return shown(view, call.query)
 
     async def put_vhost(self, call: Call) -> HttpResponse:
@@ -261,19 +261,19 @@ class TenantRoutes:
     def _limits(self, call: Call) -> Mapping[str, int]:
         return self._served.declarable(call.vhost).topology.vhost.limits
 
-    def _vhost_view(self, one: VhostBroker, tally: Tally, look: Look) -> Json:
+    def _vhost_view(self, one: VhostBroker, tally: Tally, rates: Rates) -> Json:
         served, vhost = self._served, one.topology.vhost
         view = entities.VHOST.row(vhost, Output.API) | {
             "tracing": False,
             "cluster_state": {served.facts.name: "stopped" if one.refusal else "running"},
         }
         if tally.queues:
-            view |= look.told(
+            view |= rates.counters(
                 measures.SUM_LENGTHS, measures.lengths(tally.ready, tally.unacked), one
             )
         counts = measures.channel_row(tally.published, tally.deliveries)
         if any(counts):
-            view["message_stats"] = look.told(measures.SUM_STATS, counts, one)
+            view["message_stats"] = rates.counters(measures.SUM_STATS, counts, one)
         return view
 
     # Permissions.
