@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from sprocket.base.errors import CorruptRecord
-from sprocket.rabbitmq.codec import clean_vhost
-from sprocket.rabbitmq.codec.clean_vhost import CleanQueue, CleanSegment, CleanVhost
+from sprocket.rabbitmq.codec import clean_summary
+from sprocket.rabbitmq.codec.clean_summary import CleanQueue, CleanSegment, CleanSummary
 
 PAGE = Path(__file__).parents[3] / "docs" / "formats" / "rabbitmq-clean-stop.md"
-EXAMPLE = CleanVhost(
+EXAMPLE = CleanSummary(
     terms_crc=0x01020304,
     store_crc=2596996162,
     queues={
@@ -32,11 +32,11 @@ def test_the_example_is_what_is_written() -> None:
     """And read; with any byte changed, or cut anywhere, it is none."""
     (block,) = re.findall(r"```hex\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     data = bytes.fromhex(block)
-    assert clean_vhost.encode(EXAMPLE) == data
-    assert clean_vhost.decode(data) == EXAMPLE
+    assert clean_summary.encode(EXAMPLE) == data
+    assert clean_summary.decode(data) == EXAMPLE
     for position in range(len(data)):
         changed = bytearray(data)
         changed[position] ^= 1
         for broken in (bytes(changed), data[:position]):
             with pytest.raises(CorruptRecord):
-                clean_vhost.decode(broken)
+                clean_summary.decode(broken)

@@ -196,7 +196,7 @@ def decode_flush(content: bytes) -> list[SegmentAppend]:
 
 @dataclass(frozen=True, slots=True)
 class WriteAheadGap:
-    """A stretch of a file that is not a batch, where one was to be expected.
+    """A range of a file that is not a batch, where one was to be expected.
 
     Attributes:
         start: Its first byte.

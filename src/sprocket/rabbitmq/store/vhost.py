@@ -39,7 +39,7 @@ from sprocket.base.collector import uncollected
 from sprocket.base.disk import Disk, Lock, Steps, StepsTo, replace_file
 from sprocket.base.errors import StoreError, StoreLocked
 from sprocket.base.progress import Step, unwatched
-from sprocket.rabbitmq.codec.clean_vhost import CleanQueue, CleanSegment
+from sprocket.rabbitmq.codec.clean_summary import CleanQueue, CleanSegment
 from sprocket.rabbitmq.codec.store import QueueTerms, recovery_terms
 from sprocket.rabbitmq.model.message import ID_BYTES
 from sprocket.rabbitmq.model.names import QueueName

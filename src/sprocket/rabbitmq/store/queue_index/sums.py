@@ -7,7 +7,7 @@ changes segments and journals, and not these: then they are void, and created ag
 from sprocket.base.checksum import crc32
 from sprocket.base.disk import Disk, read_file, remove_if_there
 from sprocket.base.errors import CorruptRecord, FileMissing
-from sprocket.rabbitmq.codec import clean_vhost, index
+from sprocket.rabbitmq.codec import clean_summary, index
 from sprocket.rabbitmq.codec.index import CheckedIndex, IndexSum
 from sprocket.rabbitmq.codec.store import recovery_terms
 from sprocket.rabbitmq.store.layout import SUMS, QueueLayout, VhostLayout
@@ -29,7 +29,7 @@ def are_void(disk: Disk, layout: VhostLayout) -> bool:
     if recovery_terms.is_ours(terms):
         return False
     try:
-        return clean_vhost.decode(read_file(disk, layout.clean)).terms_crc != crc32(terms)
+        return clean_summary.decode(read_file(disk, layout.clean)).terms_crc != crc32(terms)
     except (CorruptRecord, FileMissing):
         return True
 

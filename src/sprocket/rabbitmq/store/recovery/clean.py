@@ -10,8 +10,8 @@ from sprocket.base.checksum import crc32
 from sprocket.base.disk import Disk, read_file, remove_if_there
 from sprocket.base.errors import CorruptRecord, FileMissing
 from sprocket.base.progress import Step, unwatched
-from sprocket.rabbitmq.codec import clean_vhost
-from sprocket.rabbitmq.codec.clean_vhost import CleanQueue, CleanVhost
+from sprocket.rabbitmq.codec import clean_summary
+from sprocket.rabbitmq.codec.clean_summary import CleanQueue, CleanSummary
 from sprocket.rabbitmq.codec.store import recovery_terms
 from sprocket.rabbitmq.store import delayed, message_store
 from sprocket.rabbitmq.store.delayed import DelayedContents
@@ -110,7 +110,7 @@ def disbelieved(disk: Disk, layout: VhostLayout) -> list[str]:
     if not recovery_terms.is_ours(terms):
         return []  # a RabbitMQ has run since
     try:
-        said = clean_vhost.decode(clean)
+        said = clean_summary.decode(clean)
     except CorruptRecord as error:
         return [f"{layout.clean}: {error}; everything was looked at"]
     if said.terms_crc != crc32(terms):
@@ -129,7 +129,7 @@ def disbelieved(disk: Disk, layout: VhostLayout) -> list[str]:
 def _read(disk: Disk, layout: VhostLayout, step: Step) -> dict[str, RecoveredQueue] | None:
     """Return what a clean stop says of each queue, if it is right."""
     try:
-        said = clean_vhost.decode(read_file(disk, layout.clean))
+        said = clean_summary.decode(read_file(disk, layout.clean))
         terms_crc = crc32(read_file(disk, layout.recovery_terms))
         store_crc = message_store.clean_crc(disk, layout.persistent)
     except (CorruptRecord, FileMissing):
@@ -189,6 +189,6 @@ def clean_file(terms: bytes, store_crc: int, queues: dict[str, CleanQueue]) -> b
         store_crc: Of what the message store has left, as `message_store.clean_crc` says.
         queues: All of them.
     """
-    return clean_vhost.encode(
-        CleanVhost(terms_crc=crc32(terms), store_crc=store_crc, queues=queues)
+    return clean_summary.encode(
+        CleanSummary(terms_crc=crc32(terms), store_crc=store_crc, queues=queues)
     )

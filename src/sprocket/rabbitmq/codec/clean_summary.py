@@ -44,7 +44,7 @@ class CleanQueue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """CRC-32 of its journal.jif."""
 
 
-class CleanVhost(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CleanSummary(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All queues of a virtual host as they were left."""
 
     terms_crc: int
@@ -55,13 +55,13 @@ class CleanVhost(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """By the names of their folders."""
 
 
-def encode(found: CleanVhost) -> bytes:
+def encode(found: CleanSummary) -> bytes:
     """Return the content of the file."""
     content = msgspec.json.encode(found)
     return MAGIC + crc32(content).to_bytes(_CRC_BYTES, "big") + content
 
 
-def decode(data: bytes) -> CleanVhost:
+def decode(data: bytes) -> CleanSummary:
     """Return what a file says.
 
     Raises:
@@ -72,6 +72,6 @@ def decode(data: bytes) -> CleanVhost:
     if not data.startswith(MAGIC) or data[len(MAGIC) : start] != crc32(content).to_bytes(4, "big"):
         raise CorruptRecord(f"expected {MAGIC.decode()} and a checksum, found {data[:start].hex()}")
     try:
-        return msgspec.json.decode(content, type=CleanVhost)
+        return msgspec.json.decode(content, type=CleanSummary)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CorruptRecord(f"no such file: {error}") from error
