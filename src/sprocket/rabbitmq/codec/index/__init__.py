@@ -1,7 +1,7 @@
 """The records of a classic queue's index: journal.jif and N.idx, and N.qi, N.qs of version 2.
 
 `records` has the layout and makes the bytes, one record at a time. `reading` takes whole files
-apart, as columns: it finds the places of the records, says why it stopped, and adds up what they
+apart, as columns: it finds the positions of the records, says why it stopped, and adds up what they
 say of each message. `version_2` reads the files of version 2, `sums` has the
 checksums of ours beside those of version 1. Needs numpy.
 """

@@ -376,14 +376,14 @@ def states(records: IndexRecords, entry_count: int = ENTRIES_MAX) -> MessageStat
     if not len(ids):
         return MessageStates(_NONE, _NONE, _NOTHING, _NOTHING, tuple(findings))
     names, rows = _rows(ids)
-    places = np.arange(len(ids))
+    order = np.arange(len(ids))
     is_publish = kinds <= _TRANSIENT
     last = np.full(len(names), -1, np.int64)
-    last[rows[is_publish]] = places[is_publish]  # of several the last one stays
+    last[rows[is_publish]] = order[is_publish]  # of several the last one stays
     if np.count_nonzero(is_publish) != np.count_nonzero(last >= 0):
-        is_earlier = is_publish & (last[rows] != places)
+        is_earlier = is_publish & (last[rows] != order)
         findings += _found(starts[is_earlier], "published again later: the later record counts")
-    counts = places > last[rows]  # what was said of an earlier publish is void
+    counts = order > last[rows]  # what was said of an earlier publish is void
     delivers = np.bincount(rows[counts & (kinds == _DELIVER)], minlength=len(names))
     if records.is_segment:
         is_delivered, is_acked = delivers >= 1, delivers >= 2
@@ -433,8 +433,8 @@ def _firsts(names: Ints, ids: Ints, starts: Ints, wanted: Mask) -> Ints:
     """Return where the first record of each message that is wanted begins."""
     chosen = np.isin(ids, names[wanted])
     _, first = np.unique(ids[chosen], return_index=True)
-    places: Ints = starts[chosen][first]
-    return places
+    positions: Ints = starts[chosen][first]
+    return positions
 
 
 def messages(records: IndexRecords, published_at: Ints) -> IndexedMessages:

@@ -260,22 +260,24 @@ class MessageStore:
         They may be collected, or removed, while they are read.
         """
         waiting = [self._terms.get(one) for one in message_ids]
-        places = [
-            self._place(one) for one, term in zip(message_ids, waiting, strict=True) if term is None
+        locations = [
+            self._location(one)
+            for one, term in zip(message_ids, waiting, strict=True)
+            if term is None
         ]
         read: list[bytes | StoreError] = []
-        if places:
-            read = yield partial(_read_places, places)
+        if locations:
+            read = yield partial(_read_locations, locations)
         rest = iter(read)
         return [next(rest) if term is None else term for term in waiting]
 
-    def _place(self, message_id: bytes) -> "_Place | StoreError":
+    def _location(self, message_id: bytes) -> "_Location | StoreError":
         known = self.messages.get(message_id)
         if known is None:
             what = f"{self.layout.root} has no message {message_id.hex()}"
             return CorruptRecord(what)
         try:
-            return _Place(self.handle(known.file), message_id, replace(known))
+            return _Location(self.handle(known.file), message_id, replace(known))
         except StoreError as error:
             return error
 
@@ -426,7 +428,7 @@ def _without(gone: Container[bytes], records: bytes) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Location:
     """A message that is to be read, and where it lies; its file stays readable when it is gone."""
 
     file: File
@@ -434,10 +436,10 @@ class _Place:
     kept: KeptMessage
 
 
-def _read_places(places: Sequence[_Place | StoreError]) -> list[bytes | StoreError]:
+def _read_locations(locations: Sequence[_Location | StoreError]) -> list[bytes | StoreError]:
     """Read messages, on any thread; what cannot be read is the error that says why."""
     found: list[bytes | StoreError] = []
-    for one in places:
+    for one in locations:
         if isinstance(one, StoreError):
             found.append(one)
             continue

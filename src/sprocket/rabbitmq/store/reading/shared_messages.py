@@ -69,7 +69,7 @@ class SharedMessages:
                 failed = error
         raise failed
 
-    def places(self, message_id: bytes) -> list[tuple[str, int]]:
+    def positions(self, message_id: bytes) -> list[tuple[str, int]]:
         """Return file and position of each copy of a message."""
         found = self._found().get(message_id)
         copies = self._copies.get(message_id, [])

@@ -446,9 +446,9 @@ class VhostReader:
         for text in waiting.faults:
             self._reads.tell(self.layout.delayed.root, 0, text)
 
-    def places(self, message_id: bytes) -> list[tuple[str, int]]:
+    def positions(self, message_id: bytes) -> list[tuple[str, int]]:
         """Return where each copy of a persistent message is in the store: file and position."""
-        return self._persistent.places(message_id)
+        return self._persistent.positions(message_id)
 
     def _was_delivered(self, part: QueuePart, rows: IndexRows) -> Mask:
         """Say which messages will be redelivered: after a crash, all of them."""

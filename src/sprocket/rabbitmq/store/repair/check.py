@@ -228,7 +228,7 @@ class _Check:
         if row.ref_count != expected:
             told = f"{message}: needed by {expected}"
             yield Finding(VhostRule.LOCATION, index, 0, told, str(row.ref_count))
-        if row.ref_count and (path, row.position) not in self._reader.places(row.id):
+        if row.ref_count and (path, row.position) not in self._reader.positions(row.id):
             told = f"{message} in file {row.file} at {row.position}"
             yield Finding(VhostRule.LOCATION, index, 0, told, "it is not there")
         if row.ref_count and row.size <= entries.OVERHEAD_BYTES:
