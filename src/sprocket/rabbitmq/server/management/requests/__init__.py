@@ -45,7 +45,6 @@ from sprocket.rabbitmq.server.management.requests.routes import (
 )
 from sprocket.rabbitmq.server.management.requests.turns import (
     in_order,
-    in_turns,
     json_array,
     made_of_each,
 )
@@ -70,7 +69,6 @@ __all__ = [
     "delete",
     "get",
     "in_order",
-    "in_turns",
     "json_array",
     "keep_an_administrator",
     "listed",
