@@ -19,7 +19,7 @@ from sprocket.rabbitmq.broker.channels import (
     DirectReplies,
     Publication,
 )
-from sprocket.rabbitmq.broker.commits import Committed
+from sprocket.rabbitmq.broker.commits import Waiter
 from sprocket.rabbitmq.broker.queues import (
     BrokerQueue,
     DeadLetters,
@@ -69,9 +69,9 @@ class Loop:
         steps.run(work)
         done(None)
 
-    def wait(self, asker: Committed, /) -> None:
+    def wait(self, asker: Waiter, /) -> None:
         """See `Commits`."""
-        asker.committed(None)
+        asker.told(None)
 
     def unused(self, queue: BrokerQueue, /) -> None:
         """See `Owner`."""

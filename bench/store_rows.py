@@ -126,7 +126,7 @@ class _Ours:
         self._store.dispatch_index()
         while (job := self._store.begin_fill()) is not None:
             job.run()
-            self._store.finish_fill(job)
+            job.finish(None)
 
     def step(self) -> None:
         """Append one group and make it durable."""

@@ -6,7 +6,7 @@ from tests.timers import FakeTimers
 
 from sprocket.base.disk import Call, Steps, StepsTo, steps
 from sprocket.base.errors import DiskFull, StoreError
-from sprocket.rabbitmq.broker.commits import Committed
+from sprocket.rabbitmq.broker.commits import Waiter
 from sprocket.rabbitmq.broker.queues import (
     BrokerQueue,
     DeadLetters,
@@ -161,10 +161,10 @@ class HeldCommits:
         self.is_holding = False
         self.failed_write: StoreError | None = None
         self.waiting_bytes = 0
-        self.waiting: list[Committed] = []
+        self.waiting: list[Waiter] = []
         self.watch: Callable[[], None] = lambda: None
 
-    def wait(self, asker: Committed, /) -> None:
+    def wait(self, asker: Waiter, /) -> None:
         """See `Commits`."""
         self.watch()
         self.waiting.append(asker)
@@ -175,7 +175,7 @@ class HeldCommits:
         """Tell everybody."""
         waiting, self.waiting = self.waiting, []
         for asker in waiting:
-            asker.committed(error)
+            asker.told(error)
 
 
 class WatchedTurns(Turns):

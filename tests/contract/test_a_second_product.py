@@ -85,7 +85,6 @@ class EchoService:
         self._commit: GroupCommit[EchoedLine, None] = GroupCommit(
             log,
             self,
-            self,
             Machine(asyncio.get_running_loop(), clock, self._threads[0], self._threads[1]),
             FlushMode(is_sync=True, wait_seconds_max=1, timeout_seconds=5, look_seconds=1),
             Pressure(1 << 20, 1 << 20),
@@ -118,24 +117,6 @@ class EchoService:
     def refuse(self, group: "Sequence[EchoedLine]", error: StoreError) -> None:
         """See `ready`."""
         self.ready(group, error)
-
-    def wrote(self, count: int) -> None:
-        """Do nothing, as in all that follows."""
-
-    def refused(self, count: int) -> None:  # noqa: D102
-        pass
-
-    def synced(self, seconds: float) -> None:  # noqa: D102
-        pass
-
-    def answered(self, *, waits_for_syncs: bool) -> None:  # noqa: D102
-        pass
-
-    def work_beside(self) -> None:  # noqa: D102
-        pass
-
-    def close(self) -> None:  # noqa: D102
-        pass
 
 
 @dataclass(frozen=True, slots=True)

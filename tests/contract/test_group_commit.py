@@ -57,9 +57,9 @@ class Echo:
         self.by_system: list[bool] = []
         self._collected: list[bytes] = []
         mode = FlushMode(is_sync=is_sync, wait_seconds_max=1, timeout_seconds=5, look_seconds=1)
-        machine = Machine(self.timers, self.clock, self, self, self.yield_core)
+        machine = Machine(self.timers, self.clock, self, self, yield_core=self.yield_core)
         self.commit: GroupCommit[Line, list[bytes | str]] = GroupCommit(
-            self.log, self, self, machine, mode, Pressure(1000, 1000)
+            self.log, self, machine, mode, Pressure(1000, 1000), self
         )
         self.commit.start()
 
@@ -106,9 +106,6 @@ class Echo:
         self.written.append(count)
 
     def refused(self, count: int) -> None:
-        """Do nothing."""
-
-    def synced(self, seconds: float) -> None:
         """Do nothing."""
 
     def answered(self, *, waits_for_syncs: bool) -> None:

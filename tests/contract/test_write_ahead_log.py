@@ -53,9 +53,9 @@ class Publisher:
         self.confirmed: list[tuple[int, int]] = []
         self.refused_count = 0
         mode = FlushMode(is_sync=True, wait_seconds_max=1, timeout_seconds=5, look_seconds=1)
-        machine = Machine(self.timers, clock, self, self, lambda: None)
+        machine = Machine(self.timers, clock, self, self, yield_core=lambda: None)
         self.commit: GroupCommit[Publish, list[Publish]] = GroupCommit(
-            self.log, self, self, machine, mode, Pressure(1 << 20, 1 << 20)
+            self.log, self, machine, mode, Pressure(1 << 20, 1 << 20)
         )
         self.commit.start()
 
@@ -106,24 +106,6 @@ class Publisher:
         if beside is not None:
             beside()
         self.submit(job, done)
-
-    def wrote(self, count: int) -> None:
-        """Do nothing."""
-
-    def refused(self, count: int) -> None:
-        """Do nothing."""
-
-    def synced(self, seconds: float) -> None:
-        """Do nothing."""
-
-    def answered(self, *, waits_for_syncs: bool) -> None:
-        """Do nothing."""
-
-    def work_beside(self) -> None:
-        """Have nothing to do."""
-
-    def close(self) -> None:
-        """Do nothing."""
 
     @property
     def safe(self) -> dict[str, bytes]:

@@ -224,9 +224,9 @@ class Life:
         try:
             job.run()
         except (DiskFull, DiskFailed) as error:
-            self.store.finish_sync(job, error)
+            job.finish(error)
             return
-        self.store.finish_sync(job)
+        job.finish(None)
         if self.store.synced >= job.target:
             self._acknowledge(covered)
         if meanwhile is not None:
@@ -304,7 +304,7 @@ class Life:
             job.run()
         except (DiskFull, DiskFailed) as failed:
             error = failed
-        self.store.finish_fill(job, error)
+        job.finish(error)
 
     def fault(self) -> None:
         """Make one of the coming calls fail."""

@@ -24,8 +24,13 @@ it is written, the source appends all that it has, as one among many costs two t
 loop and coming back to it. The sync thread does nothing else, so that a sync waits for no other
 work of the disk, and a stalled one holds none of that up.
 
-When answers were sent the `Follower` does what may come after them; where the loop waits for a
-sync, a part of that is done meanwhile.
+Outcomes. A group is *written* when the file system has it, and *synced* when the disk has it.
+The loop learns of both, in `_commit` and in the callback of `_run_sync`; the sync thread knows only
+its job. The flush mode says which of them is the last that a group waits for, and `_answer` is the
+one place where it is through. A third outcome, *replicated*, belongs there: see decision 0037.
+
+When answers were sent the `Follower`, if there is one, does what may come after them; where the
+loop waits for a sync, a part of that is done meanwhile.
 
 Invariants
 
@@ -46,12 +51,13 @@ Invariants
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.disk import PendingSync
+from sprocket.base.durations import DurationHistogram
 from sprocket.base.errors import DiskFailed, DiskRefused, StoreError, StoreFailed, SyncLate
 from sprocket.runtime.offload import yield_core
 from sprocket.runtime.pressure import Pressure, PressureShare
@@ -204,9 +210,6 @@ class Follower(Protocol):
     def refused(self, count: int) -> None:
         """Note how many could not be."""
 
-    def synced(self, seconds: float) -> None:
-        """Note how long a sync took."""
-
     def answered(self, *, waits_for_syncs: bool) -> None:
         """Do what may come after answers.
 
@@ -242,12 +245,17 @@ class JobThread(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What group commit runs on; the thread that syncs the log does nothing else."""
+    """What group commit runs on; the thread that syncs the log does nothing else.
+
+    Attributes:
+        syncs: Where it is counted how long syncs took.
+    """
 
     timers: Timers
     clock: Clock
     fill_thread: JobThread
     sync_thread: JobThread
+    syncs: DurationHistogram = field(default_factory=DurationHistogram)
     yield_core: Callable[[], None] = yield_core
 
 
@@ -278,10 +286,10 @@ class GroupCommit(Generic[W, R]):
         self,
         log: Log,
         desk: Desk[W, R],
-        follower: Follower,
         machine: Machine,
         mode: FlushMode,
         pressure: Pressure | PressureShare,
+        follower: Follower | None = None,
     ) -> None:
         self._log = log
         self._desk = desk
@@ -289,6 +297,7 @@ class GroupCommit(Generic[W, R]):
         self._fill_thread, self._sync_thread = machine.fill_thread, machine.sync_thread
         self._timers = machine.timers
         self._clock = machine.clock
+        self._count_sync = machine.syncs.add
         self._yield_core = machine.yield_core
         self._mode = mode
         self._is_sync = mode.is_sync
@@ -368,7 +377,8 @@ class GroupCommit(Generic[W, R]):
         """Stop timers; what still waits is refused. The log itself is closed by its owner."""
         self.take_up_now()
         self._is_closed = True
-        self._follower.close()
+        if self._follower is not None:
+            self._follower.close()
         for timer in (self._late_timer, self._sync_timer, self._again_timer, self._try_timer):
             if timer is not None:
                 timer.cancel()
@@ -430,14 +440,13 @@ class GroupCommit(Generic[W, R]):
             _limited_log.error(
                 "a write failed; its records are refused", records=count, why=str(error)
             )
-            self._note_failed_write(error)
-            self._follower.refused(count)
-            self._desk.refuse(group, error)
+            self._refuse(group, count, error)
             return
         self.failed_write = None
-        self._follower.wrote(count)
+        if self._follower is not None:
+            self._follower.wrote(count)
         if not self._is_sync:
-            self._answer(group, None)
+            self._answer(group)
             self._weigh()
             if self._pressure.is_high:
                 self._sync_behind()
@@ -485,7 +494,7 @@ class GroupCommit(Generic[W, R]):
             self._desk.refuse(group, caught)
             return
         if job is None:
-            self._answer(group, None)
+            self._answer(group)
             return
         self._run_sync(job, group, 0 if self._is_slow else self._mode.wait_seconds_max)
 
@@ -514,13 +523,17 @@ class GroupCommit(Generic[W, R]):
             if self._late_timer is not None and not self._is_held_up:
                 self._late_timer.cancel()
                 self._late_timer = None
-            self._answer(answered, error, answers if answered else None)
+            if error is None:
+                self._again_timer = None
+                self._answer(answered, answers if answered else None)
+            else:
+                self._refuse_all(answered, error)
             if self._written and not self._is_closed:
                 self._sync()  # after a failure it is refused, and so are they
             self._weigh()
 
         if wait_seconds:
-            work = self._follower.work_beside()
+            work = None if self._follower is None else self._follower.work_beside()
             records = sum([one.records for one in group])
             start = job.start if records < THREAD_RECORDS else _nothing
             if records >= READY_BESIDE:
@@ -538,19 +551,23 @@ class GroupCommit(Generic[W, R]):
         if self._job_is_out and group:
             self._expect_end()
 
-    def _answer(self, group: list[W], error: StoreError | None, answers: R | None = None) -> None:
-        """Answer a group, as was prepared if it was; after a failed sync refuse it."""
-        if error is not None:
-            _log.critical(
-                "a sync failed: what reached the disk is unknown, so nothing more is stored until "
-                "this is restarted",
-                why=str(error),
-            )
-            self._desk.refuse(group, StoreFailed(f"a sync failed: {error}"))
-            return
-        self._again_timer = None
+    def _refuse_all(self, group: list[W], error: StoreError) -> None:
+        """Refuse those whose sync has failed."""
+        _log.critical(
+            "a sync failed: what reached the disk is unknown, so nothing more is stored until this "
+            "is restarted",
+            why=str(error),
+        )
+        self._desk.refuse(group, StoreFailed(f"a sync failed: {error}"))
+
+    def _answer(self, group: list[W], answers: R | None = None) -> None:
+        """Answer a group that is as durable as its flush mode asks, as was prepared if it was.
+
+        Every group that is not refused or late comes here, in the order of the log: see "Outcomes".
+        """
         self._desk.send(self._desk.ready(group, None) if answers is None else answers)
-        self._follower.answered(waits_for_syncs=self._is_sync and not self._is_slow)
+        if self._follower is not None:
+            self._follower.answered(waits_for_syncs=self._is_sync and not self._is_slow)
         if not self._is_filling:
             self._fill()
 
@@ -591,10 +608,15 @@ class GroupCommit(Generic[W, R]):
             "a log file could not be made; its records are refused", records=count, why=str(error)
         )
         self._log.give_up_unwritten()
-        self._note_failed_write(error)
-        self._follower.refused(count)
-        self._desk.refuse(group, error)
+        self._refuse(group, count, error)
         self._weigh()
+
+    def _refuse(self, group: list[W], count: int, error: StoreError) -> None:
+        """Refuse a group that cannot be written, and note why."""
+        self._note_failed_write(error)
+        if self._follower is not None:
+            self._follower.refused(count)
+        self._desk.refuse(group, error)
 
     def _note_failed_write(self, error: StoreError) -> None:
         """Say why nothing can be written, and try from time to time whether it can again."""
@@ -625,7 +647,7 @@ class GroupCommit(Generic[W, R]):
 
     def _measure(self, seconds: float) -> None:
         """Note how long a sync took, and decide where the next one runs."""
-        self._follower.synced(seconds)
+        self._count_sync(seconds)
         self._mean_seconds += (seconds - self._mean_seconds) * _MEAN_WEIGHT
         limit = self._mode.wait_seconds_max
         self._is_slow = self._mean_seconds > (limit / 2 if self._is_slow else limit)

@@ -12,6 +12,7 @@ import pytest
 from tests.timers import FakeTimers
 
 from sprocket.base.disk import PendingSync
+from sprocket.base.durations import DurationHistogram
 from sprocket.base.errors import DiskFailed, DiskFull, StoreError, SyncLate
 from sprocket.base.errors import StoreFailed as Failed
 from sprocket.runtime.group_commit import (
@@ -222,7 +223,14 @@ class Scene:
         beside: What is to be done while a sync is waited for.
     """
 
-    def __init__(self, *, is_sync: bool = True, ms_max: float = 1.0, bytes_max: int = 1) -> None:
+    def __init__(
+        self,
+        *,
+        is_sync: bool = True,
+        ms_max: float = 1.0,
+        bytes_max: int = 1,
+        is_followed: bool = True,
+    ) -> None:
         self.clock = FakeClock()
         self.timers = FakeTimers(self.clock)
         self.log = NotedLog(self.clock)
@@ -236,9 +244,10 @@ class Scene:
         mode = FlushMode(
             is_sync=is_sync, wait_seconds_max=ms_max / 1000, timeout_seconds=5, look_seconds=0.5
         )
-        machine = Machine(self.timers, self.clock, self.fill_thread, self.sync_thread)
+        self.syncs = DurationHistogram()
+        machine = Machine(self.timers, self.clock, self.fill_thread, self.sync_thread, self.syncs)
         self.commit: GroupCommit[Asker, list[tuple[str, str | None]]] = GroupCommit(
-            self.log, self, self, machine, mode, self.pressure
+            self.log, self, machine, mode, self.pressure, self if is_followed else None
         )
 
     def store(self, *names: str) -> None:
@@ -295,9 +304,6 @@ class Scene:
         """Do nothing."""
 
     def refused(self, count: int) -> None:
-        """Do nothing."""
-
-    def synced(self, seconds: float) -> None:
         """Do nothing."""
 
     def answered(self, *, waits_for_syncs: bool) -> None:
@@ -856,3 +862,41 @@ def test_a_closed_one_tries_nothing() -> None:
     scene.commit.close()
     scene.timers.advance(int(5000 * TRY_SECONDS))
     assert not scene.fill_thread.jobs
+
+
+@pytest.mark.parametrize("is_sync", [True, False])
+def test_nobody_need_follow_the_log(is_sync: bool) -> None:
+    """Groups are answered, refused and given up just the same, and syncs are counted."""
+    scene = Scene(is_sync=is_sync, is_followed=False)
+    scene.log.job_ms = 3
+    scene.group("a", "b")
+    scene.log.write_error = DiskFull("full")
+    scene.group("c")
+    scene.log.write_error = None
+    scene.log.files = 1
+    scene.group("d")
+    scene.log.job_error = DiskFull("full")
+    scene.fill_thread.work()
+    assert scene.answers == [("a", None), ("b", None), ("c", "DiskFull"), ("d", "DiskFull")]
+    assert (scene.syncs.count, scene.syncs.ms_max) == ((1, 3) if is_sync else (0, 0))
+    scene.commit.close()
+
+
+@pytest.mark.parametrize("ms_max", [1.0, 0])
+@pytest.mark.parametrize("fails", [False, True])
+def test_no_outcome_is_handled_on_the_sync_thread(ms_max: float, fails: bool) -> None:
+    """The loop hears how a sync ended, and only then is anybody told: there a stage can follow."""
+    scene = Scene(ms_max=ms_max)
+    scene.log.job_error = DiskFailed("EIO") if fails else None
+    told_in_job: list[int] = []
+    scene.log.while_syncing = lambda: told_in_job.append(len(scene.answers))
+    scene.group("a")
+    if not ms_max:
+        job, done = scene.sync_thread.jobs.pop()
+        try:
+            done(job(), None)
+        except DiskFailed as error:
+            assert scene.answers == []
+            done(None, error)
+    assert told_in_job == [0]
+    assert scene.answers == [("a", FAILED if fails else None)]

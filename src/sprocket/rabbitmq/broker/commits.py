@@ -1,27 +1,38 @@
 """What was given to storages becomes durable, and its waiters are notified."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
+
+from msgspec import Struct
 
 from sprocket.base import log
 from sprocket.base.errors import StoreError, StoreFailed, SyncLate
 
 _log = log.get_limited_logger(__name__)
 
+Told: TypeAlias = Callable[[StoreError | None], None]
+"""Told that something is durable, or why it is not."""
 
-class Committed(Protocol):
-    """Somebody who waits for what storages were given before."""
 
-    @property
-    def records(self) -> int:
-        """How many messages they wait for."""
+def nobody(_: StoreError | None) -> None:
+    """Is told nothing: what failed is said by the commit itself."""
 
-    @property
-    def waiting_count(self) -> int:
-        """The same, as group commit calls it."""
 
-    def committed(self, error: StoreError | None) -> None:
-        """Note that it is durable, or why it is not."""
+class Waiter(Struct, frozen=True, eq=False):
+    """Somebody who waits for what storages were given before.
+
+    Attributes:
+        told: How they are told; by default nobody waits, but it is to be durable.
+        records: How many messages they wait for.
+        waiting_count: How many answers are due.
+    """
+
+    told: Told = nobody
+    records: int = 0
+    waiting_count: int = 1
+
+
+Answer: TypeAlias = tuple[Waiter, StoreError | None]
 
 
 class Commits(Protocol):
@@ -35,7 +46,7 @@ class Commits(Protocol):
     def waiting_bytes(self) -> int:
         """How much storages were given that is not durable."""
 
-    def wait(self, asker: Committed, /) -> None:
+    def wait(self, asker: Waiter, /) -> None:
         """Tell somebody, perhaps before this returns, when all that came before is durable."""
 
 
@@ -50,25 +61,18 @@ def is_unwritten(error: StoreError) -> bool:
 class CommitDesk:
     """Answers those who wait for a group commit: see `runtime.group_commit.Desk`."""
 
-    def ready(
-        self, group: Sequence[Committed], error: StoreError | None
-    ) -> list[tuple[Committed, StoreError | None]]:
+    def ready(self, group: Sequence[Waiter], error: StoreError | None) -> list[Answer]:
         """Remember whom to notify of what."""
         return [(one, error) for one in group]
 
-    def send(self, answers: list[tuple[Committed, StoreError | None]], /) -> None:
+    def send(self, answers: Sequence[Answer], /) -> None:
         """Tell them."""
         for one, error in answers:
-            _tell(one, error)
+            try:
+                one.told(error)
+            except Exception:  # the others are told all the same
+                _log.exception("an answer failed")
 
-    def refuse(self, group: Sequence[Committed], error: StoreError) -> None:
+    def refuse(self, group: Sequence[Waiter], error: StoreError) -> None:
         """Tell them why nothing was stored."""
-        for one in group:
-            _tell(one, error)
-
-
-def _tell(one: Committed, error: StoreError | None) -> None:
-    try:
-        one.committed(error)
-    except Exception:  # the others are told all the same
-        _log.exception("an answer failed", who=repr(one))
+        self.send(self.ready(group, error))

@@ -23,7 +23,7 @@ import msgspec
 from sprocket.base import log
 from sprocket.base.disk import Steps
 from sprocket.base.errors import StoreError
-from sprocket.rabbitmq.broker.commits import Commits
+from sprocket.rabbitmq.broker.commits import Commits, Waiter
 from sprocket.rabbitmq.broker.even_clock import EvenClock
 from sprocket.rabbitmq.broker.message_ids import MessageIds
 from sprocket.rabbitmq.broker.queues import RETRY_SECONDS, LetterBox, QueueReads, put_header
@@ -211,7 +211,7 @@ class DelayedMessages:
             return
         self._is_out = True
         if self._commits.failed_write is not None:  # what was routed last must be written first
-            self._commits.wait(_Routed(0, self._committed))
+            self._commits.wait(Waiter(self._committed))
             return
         found: list[DelayedMessage] = []
         self._reads.drive(self._take(found), partial(self._taken, found))
@@ -241,7 +241,7 @@ class DelayedMessages:
             except Exception:  # those after it are due, too
                 _log.exception("a delayed message is lost", exchange=one.exchange)
         self._store.done(self._clock.now_us())
-        self._commits.wait(_Routed(len(found), self._committed))
+        self._commits.wait(Waiter(self._committed, len(found)))
 
     def _route(self, one: DelayedMessage) -> None:
         message = one.message
@@ -265,19 +265,6 @@ class DelayedMessages:
         else:  # what was routed is written once there is room
             _log.error("delayed messages wait for the disk", why=str(error))
             self._wait(RETRY_SECONDS)
-
-
-class _Routed:
-    """What waits to be durable before more is routed."""
-
-    def __init__(self, count: int, told: Callable[[StoreError | None], None]) -> None:
-        self.records = count
-        self.waiting_count = 1
-        self._told = told
-
-    def committed(self, error: StoreError | None) -> None:
-        """Go on."""
-        self._told(error)
 
 
 def _kept_properties(message: BasicMessage, delay_ms: int) -> BasicProperties:

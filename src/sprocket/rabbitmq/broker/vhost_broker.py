@@ -27,7 +27,7 @@ from sprocket.rabbitmq.broker.channels import (
     DirectReplies,
     MessageTaker,
 )
-from sprocket.rabbitmq.broker.commits import CommitDesk, Committed, is_unwritten
+from sprocket.rabbitmq.broker.commits import Answer, CommitDesk, Waiter, is_unwritten
 from sprocket.rabbitmq.broker.delayed_messages import DelayedMessages
 from sprocket.rabbitmq.broker.even_clock import EvenClock
 from sprocket.rabbitmq.broker.message_ids import MessageIds
@@ -49,7 +49,6 @@ from sprocket.rabbitmq.broker.topology import (
     Routed,
     VhostTopology,
 )
-from sprocket.rabbitmq.broker.vhost_log import SyncTimes, VhostLog
 from sprocket.rabbitmq.codec.amqp import properties
 from sprocket.rabbitmq.model.binding import Destination
 from sprocket.rabbitmq.model.counts import (
@@ -65,6 +64,7 @@ from sprocket.rabbitmq.model.message import BasicMessage
 from sprocket.rabbitmq.model.names import QueueName
 from sprocket.rabbitmq.model.resource import ResourceKind
 from sprocket.rabbitmq.store.vhost import VhostStore
+from sprocket.runtime.durable_log import DurableLog
 from sprocket.runtime.group_commit import FlushMode, GroupCommit, Machine
 from sprocket.runtime.offload import DiskThread
 from sprocket.runtime.pressure import Pressure
@@ -126,12 +126,10 @@ class VhostBroker:
         self.replies = DirectReplies()
         """The consumers that wait for replies."""
         self._pressure = floor.pressure.share()
-        self.commits: GroupCommit[Committed, list[tuple[Committed, StoreError | None]]]
-        self.commits = GroupCommit(
-            VhostLog(store.log, floor.declarations.begin_sync),
+        self.commits: GroupCommit[Waiter, list[Answer]] = GroupCommit(
+            DurableLog(store.log, floor.declarations.begin_sync),
             CommitDesk(),
-            SyncTimes(floor.syncs),
-            Machine(floor.timers, floor.clock, floor.thread, floor.sync_thread),
+            Machine(floor.timers, floor.clock, floor.thread, floor.sync_thread, floor.syncs),
             floor.mode,
             self._pressure,
         )
@@ -274,6 +272,8 @@ class VhostBroker:
         count = self._remove(queue)
 
         def durable(error: StoreError | None) -> None:
+            if error is not None:
+                _log.error("what a deleted exchange has kept may come back", why=str(error))
             if error is None:
                 done(count)
             else:
@@ -375,7 +375,7 @@ class VhostBroker:
         due: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.turns.mark_last(_Settling(due))
         await due
-        self.commits.wait(_Nobody())
+        self.commits.wait(Waiter())
         await self.commits.settle()
 
     @property
@@ -497,13 +497,15 @@ class VhostBroker:
         """Let nobody declare an exchange of a name before what it has kept cannot come back."""
 
         def durable(error: StoreError | None) -> None:
+            if error is not None:
+                _log.error("what a deleted exchange has kept may come back", why=str(error))
             if error is None or not is_unwritten(error):
                 self._has_gone(going)
             elif not self._is_stopped:
                 again = partial(self._wait_for_drop, going)
                 self._timers.call_later(RETRY_SECONDS, again)
 
-        self.commits.wait(_Dropped(durable))
+        self.commits.wait(Waiter(durable))
 
     def _has_gone(self, what: Destination) -> None:
         for then in self._going.pop(what):
@@ -517,7 +519,7 @@ class VhostBroker:
 
     def _write_waiting(self) -> None:
         if self.store.log.waiting_bytes and not self.commits.waiting_count:
-            self.commits.wait(_Nobody())
+            self.commits.wait(Waiter())
 
 
 def _headers(message: BasicMessage) -> FieldTable:
@@ -541,29 +543,3 @@ class _Settling:
 def _finish(waiting: "asyncio.Future[None]") -> None:
     if not waiting.done():
         waiting.set_result(None)
-
-
-class _Dropped:
-    """Waits until what an exchange has kept cannot come back."""
-
-    records = 0
-    waiting_count = 1
-
-    def __init__(self, then: Callable[[StoreError | None], None]) -> None:
-        self._then = then
-
-    def committed(self, error: StoreError | None) -> None:
-        """Let those who wait go on, or have it tried again."""
-        if error is not None:
-            _log.error("what a deleted exchange has kept may come back", why=str(error))
-        self._then(error)
-
-
-class _Nobody:
-    """Nobody waits, but it is to be durable."""
-
-    records = 0
-    waiting_count = 1
-
-    def committed(self, error: StoreError | None) -> None:
-        """Note it; what failed is said by the commit itself."""

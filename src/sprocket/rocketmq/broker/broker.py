@@ -26,7 +26,6 @@ from sprocket.rocketmq.broker.messages import (
     Commits,
     DelayLevels,
     DurableAppender,
-    DurableLog,
     ReputRounds,
     RetryLimit,
     RetryService,
@@ -43,6 +42,7 @@ from sprocket.rocketmq.settings import PullSettings, Settings
 from sprocket.rocketmq.store.config_table import ConfigTable
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.cold_reads import ColdReads
+from sprocket.runtime.durable_log import DurableLog
 from sprocket.runtime.group_commit import FlushMode, GroupCommit, Machine
 from sprocket.runtime.offload import DiskThread
 from sprocket.runtime.pressure import Pressure
@@ -132,10 +132,10 @@ class Broker:
         self.commits: Commits = GroupCommit(
             DurableLog(store, self.snapshots.begin_sync),
             pending_acks,
-            self._rounds,
-            Machine(loop, clock, self.thread, self._sync_thread),
+            Machine(loop, clock, self.thread, self._sync_thread, self.stats.syncs),
             flush_mode(settings),
             pressure,
+            self._rounds,
         )
         self.durable = DurableAppender(store, self.commits, pressure, self._rounds.refused)
         self.upkeep = Upkeep(

@@ -7,8 +7,8 @@ may run, makes them durable; `dispatch` then puts them into the queues and tells
 makes them again from the log. What a consumer may see ends at `synced` when a message counts as
 stored after a sync, else at `written`.
 
-    append → write → begin_sync … SyncJob.run … finish_sync → dispatch → get_messages
-                     begin_fill … FillJob.run … finish_fill     dispatch_index, maintain, clean
+    append → write → begin_sync … LogSync.run … finish → dispatch → get_messages
+                     begin_fill … FillJob.run … finish   dispatch_index, maintain, clean
 
 Invariants
 
@@ -96,7 +96,7 @@ class Store:
         self.deletions = parts.deletions
         self._log = opened.log
         self._lock, self._report = opened.lock, opened.report
-        self._flush = Flusher(parts.disk, opened.log, parts.settings, opened.clock)
+        self._flush = Flusher(parts.disk, opened.log, parts.settings, opened.clock, self._doubt)
         self._dispatch = Reput(
             opened.log.tail, parts.queues, parts.index, opened.log.written, parts.units
         )
@@ -224,6 +224,11 @@ class Store:
         return self._flush.synced
 
     @property
+    def is_synced(self) -> bool:
+        """Whether the disk has all that is written."""
+        return self._flush.synced == self._log.written
+
+    @property
     def waiting_bytes(self) -> int:
         """How much of the log was appended and is not durable; 0 once a sync has failed."""
         flush = self._flush
@@ -259,35 +264,24 @@ class Store:
         try:
             return self._appender.write()
         except StoreFailed as error:
-            self._doubt_all(error)
+            self._flush.fail(error)  # a sync failed while a write was undone
             raise
-
-    def _doubt_all(self, error: StoreFailed) -> None:
-        """Take a sync that failed while a write was undone for one of the log's own."""
-        self._flush.fail(error)
-        self._doubt()
 
     def _undo_steps(self) -> Steps:
         """Undo what a failed write has left."""
         try:
             yield from self._appender.undo_steps()
         except StoreFailed as error:
-            self._doubt_all(error)
+            self._flush.fail(error)
             raise
 
     def begin_sync(self) -> LogSync | None:
         """See `flush.Flusher.begin_sync`."""
         return self._flush.begin_sync()
 
-    def begin_async_sync(self) -> LogSync | None:
-        """See `flush.Flusher.begin_async_sync`."""
-        return self._flush.begin_async_sync()
-
-    def finish_sync(self, job: LogSync, error: BaseException | None = None) -> None:
-        """See `flush.Flusher.finish_sync`: with an error the store refuses appends from now on."""
-        self._flush.finish_sync(job, error)
-        if self._flush.failure is not None:
-            self._doubt()
+    def begin_due_sync(self) -> LogSync | None:
+        """See `flush.Flusher.begin_due_sync`."""
+        return self._flush.begin_due_sync()
 
     def sync(self) -> PhysicalOffset:
         """Make all that is written durable, here and now; return the new `synced`.
@@ -296,15 +290,11 @@ class Store:
             StoreFailed: The sync failed, now or before.
             DiskRefused: It could not begin.
         """
-        try:
-            return self._flush.sync()
-        except StoreFailed:
-            self._doubt()
-            raise
+        return self._flush.sync()
 
-    def _doubt(self) -> None:
-        """Take nothing more, and leave a note why."""
-        self._appender.stop(self._flush.failure or "a sync of the log failed")
+    def _doubt(self, failure: str) -> None:
+        """Take nothing more after a sync that failed, and leave a note of it."""
+        self._appender.stop(failure)
         self._checkpointer.doubt()
 
     def begin_fill(self) -> FillJob | None:
@@ -317,16 +307,10 @@ class Store:
     def begin_file(self) -> FillJob | None:
         """Return what makes the log file that `write` needs next; None if it is there.
 
-        Also None while a fill is out, for whose end `write` then waits (`fill_blocks_write`). It is
-        finished by `finish_fill`. Who does not ask has `write` make the file.
+        Also None while a fill is out, for whose end `write` then waits (`fill_blocks_write`). Who
+        does not ask has `write` make the file.
         """
         return None if self._lock is None else self._flush.begin_file()
-
-    def finish_fill(self, job: FillJob, error: BaseException | None = None) -> None:
-        """See `flush.Flusher.finish_fill`."""
-        self._flush.finish_fill(job, error)
-        if self._flush.failure is not None:
-            self._doubt()
 
     def fill_blocks_write(self) -> bool:
         """Say whether `write` must wait for the fill that is in flight."""

@@ -41,7 +41,7 @@ def test_the_path_of_a_message() -> None:
     job = store.begin_sync()
     assert job is not None
     job.run()
-    store.finish_sync(job)
+    job.finish(None)
     assert store.synced == store.end == len(store.record_at(0))
     (arrival,) = store.dispatch().arrivals
     assert store.dispatched == 0, "the index lacks it"
@@ -69,7 +69,7 @@ def test_under_async_flush_consumers_see_what_is_written() -> None:
     assert job is not None
     assert not job.zeros
     job.run()
-    store.finish_fill(job)
+    job.finish(None)
     assert store.synced == 0
     store.sync()
     assert store.synced == store.written
@@ -224,13 +224,13 @@ def test_after_a_failed_sync_nothing_is_taken(how: str) -> None:
         assert job is not None
         with pytest.raises(DiskFailed) as caught:
             job.run()
-        store.finish_sync(job, caught.value)
+        job.finish(caught.value)
     else:
         fill = store.begin_fill()
         assert fill is not None
         with pytest.raises(DiskFailed) as caught:
             fill.run()
-        store.finish_fill(fill, caught.value)
+        fill.finish(caught.value)
     assert store.waiting_bytes == 0
     for refused in (lambda: store.append(new()), lambda: store.append_batch(batch_of([new()]))):
         with pytest.raises(StoreFailed, match="reopen"):

@@ -35,7 +35,7 @@ from sprocket.rabbitmq.broker.channels.confirms import (
 )
 from sprocket.rabbitmq.broker.channels.direct_replies import DirectReplies
 from sprocket.rabbitmq.broker.channels.unacked import ConsumedQueue, Held, UnackedDeliveries
-from sprocket.rabbitmq.broker.commits import Commits, is_unwritten
+from sprocket.rabbitmq.broker.commits import Commits, Waiter, is_unwritten
 from sprocket.rabbitmq.broker.queues import (
     SHARE_WORK,
     BrokerQueue,
@@ -236,7 +236,7 @@ class BrokerChannel:
         self._transaction: _Transaction | None = None
         self._settling: Iterator[None] = iter(())
         """The rest of what is done with what the client had."""
-        self._commit: _Commit | None = None
+        self._commit: Waiter | None = None
         """A transaction that this turn makes durable."""
         self._is_due = False
         self._reply_key: str | None = None
@@ -490,7 +490,7 @@ class BrokerChannel:
             yield from self._settle_steps(transaction, is_taken, done)
             return
         told = partial(self._published, transaction, is_taken, done)
-        self._commit = _Commit(transaction.held_count, told)
+        self._commit = Waiter(told, transaction.held_count)
         self._mark()
 
     def _published(
@@ -536,7 +536,7 @@ class BrokerChannel:
                 yield from share.wait(len(settlement.taken))
                 self._settle(settlement)
         # Queues give to their storages what was settled when they have their turn.
-        self._commit = _Commit(len(transaction.settled), partial(self._end, is_taken, done))
+        self._commit = Waiter(partial(self._end, is_taken, done), len(transaction.settled))
         self._mark()
 
     def _end(self, is_taken: bool, done: Callable[[], None], error: StoreError | None) -> None:
@@ -958,19 +958,6 @@ def _parts(publication: Publication) -> Iterable[Publication]:
         )
         for at in range(0, len(messages), count)
     )
-
-
-class _Commit:
-    """A transaction that waits to be durable."""
-
-    def __init__(self, count: int, told: Callable[[StoreError | None], None]) -> None:
-        self._told = told
-        self.records = count
-        self.waiting_count = 1
-
-    def committed(self, error: StoreError | None) -> None:
-        """Tell how it went."""
-        self._told(error)
 
 
 def _nothing() -> None:

@@ -9,11 +9,12 @@ answer that is given in between stands for nothing that was not put anywhere.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import chain
 from typing import NamedTuple, Protocol
 
 from sprocket.base.errors import StoreError
-from sprocket.rabbitmq.broker.commits import Commits, is_unwritten
+from sprocket.rabbitmq.broker.commits import Commits, Waiter, is_unwritten
 from sprocket.rabbitmq.model.counts import PublishCounts
 from sprocket.rabbitmq.model.message import BasicMessage
 
@@ -116,7 +117,8 @@ class PublishConfirms:
             stored, self._storing = self._storing, []
             numbers = sorted(chain.from_iterable([one.numbers for one in stored]))
             self._groups[numbers[0]] = numbers
-            self._commits.wait(_Group(self, numbers, stored))
+            told = partial(self._committed, numbers, stored)
+            self._commits.wait(Waiter(told, len(numbers), len(numbers)))
         self._answer()
 
     def end(self) -> None:
@@ -206,18 +208,3 @@ class Numbering:
             self._gap += 1
         self._put = [list(put)]
         self._confirms.next_number = self._first + self._gap
-
-
-class _Group:
-    """What one turn has stored."""
-
-    def __init__(
-        self, confirms: PublishConfirms, numbers: list[int], stored: Sequence[PublishedMessages]
-    ) -> None:
-        self._confirms = confirms
-        self._numbers = numbers
-        self._stored = stored
-        self.records = self.waiting_count = len(numbers)
-
-    def committed(self, error: StoreError | None) -> None:
-        self._confirms._committed(self._numbers, self._stored, error)

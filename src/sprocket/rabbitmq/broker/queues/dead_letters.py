@@ -17,7 +17,7 @@ import msgspec
 from sprocket.base import log
 from sprocket.base.errors import StoreError, WireError
 from sprocket.base.units import MIB
-from sprocket.rabbitmq.broker.commits import Commits
+from sprocket.rabbitmq.broker.commits import Commits, Waiter
 from sprocket.rabbitmq.broker.queues import headers as queue_headers
 from sprocket.rabbitmq.broker.queues.levels import QueueEntry
 from sprocket.rabbitmq.broker.queues.turns import Turns
@@ -243,7 +243,7 @@ class DeadLetters:
         """Pass on nothing before something was written."""
         self._is_held = True
         if not self._is_stopped:
-            self._commits.wait(_Room(self._written))
+            self._commits.wait(Waiter(self._written))
 
     def _written(self, error: StoreError | None) -> None:
         if error is None:
@@ -280,20 +280,6 @@ class DeadLetters:
             _log.warning(
                 "dead letters go in a circle and are dropped", queue=source, back_to=target
             )
-
-
-class _Room:
-    """Dead letters that wait for a write."""
-
-    records = 0
-    waiting_count = 1
-
-    def __init__(self, told: Callable[[StoreError | None], None]) -> None:
-        self._told = told
-
-    def committed(self, error: StoreError | None) -> None:
-        """Go on."""
-        self._told(error)
 
 
 def _bytes_of(entries: Sequence[QueueEntry]) -> int:

@@ -8,7 +8,6 @@ A message that comes back from a consumer is a message, too (`retry`).
 
 from sprocket.rocketmq.broker.messages import pending_acks
 from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
-from sprocket.rocketmq.broker.messages.durable_log import DurableLog
 from sprocket.rocketmq.broker.messages.message_copy import copy_of
 from sprocket.rocketmq.broker.messages.pending_acks import (
     Commits,
@@ -25,7 +24,6 @@ __all__ = [
     "Commits",
     "DelayLevels",
     "DurableAppender",
-    "DurableLog",
     "Release",
     "ReputRounds",
     "RetryLimit",

@@ -73,7 +73,6 @@ class ReputRounds:
         self._clock = clock
         self._hold = hold
         self._stats = stats
-        self.synced = stats.syncs.add
         self._undispatched, self._round_to = 0, store.written
         self._is_index_due = self._is_rest_due = False
         self._round_timer: Timer | None = None

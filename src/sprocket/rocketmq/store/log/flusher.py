@@ -3,7 +3,7 @@
 Both are divided into jobs. The owner of the store begins and finishes a job; in between it may run
 on any thread. So the owner decides whether the disk is quick enough to wait for it.
 
-Life of a group: `append` … `write` … `begin_sync` → `LogSync.run` → `finish_sync`: everything
+Life of a group: `append` … `write` … `begin_sync` → `LogSync.run` → `LogSync.finish`: everything
 written before `begin_sync` is durable. What is written while the job runs belongs to the next one.
 
 Zeros ahead: the first write to a block that was never written makes a sync carry metadata of the
@@ -25,11 +25,13 @@ Invariants
 3. At most one sync and one fill are in flight.
 """
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk, PendingSync, create_segment, segment_name
-from sprocket.base.errors import DiskFailed, DiskRefused, StoreFailed
+from sprocket.base.errors import DiskFailed, DiskRefused, StoreError, StoreFailed
 from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings
@@ -54,6 +56,7 @@ class LogSync(Struct, frozen=True, eq=False):
 
     ranges: list[Range]
     target: PhysicalOffset
+    flusher: "Flusher"
 
     def start(self) -> PendingSync | None:
         """Have the system do by itself what `run` does; None where it cannot, or not in one go."""
@@ -68,6 +71,13 @@ class LogSync(Struct, frozen=True, eq=False):
         """
         for file, _position, _size in self.ranges:
             file.sync()
+
+    def finish(self, error: StoreError | None) -> None:
+        """Note how it ended: `synced` moves to the target, or never moves again.
+
+        A sync that could not begin, as a file that it needs could not be opened, is none.
+        """
+        self.flusher._finish_sync(self, error)
 
 
 class FillJob(Struct, eq=False, kw_only=True):
@@ -92,6 +102,7 @@ class FillJob(Struct, eq=False, kw_only=True):
     end: int
     zeros: bool
     create: bool
+    flusher: "Flusher"
     is_made: bool = False
     is_syncing: bool = False
 
@@ -124,6 +135,13 @@ class FillJob(Struct, eq=False, kw_only=True):
         finally:
             file.close()
 
+    def finish(self, error: StoreError | None) -> None:
+        """Note how it ended; after an error the fill rests for a while.
+
+        A sync that failed counts as one of the log's own: it may have been about its records.
+        """
+        self.flusher._finish_fill(self, error)
+
 
 class Flusher:
     """Knows how far the log is durable and how far it is filled.
@@ -133,14 +151,24 @@ class Flusher:
         log: The log; what it holds now is durable already.
         settings: How far to fill ahead of the writer, and when an async sync is due.
         clock: For the latter.
+        failed: Told why nothing becomes durable any more: when a sync has failed, and each time
+            that somebody asks for another one after that.
     """
 
-    def __init__(self, disk: Disk, log: CommitLog, settings: StoreSettings, clock: Clock) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        log: CommitLog,
+        settings: StoreSettings,
+        clock: Clock,
+        failed: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._disk = disk
         self._log = log
         self._synced = log.written
         self._sync: LogSync | None = None
         self.failure: str | None = None
+        self._failed = failed
         self._fill: FillJob | None = None
         self._fill_ahead_bytes = settings.fill_ahead_bytes
         self._settings = settings
@@ -168,15 +196,16 @@ class Flusher:
             StoreFailed: A sync failed before.
         """
         if self.failure is not None:
+            self._failed(self.failure)
             raise StoreFailed(self.failure)
         target = self._log.written
         if self._sync is not None or target == self._synced:
             return None
         self._sync_began = self._clock.monotonic()
-        self._sync = LogSync(self._log.ranges(self._synced, target), target)
+        self._sync = LogSync(self._log.ranges(self._synced, target), target, self)
         return self._sync
 
-    def begin_async_sync(self) -> LogSync | None:
+    def begin_due_sync(self) -> LogSync | None:
         """Do what `begin_sync` does, if enough was written or enough time passed since the last.
 
         For async flush, every `flush_interval_ms`. A file that is full is always enough.
@@ -195,11 +224,7 @@ class Flusher:
             return self.begin_sync()
         return None
 
-    def finish_sync(self, job: LogSync, error: BaseException | None) -> None:
-        """Take the outcome of a job: `synced` moves to its target, or never moves again.
-
-        A sync that could not begin, since a file that it needs could not be opened, does not count.
-        """
+    def _finish_sync(self, job: LogSync, error: StoreError | None) -> None:
         assert job is self._sync
         self._sync = None
         if isinstance(error, DiskRefused):
@@ -214,6 +239,7 @@ class Flusher:
     def fail(self, error: BaseException) -> None:
         """Note that a sync failed: nothing becomes durable from now on."""
         self.failure = f"a sync of the log failed, reopen the store to go on: {error}"
+        self._failed(self.failure)
 
     def sync(self) -> PhysicalOffset:
         """Make all that is written durable, here and now; return the new `synced`.
@@ -228,12 +254,12 @@ class Flusher:
             try:
                 job.run()
             except DiskRefused as error:
-                self.finish_sync(job, error)
+                job.finish(error)
                 raise
             except DiskFailed as error:
-                self.finish_sync(job, error)
+                job.finish(error)
                 raise StoreFailed(self.failure) from error
-            self.finish_sync(job, None)
+            job.finish(None)
         return self._synced
 
     def begin_fill(self, *, zeros: bool) -> FillJob | None:
@@ -283,6 +309,7 @@ class Flusher:
             end=end,
             zeros=zeros,
             create=create,
+            flusher=self,
         )
         return self._fill
 
@@ -294,11 +321,7 @@ class Flusher:
             return False
         return len(log.files) > 0 or log.end > log.written
 
-    def finish_fill(self, job: FillJob, error: BaseException | None) -> None:
-        """Take the outcome of a step; after an error the fill rests for a while.
-
-        A sync that failed counts as one of the log's own: it may have been about its records.
-        """
+    def _finish_fill(self, job: FillJob, error: StoreError | None) -> None:
         assert job is self._fill
         self._fill = None
         if error is not None:

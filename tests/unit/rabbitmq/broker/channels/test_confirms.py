@@ -7,7 +7,7 @@ from tests.rabbit_queues import message
 from sprocket.base.errors import DiskFull, StoreError
 from sprocket.rabbitmq.broker.channels import Confirmation
 from sprocket.rabbitmq.broker.channels.confirms import PublishConfirms, PublishedMessages
-from sprocket.rabbitmq.broker.commits import Committed
+from sprocket.rabbitmq.broker.commits import Waiter
 from sprocket.rabbitmq.model.counts import PublishCounts
 from sprocket.rabbitmq.model.message import BasicMessage
 
@@ -25,15 +25,15 @@ class Publisher:
         self.confirms = PublishConfirms(self, self.told.extend, self.counts)
         self.failed_write: StoreError | None = None
         self.waiting_bytes = 0
-        self._waiting: list[Committed] = []
+        self._waiting: list[Waiter] = []
 
-    def wait(self, asker: Committed, /) -> None:
+    def wait(self, asker: Waiter, /) -> None:
         """Keep somebody waiting."""
         self._waiting.append(asker)
 
     def commit(self, error: StoreError | None = None) -> None:
         """Make the oldest turn durable, or not."""
-        self._waiting.pop(0).committed(error)
+        self._waiting.pop(0).told(error)
 
     def put(self, count: int) -> list[int]:
         """Return the numbers of messages that are put at once."""

@@ -19,7 +19,6 @@ from sprocket.rocketmq.broker.messages import (
     Commits,
     DelayLevels,
     DurableAppender,
-    DurableLog,
     ReputRounds,
     pending_acks,
 )
@@ -32,6 +31,7 @@ from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.message import NewRecord, StoredMessage
 from sprocket.rocketmq.settings import PullSettings, Settings, StoreSettings
 from sprocket.rocketmq.store.store import Store
+from sprocket.runtime.durable_log import DurableLog
 from sprocket.runtime.group_commit import READY_BESIDE, GroupCommit, Machine
 from sprocket.runtime.pressure import Pressure
 from sprocket.testing.clock import FakeClock
@@ -108,10 +108,10 @@ class Harness:
         self.commits: Commits = GroupCommit(
             DurableLog(self.store, lambda: None),
             pending_acks,
-            self.rounds,
             Machine(self.timers, self.clock, InlineThread(), InlineThread()),
             flush_mode(Settings(store=settings)),
             pressure,
+            self.rounds,
         )
         self.durable = DurableAppender(self.store, self.commits, pressure)
         self.progress = DelayProgress(
@@ -355,19 +355,18 @@ def test_a_full_disk_delays_and_loses_nothing() -> None:
     assert harness.bodies() == [b"a", b"b"]
 
 
-def test_a_failed_write_delays_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_delays_and_loses_nothing() -> None:
     """The copies are taken back with it, and made again."""
     harness = Harness().start()
     harness.wait(1)
-    write = harness.store.write
 
-    def fail() -> Any:
-        harness.disk.fail("write", 1)
-        return write()
+    def fail(call: str, path: str) -> None:
+        if call == "write" and "/commitlog/" in path:
+            harness.disk.fail("write")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(harness.store, "write", fail)
-        harness.timers.advance(1010)
+    harness.disk.before = fail
+    harness.timers.advance(1010)
+    harness.disk.before = None
     assert (harness.bodies(), harness.progress.get(1)) == ([], 0)
     harness.timers.advance(1010)
     assert harness.bodies() == [b"x"]

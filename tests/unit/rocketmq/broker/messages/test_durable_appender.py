@@ -16,7 +16,6 @@ from sprocket.base.errors import StoreFailed as Failed
 from sprocket.rocketmq.broker.messages import (
     Commits,
     DurableAppender,
-    DurableLog,
     Release,
     ReputRounds,
     pending_acks,
@@ -33,6 +32,7 @@ from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.reput import Arrival, Fresh
 from sprocket.rocketmq.store.store import Store
+from sprocket.runtime.durable_log import DurableLog
 from sprocket.runtime.group_commit import (
     FlushMode,
     GroupCommit,
@@ -55,6 +55,12 @@ class FakeJob:
 
     def run(self) -> None:
         """Take no time."""
+
+    def finish(self, error: StoreError | None) -> None:
+        """End it."""
+        assert error is None
+        self._store.done.append("sync")
+        self._store.is_syncing = False
 
 
 class FakeStore:
@@ -102,7 +108,7 @@ class FakeStore:
         self.is_syncing = True
         return FakeJob(self)
 
-    begin_async_sync = begin_sync
+    begin_due_sync = begin_sync
 
     @property
     def written(self) -> int:
@@ -124,11 +130,10 @@ class FakeStore:
         """See `written`."""
         return self.dispatched
 
-    def finish_sync(self, _: FakeJob, error: StoreError | None) -> None:
-        """End it."""
-        assert error is None
-        self.done.append("sync")
-        self.is_syncing = False
+    @property
+    def is_synced(self) -> bool:
+        """Whether nothing is to be synced."""
+        return not (self.unsynced or self.is_syncing)
 
     @property
     def is_dispatched(self) -> bool:
@@ -164,6 +169,16 @@ class FakeStore:
 
     def begin_file(self) -> None:
         """Lack no file."""
+
+    def fill_blocks_write(self) -> bool:
+        """Prepare nothing."""
+        return False
+
+    def give_up_unwritten(self) -> None:
+        """Keep what was appended."""
+
+    def try_room(self) -> None:
+        """Have room."""
 
 
 class FakeThread:
@@ -231,8 +246,7 @@ class Bench:
         self.commits: Commits = GroupCommit(
             DurableLog(store, self.begin_table_sync),
             pending_acks,
-            self.rounds,
-            Machine(self.timers, self.clock, self.thread, self.thread),
+            Machine(self.timers, self.clock, self.thread, self.thread, self.stats.syncs),
             FlushMode(
                 is_sync=flush == "sync",
                 wait_seconds_max=0.001,
@@ -240,6 +254,7 @@ class Bench:
                 look_seconds=0.5,
             ),
             self.pressure,
+            self.rounds,
         )
         self.durable = DurableAppender(store, self.commits, self.pressure)
 

@@ -249,7 +249,7 @@ def test_a_fill_in_flight_forbids_a_write_into_it() -> None:
     with pytest.raises(AssertionError):
         store.write()
     fill.run()
-    store.finish_fill(fill)
+    fill.finish(None)
     store.write()
     assert len(list(store.records())) > 1
 

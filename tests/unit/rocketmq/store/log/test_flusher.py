@@ -42,7 +42,7 @@ def test_a_sync_covers_what_was_written_before_it_began() -> None:
     assert flush.is_busy
     assert flush.begin_sync() is None
     job.run()
-    flush.finish_sync(job, None)
+    job.finish(None)
     assert flush.synced == first
     assert flush.sync() == second == flush.synced
     assert flush.sync() == second
@@ -71,7 +71,7 @@ def test_the_system_syncs_by_itself_what_lies_in_one_file_only() -> None:
     assert pending is not None
     assert pending.wait()
     assert disk.calls["sync"] == before + 1
-    flush.finish_sync(within, None)
+    within.finish(None)
     _write(log, 300)
     _write(log, 3000)
     over = flush.begin_sync()
@@ -100,7 +100,7 @@ def test_a_failed_job_is_for_good() -> None:
     _write(log)
     job = flush.begin_sync()
     assert job is not None
-    flush.finish_sync(job, DiskFailed("no"))
+    job.finish(DiskFailed("no"))
     assert flush.failure is not None
     assert flush.synced == 0
 
@@ -115,7 +115,7 @@ def test_zeros_go_ahead_of_the_writer() -> None:
         assert flush.begin_fill(zeros=True) is None
         ranges.append((job.start, job.end))
         job.run()
-        flush.finish_fill(job, None)
+        job.finish(None)
     assert ranges == [(n * STEP, (n + 1) * STEP) for n in range(2, 9)]
     assert disk.list("/log") == ["0" * 20, f"{SEGMENT:020d}"]
     assert log.files.end_of_files == 2 * SEGMENT
@@ -136,7 +136,7 @@ def test_a_fill_in_flight_blocks_a_write_into_it() -> None:
     log.append([new(body=bytes(1000))], [0], 1)
     assert flush.fill_blocks_write()
     job.run()
-    flush.finish_fill(job, None)
+    job.finish(None)
     assert not flush.fill_blocks_write()
 
 
@@ -152,21 +152,21 @@ def test_room_ahead_is_no_zeros_and_blocks_nothing_but_a_new_file() -> None:
     log.append([new(body=bytes(2 * STEP))], [0], 1)
     assert not flush.fill_blocks_write()
     job.run()
-    flush.finish_fill(job, None)
+    job.finish(None)
     assert (disk.calls["write"], disk.calls["sync"]) == (calls["write"], calls.get("sync", 0))
     assert disk.calls["allocate"] == 1
     assert bytes(log.files.segments[0].view) == before
     _write(log, 3 * STEP)
     while (job := flush.begin_fill(zeros=False)) is not None and not job.create:
         job.run()
-        flush.finish_fill(job, None)
+        job.finish(None)
     assert job is not None
     assert (job.create, job.start) == (True, SEGMENT)
     assert not flush.fill_blocks_write()
     log.append([new(body=bytes(3 * STEP))], [0], 1)
     assert flush.fill_blocks_write()
     job.run()
-    flush.finish_fill(job, None)
+    job.finish(None)
     assert not flush.fill_blocks_write()
     assert log.write() > SEGMENT
 
@@ -182,7 +182,7 @@ def test_zeros_come_in_small_steps_and_room_in_large_ones() -> None:
         job = flush.begin_fill(zeros=zeros)
         assert job is not None
         assert job.end - job.start == size
-        flush.finish_fill(job, None)
+        job.finish(None)
 
 
 def test_no_more_room_is_taken_than_was_set() -> None:
@@ -200,12 +200,12 @@ def test_a_new_file_without_room_is_taken_up() -> None:
     disk, log, flush = _make(2 * SEGMENT)
     _write(log, 6 * STEP)
     while (job := flush.begin_fill(zeros=False)) is not None and not job.create:
-        flush.finish_fill(job, None)
+        job.finish(None)
     assert job is not None
     disk.fail("allocate", 1, errno.ENOSPC)
     with pytest.raises(DiskFull) as caught:
         job.run()
-    flush.finish_fill(job, caught.value)
+    job.finish(caught.value)
     assert log.files.end_of_files == 2 * SEGMENT
     assert flush.begin_fill(zeros=False) is None
     creates = disk.calls["create"]
@@ -233,7 +233,7 @@ def test_after_a_step_without_space_the_log_goes_on(zeros: bool, call: str) -> N
     disk.fail(call, 1, errno.ENOSPC)
     with pytest.raises(DiskFull) as caught:
         job.run()
-    flush.finish_fill(job, caught.value)
+    job.finish(caught.value)
     assert flush.failure is None
     assert flush.begin_fill(zeros=zeros) is None
     _write(log, 4 * STEP)
@@ -249,7 +249,7 @@ def test_a_failed_sync_of_a_fill_is_one_of_the_log() -> None:
     disk.fail("sync", 1, errno.EIO)
     with pytest.raises(DiskFailed) as caught:
         job.run()
-    flush.finish_fill(job, caught.value)
+    job.finish(caught.value)
     with pytest.raises(StoreFailed):
         flush.sync()
 
@@ -265,8 +265,8 @@ def test_a_sync_that_ran_while_a_fill_failed_moves_nothing() -> None:
     with pytest.raises(DiskFailed) as caught:
         fill.run()
     sync.run()
-    flush.finish_fill(fill, caught.value)
-    flush.finish_sync(sync, None)
+    fill.finish(caught.value)
+    sync.finish(None)
     assert flush.synced == 0
 
 
@@ -280,7 +280,7 @@ def test_a_file_that_could_not_be_made_is_made_by_the_writer() -> None:
     disk.fail("sync_folder", 1, errno.EIO)
     with pytest.raises(DiskFailed) as caught:
         job.run()
-    flush.finish_fill(job, caught.value)
+    job.finish(caught.value)
     assert flush.failure is None
     assert _write(log, 4000) > SEGMENT
 
@@ -295,10 +295,10 @@ def test_an_async_sync_is_due_when_enough_was_written_or_time_has_passed() -> No
     flush = Flusher(disk, log, settings, clock)
 
     def due() -> bool:
-        job = flush.begin_async_sync()
+        job = flush.begin_due_sync()
         if job is not None:
             job.run()
-            flush.finish_sync(job, None)
+            job.finish(None)
         return job is not None
 
     _write(log)
@@ -334,7 +334,7 @@ def test_a_file_that_the_writer_needs_is_a_job(ahead: int) -> None:
         assert flush.begin_file() is None
         assert flush.begin_fill(zeros=True) is None
         job.run()
-        flush.finish_fill(job, None)
+        job.finish(None)
         assert not flush.fill_blocks_write()
         assert log.files.end_of_files == (number + 1) * SEGMENT
         made = disk.calls["open"]
@@ -355,7 +355,7 @@ def test_a_file_of_the_log_begins_where_the_log_does() -> None:
     job = flush.begin_file()
     assert job is not None
     job.run()
-    flush.finish_fill(job, None)
+    job.finish(None)
     assert log.files.first == 5 * SEGMENT
 
 
@@ -370,7 +370,7 @@ def test_a_write_waits_for_another_fill_before_its_file_is_made() -> None:
     assert flush.begin_file() is None
     assert flush.fill_blocks_write()
     fill.run()
-    flush.finish_fill(fill, None)
+    fill.finish(None)
     assert not flush.fill_blocks_write()
     assert flush.begin_file() is not None
 
@@ -384,7 +384,7 @@ def test_a_file_that_could_not_be_made_is_not_there() -> None:
     disk.fail("sync_folder", 1, errno.EIO)
     with pytest.raises(DiskFailed) as failed:
         job.run()
-    flush.finish_fill(job, failed.value)
+    job.finish(failed.value)
     assert flush.failure is None
     assert len(log.files) == 0
     assert disk.list("/log") == []

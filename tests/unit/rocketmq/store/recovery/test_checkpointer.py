@@ -66,7 +66,7 @@ def test_under_load_the_checkpoint_follows_behind() -> None:
         maintain(store)
         saved.append(_saved(disk))
         job.run()
-        store.finish_sync(job)
+        job.finish(None)
     assert saved == [0, 0, AT_MS + 1000, AT_MS + 2000], saved
 
 

@@ -6,14 +6,8 @@ import pytest
 from tests.stores import SMALL, new, open_store
 
 from sprocket.base.errors import DiskFull, StoreError, StoreFailed
-from sprocket.rocketmq.broker.messages import DurableLog
-from sprocket.runtime.group_commit import Job
+from sprocket.runtime.group_commit import Job, Log
 from sprocket.testing.disk import SimulatedDisk
-
-
-def no_tables() -> Job | None:
-    """No table has changed."""
-    return None
 
 
 def run(job: Job | None) -> StoreError | None:
@@ -31,7 +25,7 @@ def run(job: Job | None) -> StoreError | None:
 def test_what_is_written_waits_until_it_is_synced() -> None:
     """All of it, in bytes; what was given up waits no more."""
     store = open_store(SimulatedDisk())
-    log = DurableLog(store, no_tables)
+    log: Log = store
     assert (log.is_synced, log.waiting_bytes, log.begin_sync()) == (True, 0, None)
     store.append(new())
     size = store.end
@@ -49,13 +43,13 @@ def test_a_sync_that_failed_is_told_to_all_that_follow() -> None:
     """And nothing is said to wait."""
     disk = SimulatedDisk()
     store = open_store(disk)
-    log = DurableLog(store, no_tables)
+    log = store
     store.append(new())
     log.write()
     disk.fail("sync")
     assert run(log.begin_sync()) is not None
     assert log.waiting_bytes == 0
-    with pytest.raises(StoreFailed, match="a sync failed"):
+    with pytest.raises(StoreFailed, match="a sync of the log failed"):
         log.begin_sync()
 
 
@@ -64,7 +58,7 @@ def test_a_stretch_that_is_filled_keeps_its_bytes_from_being_written(fails: bool
     """Until that has ended, one way or the other."""
     disk = SimulatedDisk()
     store = open_store(disk, fill_ahead_bytes=2048)
-    log = DurableLog(store, no_tables)
+    log = store
     store.append(new())
     log.write()
     job = log.begin_fill()
@@ -86,7 +80,7 @@ def test_a_file_that_is_not_there_is_made_before_it_is_written(fails: bool) -> N
     """If it cannot be made, what needs it is given up, and the next ones are stored."""
     disk = SimulatedDisk()
     store = open_store(disk)
-    log = DurableLog(store, no_tables)
+    log = store
     for _ in range(12):
         store.append(new(body=b"x" * 500))
     assert store.end > SMALL.log.segment_bytes
