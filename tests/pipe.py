@@ -21,10 +21,10 @@ from sprocket.runtime.driver import (
     E,
     OnEvent,
     Peer,
+    PortPolicy,
     Server,
     admitting,
 )
-from sprocket.runtime.pressure import Pressure
 
 READ_BYTES = 256 * KIB
 """Largest piece that one call of `data_received` gets, as uvloop has it."""
@@ -54,9 +54,8 @@ class PipeNetwork:
         port: int,
         *,
         settings: ConnectionSettings | None = None,
-        pressure: Pressure | None = None,
+        policy: PortPolicy | None = None,
         admission: PortAdmission | None = None,
-        knows_by_event: bool = True,
     ) -> Server:
         """Listen at an address of this network; 0 means any free port."""
         peers: set[Peer] = set()
@@ -67,10 +66,9 @@ class PipeNetwork:
         entry = admission
         if entry is None:
             entry = ConnectionAdmission().port("", limits.limits.connections_max)
-        handle = admitting(on_event) if knows_by_event else on_event
-        self._listeners[place] = lambda: Peer(
-            factory(), handle, limits, peers, pressure, is_server=True, admission=entry
-        )
+        policy = policy or PortPolicy()
+        handle = admitting(on_event) if policy.knows_by_event else on_event
+        self._listeners[place] = lambda: Peer(factory(), handle, limits, peers, policy, entry)
         return Server(host, place[1], peers, lambda: self._forget(place))
 
     async def connect(
@@ -93,7 +91,7 @@ class PipeNetwork:
         accept = self._listeners.get((host, port))
         if accept is None:
             raise NotConnected(f"no connection to {host}:{port}: nobody listens")
-        near = Peer(factory(), on_event, settings or ConnectionSettings(), set(), is_server=False)
+        near = Peer(factory(), on_event, settings or ConnectionSettings(), set())
         far = accept()
         near_name = (host, self._free_port())
         near_end = PipeTransport(near, near_name, (host, port), self._chunk_bytes)

@@ -3,8 +3,15 @@
 from collections.abc import Callable
 
 from sprocket.runtime import driver
-from sprocket.runtime.driver import Carried, ConnectionSettings, E, Greet, OnEvent, Server
-from sprocket.runtime.pressure import Pressure
+from sprocket.runtime.driver import (
+    Carried,
+    ConnectionSettings,
+    E,
+    Greet,
+    OnEvent,
+    PortPolicy,
+    Server,
+)
 
 connect = driver.connect
 
@@ -16,11 +23,11 @@ async def serve(
     port: int,
     *,
     settings: ConnectionSettings | None = None,
-    pressure: Pressure | None = None,
+    policy: PortPolicy | None = None,
     greet: Greet | None = None,
 ) -> Server:
     """Take an address and listen on it at once; see `driver.bind` and `driver.listen`."""
     bound = await driver.bind(host, port)
     return await driver.listen(
-        bound, factory, on_event, settings=settings, pressure=pressure, greet=greet
+        bound, factory, on_event, settings=settings, policy=policy, greet=greet
     )

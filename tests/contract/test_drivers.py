@@ -13,7 +13,7 @@ from tests.waits import LONG_SECONDS
 
 from sprocket.base.errors import NotConnected, WireError
 from sprocket.runtime import driver
-from sprocket.runtime.driver import ConnectionSettings, Peer, carrier
+from sprocket.runtime.driver import ConnectionSettings, Peer, PortPolicy, carrier
 from sprocket.runtime.pressure import Pressure
 from sprocket.runtime.settings import ClientLimits
 
@@ -578,12 +578,12 @@ def test_who_is_slow_may_be_read_all_the_same(carry: Carry) -> None:
     async def body(network: Any) -> None:
         server_side, client_side = Side(), Side()
         settings = ConnectionSettings(limits=ClientLimits(answer_bytes_high=1000))
-        server = await network.serve(Lines, server_side, HOST, 0, settings=settings)
+        policy = PortPolicy(reads_on_when_slow=True)
+        server = await network.serve(Lines, server_side, HOST, 0, settings=settings, policy=policy)
         peer = await network.connect(Lines, client_side, HOST, server.port)
         peer.send([b"one\n"])
         await server_side.count(1)
         (far,) = server.peers
-        far.reads_on_when_slow = True
         peer.transport.pause_reading()
         assert far.is_ready
         far.send([(b"y" * 999 + b"\n") * 20_000])
@@ -636,16 +636,19 @@ def test_who_was_held_waits_under_pressure_as_well(carry: Carry, is_held_by: str
         taken: list[bytes] = []
 
         def on_line(peer: Peer, line: bytes) -> None:
-            peer.reads_on_when_slow = True
             taken.append(line)
             if is_held_by == "turns":
-                peer.turns = work
                 work.work_left -= 101
             elif not len(taken) % 100:
                 peer.stop_reading()
                 asyncio.get_running_loop().call_soon(peer.start_reading)
 
-        server = await network.serve(Lines, on_line, HOST, 0, pressure=pressure)
+        policy = PortPolicy(
+            pressure=pressure,
+            turns=work if is_held_by == "turns" else None,
+            reads_on_when_slow=True,
+        )
+        server = await network.serve(Lines, on_line, HOST, 0, policy=policy)
         quick = await network.connect(Lines, Side(), HOST, server.port)
         quick.send([b"hello\n"])
         await until(lambda: bool(taken))
@@ -696,7 +699,8 @@ def test_who_brings_most_waits_under_pressure(carry: Carry) -> None:
     async def body(network: Any) -> None:
         server_side = Side()
         pressure = Pressure(1000, 100_000)
-        server = await network.serve(Lines, server_side, HOST, 0, pressure=pressure)
+        policy = PortPolicy(pressure=pressure)
+        server = await network.serve(Lines, server_side, HOST, 0, policy=policy)
         quick = await network.connect(Lines, Side(), HOST, server.port)
         other = await network.connect(Lines, Side(), HOST, server.port)
         pressure.weigh(500)

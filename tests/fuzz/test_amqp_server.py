@@ -118,7 +118,9 @@ async def _attack_and_use(count: int, failures: list[Any]) -> None:
     loop.set_exception_handler(lambda _, context: failures.append(context))
     door = Door()
     server = AmqpServer(door, Greeting("fuzz"), LIMITS, SystemClock(), loop, Turns(loop))
-    listening = await sockets.serve(server.connection, server.on_event, "127.0.0.1", 0)
+    listening = await sockets.serve(
+        server.connection, server.on_event, "127.0.0.1", 0, policy=server.policy()
+    )
     await _attack(listening.port, count, DECLARE)
     async with asyncio.timeout(SECONDS_MAX):
         while carrier().peers:  # the last ones close a turn or two later

@@ -86,7 +86,12 @@ class Served:
             Turns(self._loop),
         )
         self._socket = await sockets.serve(
-            self._server.connection, self._server.on_event, HOST, 0, greet=self._greet
+            self._server.connection,
+            self._server.on_event,
+            HOST,
+            0,
+            policy=self._server.policy(),
+            greet=self._greet,
         )
         self.port = self._socket.port
 

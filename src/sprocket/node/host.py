@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from sprocket.node.opening import C, OpeningWatch, Say
     from sprocket.runtime.admission import ConnectionAdmission
     from sprocket.runtime.certificates import CertificateFile
-    from sprocket.runtime.driver import Bound, Carried, E, OnEvent
-    from sprocket.runtime.pressure import Pressure
+    from sprocket.runtime.driver import Bound, Carried, E, OnEvent, PortPolicy
 
 HEALTH = "health"
 """What its port is called."""
@@ -86,9 +85,7 @@ class Site:
         name: str,
         codec: "Callable[[], Carried[E]]",
         on_event: "OnEvent[E]",
-        pressure: "Pressure | None" = None,
-        *,
-        knows_by_event: bool = True,
+        policy: "PortPolicy | None" = None,
     ) -> None:
         """Let clients in at one port.
 
@@ -96,9 +93,7 @@ class Site:
             name: The port.
             codec: Makes what each connection is read by.
             on_event: Handles everything that it reads.
-            pressure: Says when to stop reading from whom.
-            knows_by_event: A client whose bytes made an event may stay; if not, `on_event` says of
-                whom that holds, by `Peer.admit`.
+            policy: How its clients are read; the default if None.
 
         Raises:
             SettingsError: Somebody else listens there since it was taken.
@@ -107,9 +102,8 @@ class Site:
             codec,
             on_event,
             self._bound[name],
-            pressure,
+            policy,
             name=name,
-            knows_by_event=knows_by_event,
         )
         self.parts.push_async_callback(server.close)
 
@@ -246,11 +240,12 @@ async def _tell(
     health: "Health", listening: "Listening", bound: "Bound", clock: Clock, parts: AsyncExitStack
 ) -> None:
     """Answer who asks how well the process is, from now on."""
+    from sprocket.runtime.driver import PortPolicy
     from sprocket.runtime.http import HttpServer
 
     http = HttpServer(health.handle, lambda _: 0, lambda *_: False, clock)
     server = await listening.open(
-        http.connection, http.on_event, bound, name=HEALTH, knows_by_event=False
+        http.connection, http.on_event, bound, PortPolicy(knows_by_event=False), name=HEALTH
     )
     parts.push_async_callback(server.close)
     parts.push_async_callback(http.stop)

@@ -11,9 +11,16 @@ from sprocket.base.errors import SettingsError
 from sprocket.node.encryption import NodeEncryption
 from sprocket.runtime import driver
 from sprocket.runtime.admission import ConnectionAdmission
-from sprocket.runtime.driver import Bound, Carried, ConnectionSettings, E, OnEvent, Server
+from sprocket.runtime.driver import (
+    Bound,
+    Carried,
+    ConnectionSettings,
+    E,
+    OnEvent,
+    PortPolicy,
+    Server,
+)
 from sprocket.runtime.greeting import Greeter
-from sprocket.runtime.pressure import Pressure
 from sprocket.runtime.settings import ClientLimits, ListenSettings
 
 
@@ -54,10 +61,9 @@ class Listening:
         codec: Callable[[], Carried[E]],
         on_event: OnEvent[E],
         bound: Bound,
-        pressure: Pressure | None = None,
+        policy: PortPolicy | None = None,
         *,
         name: str = "",
-        knows_by_event: bool = True,
     ) -> Server:
         """Listen on a port as `Site.listen` says; it is the server's from now on."""
         port = self._admission.port(name, self._connections.limits.connections_max)
@@ -67,10 +73,9 @@ class Listening:
                 codec,
                 on_event,
                 settings=self._connections,
-                pressure=pressure,
+                policy=policy,
                 greet=lambda peer: Greeter(peer, self._tls, self._believes),
                 admission=port,
-                knows_by_event=knows_by_event,
             )
 
 

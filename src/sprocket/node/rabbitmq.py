@@ -116,9 +116,7 @@ async def _open(site: Site) -> Serve:
         broker.start(server.alarms.set)
         broker.timers.call_later(OVERDUE_SECONDS, look_for_overdue)
         site.parts.push_async_callback(broker.stop)
-        await site.listen(
-            "amqp", server.connection, server.on_event, pressure, knows_by_event=False
-        )
+        await site.listen("amqp", server.connection, server.on_event, server.policy(pressure))
         site.parts.push_async_callback(finish)
         http = _HttpApi(site, found, broker, entrance, server, mechanisms)
         await http.listen()
@@ -177,6 +175,7 @@ class _HttpApi:
             Served,
             sample_for_ever,
         )
+        from sprocket.runtime.driver import PortPolicy
         from sprocket.runtime.http import HttpServer
         from sprocket.runtime.tasks import Tasks
 
@@ -215,10 +214,11 @@ class _HttpApi:
         statistics.spawn(sample_for_ever(served), "samples")
         site.parts.push_async_callback(statistics.close)
         handles = {HTTP: api.handle, METRICS: api.handle_scraper}
+        policy = PortPolicy(knows_by_event=False)
         for name in ports:
             http = HttpServer(handles[name], api.body_limit, api.is_known, place.clock)
             site.parts.push_async_callback(http.stop)
-            await site.listen(name, http.connection, http.on_event, knows_by_event=False)
+            await site.listen(name, http.connection, http.on_event, policy)
 
 
 def _text(report: "VhostReport") -> str:

@@ -141,7 +141,7 @@ async def _open_broker(site: Site) -> Serve:
         )
         from sprocket.rocketmq.store.retention import SpaceLimits
         from sprocket.runtime.cold_reads import ColdReads
-        from sprocket.runtime.driver import address
+        from sprocket.runtime.driver import PortPolicy, address
         from sprocket.runtime.slices import Slices
 
         loop, parts, port = asyncio.get_running_loop(), site.parts, site.ports["broker"]
@@ -180,10 +180,11 @@ async def _open_broker(site: Site) -> Serve:
         parts.push_async_callback(broker.stop)
         parts.callback(slices.stop)
         codec = partial(Connection, frame_bytes_max=settings.server.frame_bytes_max)
-        await site.listen("broker", codec, Dispatcher(rows, channels.answered), pressure)
+        policy = PortPolicy(pressure=pressure)
+        await site.listen("broker", codec, Dispatcher(rows, channels.answered), policy)
         if "vip" in site.ports:
             allowed = [row for row in rows if row.code not in broker_rows.NOT_ON_VIP]
-            await site.listen("vip", codec, Dispatcher(allowed, channels.answered), pressure)
+            await site.listen("vip", codec, Dispatcher(allowed, channels.answered), policy)
         parts.push_async_callback(broker.quiesce)
         parts.push_async_callback(registration.stop)
         await registration.start()

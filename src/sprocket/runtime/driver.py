@@ -15,7 +15,7 @@ Invariants:
 3. While more than `answer_bytes_high` waits for a peer that does not read, a server keeps its
    events and does not read its socket, so that no more than twice that and one answer waits because
    of its requests; beyond `answer_bytes_max` it is cut off. Nothing else piles up. A protocol may
-   have it read on all the same (`Peer.reads_on_when_slow`), and sends little while it is slow.
+   have it read on all the same (`PortPolicy`), and sends little while it is slow.
 4. All answers together that peers have not taken stay below `all_answer_bytes_max`, but for the
    little that each may leave before it counts as slow: beyond it the slowest peer is cut off.
 5. Idle connections are found by one sweep for the whole loop, not by timers.
@@ -24,16 +24,20 @@ Invariants:
    however many connections bring however much.
 7. While what was read is not finished (`runtime.pressure`), a server does not read from a
    connection that brought more than its share since its last answer.
+8. A peer is read while nobody has a reason against it; each reason is one `ReadHold`, which whoever
+   gave it takes back.
 """
 
 import asyncio
 import ipaddress
+import math
 import os
 import socket
 import ssl
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, TypeVar, cast
+from enum import Enum, IntEnum, auto
+from typing import Final, Protocol, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from sprocket.base import log
@@ -111,8 +115,90 @@ class WorkTurns(Protocol):
         """Call somebody once who was cut short, when others had their turn."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PortPolicy:
+    """How all clients of a port are read.
+
+    Attributes:
+        pressure: Says when to stop reading from whom; None: never.
+        turns: Counts the work of this port and others, if the protocol does so.
+        reads_on_when_slow: Whether a client is read and served while it does not take what it is
+            sent. For a protocol in which a client need not read before it has written: whoever
+            sends much looks at `Peer.is_ready` then.
+        knows_by_event: Whoever has sent something that makes an event is known, see `Peer.admit`;
+            if not, the handler says who is.
+    """
+
+    pressure: Pressure | None = None
+    turns: WorkTurns | None = None
+    reads_on_when_slow: bool = False
+    knows_by_event: bool = True
+
+
+_PLAIN: Final = PortPolicy()
+
+
+class ReadHold(IntEnum):
+    """A reason not to read a peer, and to keep what was read."""
+
+    SLOW = 1
+    """It has to take its answers first."""
+    STOPPED = 2
+    """Its handler asks for it."""
+    TURN_OVER = 4
+    """It has done much in a turn of the loop that is over."""
+    PRESSURE = 8
+    """It has brought much for which it has no answer, while work waits that is not finished."""
+    ENDED = 16
+    """It is closed, or not open yet."""
+
+
+_TURN_OVER: Final = ReadHold.TURN_OVER.value
+
+
+class PeerState(Enum):
+    """How far a connection has come."""
+
+    NEW = auto()
+    OPEN = auto()
+    CLOSING = auto()
+    """Nothing more is read, and nothing sent but what is on its way."""
+    GONE = auto()
+
+
+class _Change(Enum):
+    """What happens to a connection."""
+
+    MADE = auto()
+    CLOSED = auto()
+    CUT_OFF = auto()
+    LOST = auto()
+
+
+_NEXT: Final[dict[tuple[PeerState, _Change], PeerState]] = {
+    (PeerState.NEW, _Change.MADE): PeerState.OPEN,
+    (PeerState.NEW, _Change.CUT_OFF): PeerState.CLOSING,  # it is not admitted
+    (PeerState.OPEN, _Change.CLOSED): PeerState.CLOSING,
+    (PeerState.OPEN, _Change.CUT_OFF): PeerState.CLOSING,
+    (PeerState.OPEN, _Change.LOST): PeerState.GONE,
+    (PeerState.CLOSING, _Change.CUT_OFF): PeerState.CLOSING,
+    (PeerState.CLOSING, _Change.LOST): PeerState.GONE,
+    (PeerState.GONE, _Change.CUT_OFF): PeerState.GONE,
+}
+"""Anything else is a mistake of ours."""
+
+
 class Peer(asyncio.Protocol):
     """One connection to somebody; made by `listen` and `connect` only.
+
+    Args:
+        connection: Reads it.
+        on_event: Gets what that gives.
+        settings: Limits.
+        peers: Where it is kept while it is there.
+        policy: Of the port that it came to; None for the side that has opened it. That side is
+            never held: if both were, each could wait for the other for ever.
+        admission: Says whether it may stay.
 
     Threads: event loop only.
     """
@@ -123,9 +209,7 @@ class Peer(asyncio.Protocol):
         on_event: OnEvent[E],
         settings: ConnectionSettings,
         peers: "set[Peer]",
-        pressure: Pressure | None = None,
-        *,
-        is_server: bool,
+        policy: PortPolicy | None = None,
         admission: PortAdmission | None = None,
     ) -> None:
         self.connection: Carried[object] = connection
@@ -142,22 +226,15 @@ class Peer(asyncio.Protocol):
         self.proxy_address = ""
         """The socket's own other end, if `address` is what that claims."""
         self.local_address = ""
+        self.state = PeerState.NEW
         self.is_open = False
+        """Whether `state` is OPEN."""
         self.quiet_seconds = 0.0
         """Time since something was read or written, in whole sweeps; kept by the carrier."""
         self.on_event = cast("OnEvent[object]", on_event)
         """Gets what this connection gives, and nothing else."""
-        self.idle_seconds_max = settings.idle_seconds_max
-        """It is cut off once it was quiet for this long; a protocol that finds out by itself who is
-        gone may set it."""
-        self.reads_on_when_slow = False
-        """Whether this is read and served while it does not take what it is sent. For a protocol
-        in which a client need not read before it has written: whoever sends much looks at
-        `is_ready` then."""
-        self.turns: WorkTurns | None = None
-        """Counts the work of this and others, if the protocol does so."""
-        self.bytes_per_work = BYTES_PER_WORK
-        """How many bytes of a read count 1; fewer where nothing that is in them counts."""
+        self._idle_seconds_max = settings.idle_seconds_max
+        self._bytes_per_work = BYTES_PER_WORK
         self.read_bytes = 0
         self.read_count = 0
         self.written_bytes = 0
@@ -171,28 +248,32 @@ class Peer(asyncio.Protocol):
         self._carrier = carrier()
         self._queue: list[Buffer] = []
         self._queued_bytes = 0
+        self.holds: int = ReadHold.ENDED.value
+        """Why nothing is read and handled now: the sum of some `ReadHold`s, 0 if it is."""
         self.backlog: list[object] = []
         """Events that were read and wait while this is held."""
-        self._is_server = is_server
-        self._pressure = pressure
+        self._is_server = policy is not None
+        policy = policy or _PLAIN
+        self._pressure, self._turns = policy.pressure, policy.turns
+        self._reads_on_when_slow = policy.reads_on_when_slow
         self._unanswered_bytes = 0
         """Read under pressure since the last write."""
         self._slow_bytes = 0
         """What the carrier counts of what waits for this peer."""
         self._is_write_paused = False
-        self.is_held = False
-        """Whether nothing is read and handled now."""
-        self._is_stopped = False
         self._ahead_bytes = 0
         """How much more is read while this is stopped."""
-        self.on_kept: Callable[[], None] | None = None
-        """Called when something was read while this is stopped."""
-        self._is_cut_short = False
+        self._on_kept: Callable[[], None] | None = None
         self._unread = b""
         """What came when a turn was over."""
         self._turn_number = self._turn_work = 0
         """A turn, and what this has done in it."""
         self._when_ready: list[Callable[[], None]] = []
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing is read and handled now."""
+        return self.holds != 0
 
     @property
     def is_ready(self) -> bool:
@@ -239,8 +320,8 @@ class Peer(asyncio.Protocol):
             self._carrier.add_dirty(self)
         self._queue += buffers
         self._queued_bytes += sum(map(len, buffers))
-        if self._queued_bytes > self._limits.answer_bytes_high and not self.reads_on_when_slow:
-            self._hold()
+        if self._queued_bytes > self._limits.answer_bytes_high and not self._reads_on_when_slow:
+            self._hold(ReadHold.SLOW)
 
     def send_now(self, buffers: Sequence[Buffer]) -> None:
         """Do as `send`, but write before this returns: for a caller with answers to many peers.
@@ -248,7 +329,7 @@ class Peer(asyncio.Protocol):
         Their peers continue sooner, and nothing is read in between. A held connection waits for the
         end of the turn all the same: once it has written, it handles what it kept.
         """
-        if self.is_held:
+        if self.holds:
             self.send(buffers)
         elif self._queue or self._is_write_paused:
             self._queue += buffers
@@ -271,29 +352,34 @@ class Peer(asyncio.Protocol):
         if callback not in self._when_ready:
             self._when_ready.append(callback)
 
-    def stop_reading(self, *, ahead_bytes: int = 0) -> None:
+    def stop_reading(
+        self, *, ahead_bytes: int = 0, on_kept: Callable[[], None] | None = None
+    ) -> None:
         """Handle no event after this one, and read nothing, until `start_reading`.
 
         Args:
             ahead_bytes: So much is read and kept all the same, and the last read whole: then it is
-                known whether the other side is gone, and `on_kept` may look at what it says.
+                known whether the other side is gone.
+            on_kept: Called when something was read so; it may look at what that says.
         """
-        self._is_stopped = True
-        self._hold()
+        self._hold(ReadHold.STOPPED)
         if ahead_bytes and self.is_open:
-            self._ahead_bytes = ahead_bytes
+            self._ahead_bytes, self._on_kept = ahead_bytes, on_kept
             self.transport.resume_reading()
 
     def start_reading(self) -> None:
         """Continue with what was kept, and read again; not if it was not stopped."""
-        if not self._is_stopped:
-            return
-        self._is_stopped = False
-        self._ahead_bytes = 0
-        if self.reads_on_when_slow and self.is_open:
-            self._go_on()
-        else:
-            self.read_on()
+        if self.holds & ReadHold.STOPPED:
+            self._ahead_bytes = 0
+            self._release(ReadHold.STOPPED)
+
+    def keep_when_quiet(self) -> None:
+        """Do not cut it off for being quiet: the protocol finds out by itself who is gone."""
+        self._idle_seconds_max = math.inf
+
+    def count_reads(self, bytes_per_work: int) -> None:
+        """Count 1 for so many bytes of a read: fewer than before, as nothing in them counts."""
+        self._bytes_per_work = bytes_per_work
 
     def when_closed(self, callback: "Callable[[Peer], None]") -> None:
         """Have something called once when the connection is gone, however often this is asked."""
@@ -304,13 +390,13 @@ class Peer(asyncio.Protocol):
         """Write what is queued, then close; later sends are dropped."""
         if self.is_open:
             self._write()
-            self._stop()
+            self._change(_Change.CLOSED)
             self.transport.close()
 
     def abort(self, reason: str) -> None:
         """Close at once and drop what is queued, saying why in the log."""
         _log.warning("connection cut off", peer=self.told_address, reason=reason)
-        self._stop()
+        self._change(_Change.CUT_OFF)
         self.transport.abort()
 
     def flush(self) -> None:
@@ -323,15 +409,15 @@ class Peer(asyncio.Protocol):
             if self.transport.get_write_buffer_size() > self._limits.answer_bytes_max:
                 self.abort(f"more than {self._limits.answer_bytes_max} bytes wait for it")
             return
-        if self.is_held:
-            self._go_on()
+        if self.holds:
+            self._release(ReadHold.SLOW)
         if self._when_ready:
             self._tell_ready()
 
     def sweep(self, seconds: float) -> None:
         """Note that `seconds` have passed; cut the connection off if it was quiet too long."""
         self.quiet_seconds += seconds
-        if self.quiet_seconds >= self.idle_seconds_max:
+        if self.quiet_seconds >= self._idle_seconds_max:
             self.abort(f"nothing read and nothing written for {self.quiet_seconds:.0f} s")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -347,7 +433,7 @@ class Peer(asyncio.Protocol):
         if refusal:
             self.abort(refusal)
         else:
-            self.is_open = True
+            self._change(_Change.MADE)
 
     def admit(self) -> bool:
         """Note that it is known who this is: it may stay, and is not cut off for others.
@@ -380,17 +466,18 @@ class Peer(asyncio.Protocol):
         self.quiet_seconds = 0.0
         self.read_bytes += len(data)
         self.read_count += 1
-        turns = self.turns
+        turns = self._turns
         if turns is not None:
-            if self._is_cut_short:
-                self._unread += data
-                return
-            if len(data) >= LARGE_READ_BYTES and not self.is_held:
+            if self.holds:
+                if self.holds & _TURN_OVER:
+                    self._unread += data
+                    return
+            elif len(data) >= LARGE_READ_BYTES:
                 if turns.is_over:
                     self._unread = data
                     self._cut_short(turns)
                     return
-                turns.work_left -= len(data) // self.bytes_per_work
+                turns.work_left -= len(data) // self._bytes_per_work
         self._receive(data)
 
     def _receive(self, data: bytes) -> None:
@@ -405,7 +492,7 @@ class Peer(asyncio.Protocol):
         except WireError as error:
             self._break(error)
             return
-        if self.is_held:
+        if self.holds:
             self.backlog += events
             self._note_kept(len(data))
         elif events:
@@ -418,25 +505,21 @@ class Peer(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Note that the peer does not read; called by the event loop."""
         self._is_write_paused = True
-        if not self.reads_on_when_slow:
-            self._hold()
+        if not self._reads_on_when_slow:
+            self._hold(ReadHold.SLOW)
         self._count_slow()
 
     def resume_writing(self) -> None:
         """Go on, the peer has read; called by the event loop."""
         self._is_write_paused = False
         self._slow_bytes = self._carrier.count_slow(self, self._slow_bytes, 0)
-        self.read_on()
+        if self.holds:
+            self._release(ReadHold.SLOW)
         self._tell_ready()
-
-    def read_on(self) -> None:
-        """Continue where this was held, unless the peer has to take its answers first."""
-        if self.is_open and self.is_held and not self._is_write_paused and not self._queue:
-            self._go_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End: drop what is queued and tell those who asked; called by the event loop."""
-        self._stop()
+        self._change(_Change.LOST)
         self._queue.clear()
         self._queued_bytes = 0
         self._carrier.remove(self)
@@ -444,7 +527,7 @@ class Peer(asyncio.Protocol):
         if self._admission is not None:
             self._admission.leave(self)
         if self._pressure is not None:
-            self._pressure.forget(self.read_on)
+            self._pressure.forget(self._end_pressure)
         if exc is not None:
             _log.info("connection lost", peer=self.told_address, error=str(exc))
         callbacks, self.on_close = self.on_close, []
@@ -457,7 +540,7 @@ class Peer(asyncio.Protocol):
     def _handle(self, events: Iterable[object]) -> None:
         """Hand events to the handler until one of them made too many answers wait."""
         remaining = iter(events)
-        on_event, turns = self.on_event, self.turns
+        on_event, turns = self.on_event, self._turns
         try:
             for event in remaining:
                 if turns is None:
@@ -466,7 +549,7 @@ class Peer(asyncio.Protocol):
                     left = turns.work_left
                     on_event(self, event)
                     self._count(turns, left - turns.work_left)
-                if self.is_held:
+                if self.holds:
                     if self.is_open:
                         self.backlog = list(remaining)
                     return
@@ -482,8 +565,8 @@ class Peer(asyncio.Protocol):
             self._ahead_bytes = max(self._ahead_bytes - size, 0)
             if not self._ahead_bytes:
                 self.transport.pause_reading()
-            if self.on_kept is not None:
-                self.on_kept()
+            if self._on_kept is not None:
+                self._on_kept()
 
     def _count(self, turns: WorkTurns, work: int) -> None:
         """Count what was done for an event; it is enough if others have to wait already."""
@@ -494,24 +577,17 @@ class Peer(asyncio.Protocol):
             self._cut_short(turns)
 
     def _cut_short(self, turns: WorkTurns) -> None:
-        if not self._is_cut_short:
-            self._is_cut_short = True
-            self._hold()
-            turns.later(self._resume)
+        if not self.holds & _TURN_OVER:
+            self._hold(ReadHold.TURN_OVER)
+            turns.later(lambda: self._resume(turns))
 
-    def _resume(self) -> None:
+    def _resume(self, turns: WorkTurns) -> None:
         """Continue where this was cut short."""
-        self._is_cut_short = False
         unread, self._unread = self._unread, b""
-        if not self.is_open:
-            return
-        if unread and self.turns is not None:
-            self.turns.work_left -= len(unread) // self.bytes_per_work
+        if unread:
+            turns.work_left -= len(unread) // self._bytes_per_work
             self._receive(unread)
-        if self.reads_on_when_slow:
-            self._go_on()
-        else:
-            self.read_on()
+        self._release(ReadHold.TURN_OVER)
 
     def _write(self) -> None:
         if self._queue:
@@ -527,8 +603,7 @@ class Peer(asyncio.Protocol):
         """Do not read on if this peer brought much for which it has no answer yet."""
         self._unanswered_bytes += read_bytes
         if self.is_open and self._brings_too_much(pressure):
-            self._hold()
-            pressure.keep(self.read_on)
+            self._keep_until_low(pressure)
 
     def _brings_too_much(self, pressure: Pressure) -> bool:
         return pressure.is_high and self._unanswered_bytes > pressure.connection_bytes_max
@@ -540,32 +615,44 @@ class Peer(asyncio.Protocol):
             self._slow_bytes = self._carrier.count_slow(self, self._slow_bytes, waiting)
             self._carrier.cut_slow(self._limits.all_answer_bytes_max)
 
-    def _hold(self) -> None:
-        """Stop reading and keep what was read until the peer has taken its answers.
+    def _keep_until_low(self, pressure: Pressure) -> None:
+        self._hold(ReadHold.PRESSURE)
+        pressure.keep(self._end_pressure)
 
-        Only the accepting side does: if both did, each could wait for the other for ever.
-        """
-        if self._is_server and not self.is_held:
-            self.is_held = True
-            if self.is_open:
+    def _end_pressure(self) -> None:
+        if self.holds & ReadHold.PRESSURE:
+            self._release(ReadHold.PRESSURE)
+
+    def _hold(self, why: ReadHold) -> None:
+        """Stop reading, and keep what was read, until that reason is taken back."""
+        if self._is_server:
+            if not self.holds:
                 self.transport.pause_reading()
+            self.holds |= why
 
-    def _go_on(self) -> None:
-        """Handle what was kept, then read again."""
-        if self._is_stopped or self._is_cut_short or not self.is_open:
+    def _release(self, why: ReadHold) -> None:
+        """Take a reason back; after the last one handle what was kept, then read again.
+
+        What was kept is handled under pressure as well: that is looked at again afterwards.
+        """
+        self.holds &= ~why
+        if self.holds & ~ReadHold.PRESSURE:
             return
-        self.is_held = False
+        if (self._queue or self._is_write_paused) and not self._reads_on_when_slow:
+            self.holds |= ReadHold.SLOW
+            return
+        self.holds = 0
         backlog, self.backlog = self.backlog, []
         self._handle(backlog)
-        if not self.is_held:  # nor closed
-            pressure = self._pressure
-            if self.connection.broken is not None:
-                self._break(self.connection.broken)
-            elif pressure is not None and self._brings_too_much(pressure):
-                self._hold()
-                pressure.keep(self.read_on)
-            else:
-                self.transport.resume_reading()
+        if self.holds:
+            return
+        pressure = self._pressure
+        if self.connection.broken is not None:
+            self._break(self.connection.broken)
+        elif pressure is not None and self._brings_too_much(pressure):
+            self._keep_until_low(pressure)
+        else:
+            self.transport.resume_reading()
 
     def _tell_ready(self) -> None:
         callbacks, self._when_ready = self._when_ready, []
@@ -587,9 +674,14 @@ class Peer(asyncio.Protocol):
         )
         self.close()
 
-    def _stop(self) -> None:
-        self.is_open = False
-        self.is_held = True
+    def _change(self, what: _Change) -> None:
+        """Go on to the next state. Raises KeyError if there is none, with this one and `what`."""
+        self.state = _NEXT[self.state, what]
+        self.is_open = self.state is PeerState.OPEN
+        if self.is_open:
+            self.holds = 0
+            return
+        self.holds |= ReadHold.ENDED
         self.backlog.clear()
         self._unread = b""
         self._when_ready.clear()
@@ -769,10 +861,9 @@ async def listen(
     on_event: OnEvent[E],
     *,
     settings: ConnectionSettings | None = None,
-    pressure: Pressure | None = None,
+    policy: PortPolicy | None = None,
     greet: Greet | None = None,
     admission: PortAdmission | None = None,
-    knows_by_event: bool = True,
 ) -> Server:
     """Listen on an address that was taken, and give every connection an object of its own.
 
@@ -781,11 +872,9 @@ async def listen(
         factory: Makes the connection object without I/O.
         on_event: Called for each event, in order, in the turn of the loop that read it.
         settings: Limits; the defaults if None.
-        pressure: Says when to stop reading from whom; None: never.
+        policy: How they are read; the default if None.
         greet: Puts something before a peer until it knows what the connection is.
         admission: Says who may stay; by default as many as the limits allow, for any time.
-        knows_by_event: Whoever has sent something that makes an event is known, see
-            `Peer.admit`; if not, the handler says who is.
 
     Raises:
         OSError: Somebody else listens there.
@@ -795,10 +884,11 @@ async def listen(
     entry = admission
     if entry is None:
         entry = ConnectionAdmission().port("", limits.limits.connections_max)
-    handle = admitting(on_event) if knows_by_event else on_event
+    policy = policy or _PLAIN
+    handle = admitting(on_event) if policy.knows_by_event else on_event
 
     def accept() -> Peer:
-        return Peer(factory(), handle, limits, peers, pressure, is_server=True, admission=entry)
+        return Peer(factory(), handle, limits, peers, policy, entry)
 
     loop = asyncio.get_running_loop()
     servers: list[asyncio.Server] = []
@@ -866,7 +956,7 @@ async def connect(
     try:
         async with asyncio.timeout(timeout_seconds):
             _, peer = await asyncio.get_running_loop().create_connection(
-                lambda: Peer(factory(), on_event, limits, set(), is_server=False),
+                lambda: Peer(factory(), on_event, limits, set()),
                 host,
                 port,
                 ssl=tls,

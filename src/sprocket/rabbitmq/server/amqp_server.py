@@ -12,7 +12,8 @@ from sprocket.rabbitmq.server.connection import AmqpConnection, Event, Memo, Wir
 from sprocket.rabbitmq.server.greeting import Greeting
 from sprocket.rabbitmq.server.heartbeats import Heartbeats
 from sprocket.rabbitmq.server.session import Entrance, Session
-from sprocket.runtime.driver import Peer
+from sprocket.runtime.driver import Peer, PortPolicy
+from sprocket.runtime.pressure import Pressure
 from sprocket.runtime.timers import Timers
 
 SETTLE_SECONDS_MAX: Final = 5.0
@@ -63,6 +64,16 @@ class AmqpServer:
     def connection(self) -> AmqpConnection:
         """Return what reads a new client."""
         return AmqpConnection(self._limits, self._memo)
+
+    def policy(self, pressure: Pressure | None = None) -> PortPolicy:
+        """Return how clients are read.
+
+        A client may write for as long as it likes before it reads what was delivered to it, and is
+        known once it is in its vhost.
+        """
+        return PortPolicy(
+            pressure=pressure, turns=self._turns, reads_on_when_slow=True, knows_by_event=False
+        )
 
     def on_event(self, peer: Peer, event: Event) -> None:
         """Handle what a client has sent."""

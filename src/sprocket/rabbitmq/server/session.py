@@ -15,7 +15,6 @@ Invariants
 Source: `rabbit_reader`; docs/formats/amqp.md.
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final, Protocol
@@ -217,9 +216,6 @@ class Session:
         turns: Turns,
     ) -> None:
         self.peer = peer
-        # A client may write for as long as it likes before it reads what was delivered to it.
-        peer.reads_on_when_slow = True
-        peer.turns = turns
         self.user = ""
         """The client that has logged in."""
         self.mechanism = ""
@@ -372,7 +368,7 @@ class Session:
         if self._is_over:
             return
         self._is_over = True
-        self.peer.bytes_per_work = IGNORED_BYTES_PER_WORK
+        self.peer.count_reads(IGNORED_BYTES_PER_WORK)
         self._set_deadline(None)
         if self._watch is not None:
             self._heartbeats.cancel(self._watch)
@@ -502,8 +498,7 @@ class Session:
 
     def _stop_reading(self) -> None:
         self._is_blocked = True
-        self.peer.on_kept = self._look_for_end
-        self.peer.stop_reading(ahead_bytes=BLOCKED_BYTES_MAX)
+        self.peer.stop_reading(ahead_bytes=BLOCKED_BYTES_MAX, on_kept=self._look_for_end)
         self._look_for_end()
 
     def _look_for_end(self) -> None:
@@ -616,7 +611,7 @@ class Session:
             self.close(_of(refusal, methods.ConnectionOpen("")))
             return
         # From now on heartbeats say whether it is there, if it wants any.
-        self.peer.idle_seconds_max = math.inf
+        self.peer.keep_when_quiet()
         self.send([frames.encode_method(0, methods.ConnectionOpenOk())])
         _log.info("connection open", peer=self.peer.told_address, user=self.user, vhost=vhost)
 

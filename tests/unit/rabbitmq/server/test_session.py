@@ -85,7 +85,7 @@ class Scene:
                 "host",
                 0,
                 admission=ConnectionAdmission(unknown_seconds_max=10).port("amqp", 1000),
-                knows_by_event=False,
+                policy=self.server.policy(),
             )
             self.port, self.peers = served.port, served.peers
         found = Caller()
