@@ -28,13 +28,13 @@ from sprocket.rabbitmq.broker.queues import (
     QueueServices,
     QueueStorage,
     ReadEntry,
-    Turns,
     Windows,
     WithdrawnEntry,
 )
 from sprocket.rabbitmq.model.message import BasicMessage
 from sprocket.rabbitmq.model.names import QueueName
 from sprocket.rabbitmq.model.queue_options import QueueOptions
+from sprocket.runtime.turns import Turns
 
 COUNT = 100_000
 BACKLOG = 1_000_000
@@ -199,7 +199,7 @@ class Broker:
 
     def publish(self, messages: Sequence[BasicMessage], queues: Sequence[BrokerQueue]) -> None:
         """Publish as many messages as consumers may have."""
-        drive(self.publisher.publish_steps([Publication(messages, range(PREFETCH), queues)]))
+        drive(self.publisher.publish_in_turns([Publication(messages, range(PREFETCH), queues)]))
 
     def channel(self, client: Client) -> BrokerChannel:
         """Open a channel."""
@@ -221,7 +221,7 @@ def through(*, is_multiple: bool) -> None:
         broker.turns.run()
         last = broker.client.delivered_count
         if is_multiple:
-            drive(broker.consumer.settle_steps(last, is_ack=True))
+            drive(broker.consumer.settle_in_turns(last, is_ack=True))
         else:
             broker.consumer.ack(range(acked_count + 1, last + 1))
         acked_count = last
@@ -254,7 +254,7 @@ def backlog() -> None:
         broker.turns.run()
         if broker.client.delivered_count > acked_count:
             acked_count = broker.client.delivered_count
-            drive(broker.consumer.settle_steps(acked_count, is_ack=True))
+            drive(broker.consumer.settle_in_turns(acked_count, is_ack=True))
     micros = (time.process_time() - began) / BACKLOG * 1e6
     print(f"backlog of {BACKLOG:,}: {micros:.2f} µs to consume")
 

@@ -75,7 +75,7 @@ class Flat:
         self._door.replies.append(replies)
         return self._door.desk(self._door, replies)
 
-    def leave_steps(self) -> Iterator[None]:
+    def leave_in_turns(self) -> Iterator[None]:
         """See `Tenancy`."""
         self._door.inside.remove(self._user)
         yield from ()
@@ -145,7 +145,7 @@ class Desk:
             case _:
                 raise AmqpError(ReplyCode.COMMAND_INVALID, "unimplemented method")
 
-    def close_steps(self) -> Iterator[None]:
+    def close_in_turns(self) -> Iterator[None]:
         """End."""
         assert not self.is_closed
         self.is_closed = True

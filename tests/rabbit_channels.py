@@ -74,25 +74,25 @@ class Told:
 
 def put(channel: BrokerChannel, publications: Sequence[Publication]) -> None:
     """Publish on a channel, however many turns that takes."""
-    for _ in channel.publish_steps(publications):
+    for _ in channel.publish_in_turns(publications):
         pass
 
 
 def leave(channel: BrokerChannel) -> None:
     """Close a channel, however many turns that takes."""
-    for _ in channel.close_steps():
+    for _ in channel.close_in_turns():
         pass
 
 
 def ack_all(channel: BrokerChannel, tag: int) -> None:
     """Acknowledge all up to a tag, however many turns that takes."""
-    for _ in channel.settle_steps(tag, is_ack=True):
+    for _ in channel.settle_in_turns(tag, is_ack=True):
         pass
 
 
 def reject_all(channel: BrokerChannel, tag: int, *, is_requeue: bool) -> None:
     """Reject all up to a tag, however many turns that takes."""
-    for _ in channel.settle_steps(tag, is_requeue=is_requeue):
+    for _ in channel.settle_in_turns(tag, is_requeue=is_requeue):
         pass
 
 

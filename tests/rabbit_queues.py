@@ -18,8 +18,6 @@ from sprocket.rabbitmq.broker.queues import (
     QueueServices,
     QueueStorage,
     ReadEntry,
-    Turner,
-    Turns,
     WindowLimits,
     Windows,
 )
@@ -27,6 +25,7 @@ from sprocket.rabbitmq.model.message import BasicMessage
 from sprocket.rabbitmq.model.names import QueueName
 from sprocket.rabbitmq.model.properties import BasicProperties
 from sprocket.rabbitmq.model.queue_options import QueueOptions
+from sprocket.runtime.turns import Turner, Turns
 from sprocket.testing.clock import FakeClock
 
 TINY = WindowLimits(

@@ -166,6 +166,31 @@ def test_calls_have_one_place() -> None:
     assert found == []
 
 
+POLLS = {
+    "rocketmq/client/consumer/delivery/consume.py",
+    "testing/local_process.py",
+    "rabbitmq/server/amqp_server.py",
+    "rabbitmq/broker/vhost_changes.py",
+    "rabbitmq/server/management/resources/exchanges.py",
+}
+"""Modules that let the loop turn once where nothing is cut into parts."""
+
+
+def test_long_work_takes_its_turns_in_one_way() -> None:
+    """`runtime.turns` calls it, and `runtime.slices` cuts it; nobody else yields to the loop."""
+    found = [
+        f"{name(path)}:{node.lineno}"
+        for path in modules()
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call)
+        and dotted(node.func) == "asyncio.sleep"
+        and isinstance(node.args[0], ast.Constant)
+        and node.args[0].value == 0
+        and name(path) not in POLLS | {"runtime/slices.py"}
+    ]
+    assert found == []
+
+
 def test_public_things_have_docstrings() -> None:
     """Every module, public class and public function says what it promises."""
     missing = []

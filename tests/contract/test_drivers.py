@@ -16,6 +16,7 @@ from sprocket.runtime import driver
 from sprocket.runtime.driver import ConnectionSettings, Peer, PortPolicy, carrier
 from sprocket.runtime.pressure import Pressure
 from sprocket.runtime.settings import ClientLimits
+from sprocket.runtime.turns import Turns
 
 HOST = "127.0.0.1"
 
@@ -632,7 +633,7 @@ def test_who_was_held_waits_under_pressure_as_well(carry: Carry, is_held_by: str
 
     async def body(network: Any) -> None:
         pressure = Pressure(1000, 100_000)
-        work = Work()
+        work = Turns(asyncio.get_running_loop())
         taken: list[bytes] = []
 
         def on_line(peer: Peer, line: bytes) -> None:
@@ -668,29 +669,6 @@ def test_who_was_held_waits_under_pressure_as_well(carry: Carry, is_held_by: str
         await server.close()
 
     carry(body)
-
-
-class Work:
-    """Lets those go on who were cut short in the next turn of the loop."""
-
-    def __init__(self) -> None:
-        self.number = 0
-        self.work_left = 0
-
-    @property
-    def is_over(self) -> bool:
-        """See `WorkTurns`."""
-        return self.work_left <= 0
-
-    def later(self, go_on: Callable[[], None]) -> None:
-        """See `WorkTurns`."""
-
-        def turn() -> None:
-            self.number += 1
-            self.work_left = 10_000
-            go_on()
-
-        asyncio.get_running_loop().call_soon(turn)
 
 
 def test_who_brings_most_waits_under_pressure(carry: Carry) -> None:

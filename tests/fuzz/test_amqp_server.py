@@ -25,7 +25,6 @@ from tests.waits import LONG_SECONDS
 from sprocket.base.clock import SystemClock
 from sprocket.base.disk import RealDisk
 from sprocket.node.rabbitmq import AmqpNode
-from sprocket.rabbitmq.broker.queues import Turns
 from sprocket.rabbitmq.codec.amqp import methods
 from sprocket.rabbitmq.model.fields import NO_FIELDS
 from sprocket.rabbitmq.server.amqp_server import AmqpServer
@@ -35,6 +34,7 @@ from sprocket.rabbitmq.store.reading import vhost_folders
 from sprocket.rabbitmq.store.repair import check_vhost
 from sprocket.runtime import driver
 from sprocket.runtime.driver import carrier
+from sprocket.runtime.turns import Turns
 from sprocket.testing.local_amqp import small_settings
 
 SEED = int(os.environ.get("SPROCKET_FUZZ_SEED", "20261123"))

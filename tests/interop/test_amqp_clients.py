@@ -20,13 +20,13 @@ from tests.amqp_tenant import Door
 from tests.waits import LONG_SECONDS
 
 from sprocket.base.clock import SystemClock
-from sprocket.rabbitmq.broker.queues import Turns
 from sprocket.rabbitmq.server.amqp_server import AmqpServer
 from sprocket.rabbitmq.server.connection import WireLimits
 from sprocket.rabbitmq.server.greeting import Greeting
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.greeting import Greeter
+from sprocket.runtime.turns import Turns
 
 HOST = "127.0.0.1"
 HEADERS = {

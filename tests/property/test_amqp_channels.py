@@ -158,7 +158,7 @@ class ChannelMachine(RuleBasedStateMachine):
     def recover(self, user: User) -> None:
         """Give everything back."""
         if user in self.alive:
-            for _ in user.channel.recover_steps():
+            for _ in user.channel.recover_in_turns():
                 pass
             user.held.clear()
             self.settle()

@@ -142,7 +142,8 @@ async def _open_broker(site: Site) -> Serve:
         from sprocket.rocketmq.store.retention import SpaceLimits
         from sprocket.runtime.cold_reads import ColdReads
         from sprocket.runtime.driver import PortPolicy, address
-        from sprocket.runtime.slices import Slices
+        from sprocket.runtime.slices import SLICE_WORK, Slices
+        from sprocket.runtime.turns import Turns
 
         loop, parts, port = asyncio.get_running_loop(), site.parts, site.ports["broker"]
         channels, pressure = Channels(place.clock, loop), _pressure(settings)
@@ -169,7 +170,7 @@ async def _open_broker(site: Site) -> Serve:
             place.clock,
             tls=nameserver_tls(settings.tls),
         )
-        slices = Slices(reads, loop.call_soon, place.clock)
+        slices = Slices(reads, Turns(loop, SLICE_WORK), place.clock)
         routes = RouteLookup(nameservers.channels, place.clock)
         parts.push_async_callback(routes.stop)
         rows = [

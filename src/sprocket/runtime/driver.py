@@ -19,9 +19,9 @@ Invariants:
 4. All answers together that peers have not taken stay below `all_answer_bytes_max`, but for the
    little that each may leave before it counts as slow: beyond it the slowest peer is cut off.
 5. Idle connections are found by one sweep for the whole loop, not by timers.
-6. Where a protocol counts its work (`WorkTurns`), a connection that does much in a turn of the loop
-   that is over is cut short: it goes on when others had theirs. So the loop is never held for long,
-   however many connections bring however much.
+6. Where a protocol counts its work (`runtime.turns`), a connection that does much in a turn of the
+   loop that is over is cut short: it goes on when others had theirs. So the loop is never held for
+   long, however many connections bring however much.
 7. While what was read is not finished (`runtime.pressure`), a server does not read from a
    connection that brought more than its share since its last answer.
 8. A peer is read while nobody has a reason against it; each reason is one `ReadHold`, which whoever
@@ -45,6 +45,7 @@ from sprocket.base.errors import NotConnected, WireError
 from sprocket.runtime.admission import ConnectionAdmission, PortAdmission
 from sprocket.runtime.pressure import Pressure
 from sprocket.runtime.settings import ClientLimits, ListenSettings
+from sprocket.runtime.turns import SMALL_WORK, Turns
 
 Buffer = bytes | bytearray | memoryview
 E = TypeVar("E")
@@ -95,24 +96,6 @@ LARGE_READ_BYTES = 4096
 """What is taken apart even if a turn is over, so that who says little need not wait."""
 BYTES_PER_WORK = 4096
 """How many bytes of a read count 1, where what is in them counts by itself."""
-SMALL_WORK = 100
-"""What a connection may do in a turn that is over before it is cut short."""
-
-
-class WorkTurns(Protocol):
-    """How much may be done in one turn of the loop by all connections together."""
-
-    number: int
-    """Changes with each turn."""
-    work_left: int
-    """Whoever does something subtracts how much that is."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more should be begun in this turn."""
-
-    def later(self, go_on: Callable[[], None]) -> None:
-        """Call somebody once who was cut short, when others had their turn."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,7 +113,7 @@ class PortPolicy:
     """
 
     pressure: Pressure | None = None
-    turns: WorkTurns | None = None
+    turns: Turns | None = None
     reads_on_when_slow: bool = False
     knows_by_event: bool = True
 
@@ -568,7 +551,7 @@ class Peer(asyncio.Protocol):
             if self._on_kept is not None:
                 self._on_kept()
 
-    def _count(self, turns: WorkTurns, work: int) -> None:
+    def _count(self, turns: Turns, work: int) -> None:
         """Count what was done for an event; it is enough if others have to wait already."""
         if self._turn_number != turns.number:
             self._turn_number, self._turn_work = turns.number, 0
@@ -576,12 +559,12 @@ class Peer(asyncio.Protocol):
         if self._turn_work > SMALL_WORK and turns.is_over and self.is_open:
             self._cut_short(turns)
 
-    def _cut_short(self, turns: WorkTurns) -> None:
+    def _cut_short(self, turns: Turns) -> None:
         if not self.holds & _TURN_OVER:
             self._hold(ReadHold.TURN_OVER)
             turns.later(lambda: self._resume(turns))
 
-    def _resume(self, turns: WorkTurns) -> None:
+    def _resume(self, turns: Turns) -> None:
         """Continue where this was cut short."""
         unread, self._unread = self._unread, b""
         if unread:

@@ -3,15 +3,14 @@
 Some answers are about everything that a broker has: its topics, its groups, all that groups have
 committed. What they read belongs to the loop, so they are made on the loop; but with 10,000 groups
 they take a second. So such work is a generator of calls, each of a millisecond at most. In a turn
-of the loop as many are made as fit into `SLICE_SECONDS`; then come all others, and the next turn
-goes on. Work begun later takes turns with what is under way.
+of the loop (`runtime.turns`) as many are made as fit into `SLICE_SECONDS`; then come all others,
+and the next turn goes on. Work begun later takes turns with what is under way.
 
 A call may read what only the disk has; it waits for that as `cold_reads` says, and may be begun
 anew. What lies between the calls sees the world as it is then: it may have changed.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
@@ -20,6 +19,7 @@ from sprocket.base.clock import Clock
 from sprocket.base.disk import Call, StepsTo
 from sprocket.base.errors import DiskBusy
 from sprocket.runtime.cold_reads import ColdReads
+from sprocket.runtime.turns import WORK_PER_SECOND, Turns
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -31,6 +31,9 @@ A call may end at any read and be begun again, see `base.nonblocking`."""
 
 SLICE_SECONDS = 0.003
 """How long the loop is held in one turn, but for the rest of the last call."""
+
+SLICE_WORK = round(SLICE_SECONDS * WORK_PER_SECOND)
+"""The same, for turns in which nothing else is done."""
 
 WORKS_MAX = 100
 """How much may be under way; each has a large answer in the making."""
@@ -76,15 +79,12 @@ class Slices:
     Threads: event loop only.
     """
 
-    def __init__(
-        self, reads: ColdReads, call_soon: Callable[[Callable[[], None]], object], clock: Clock
-    ) -> None:
+    def __init__(self, reads: ColdReads, turns: Turns, clock: Clock) -> None:
         self._reads = reads
-        self._call_soon = call_soon
+        self._turns = turns
         self._clock = clock
-        self._ready: deque[_Work[object]] = deque()
         self._works: set[_Work[object]] = set()
-        self._is_due = self._is_stopped = False
+        self._is_stopped = False
 
     def run(
         self, work: Sliced[T], done: Callable[[T], None], failed: Callable[[Exception], None]
@@ -98,34 +98,30 @@ class Slices:
             raise DiskBusy(f"{len(self._works)} long answers are being made already")
         one = _Work(work, done, failed)
         self._works.add(one)
-        self._wake(one)
+        self._slice_later(one)
 
     def stop(self) -> None:
         """Close what is under way: nobody is told."""
         self._is_stopped = True
-        self._ready.clear()
         for one in self._works:
             one.pieces.close()
         self._works.clear()
 
-    def _wake(self, one: _Work[object]) -> None:
-        if self._is_stopped:
-            return
-        self._ready.append(one)
-        if not self._is_due:
-            self._is_due = True
-            self._call_soon(self.turn)
+    def _slice_later(self, one: _Work[object]) -> None:
+        self._turns.later(lambda: self._slice(one))
 
-    def turn(self) -> None:
-        """Do one slice: of the work that has waited longest, and of the next if time is left."""
-        self._is_due = False
-        until = self._clock.monotonic() + SLICE_SECONDS
-        while self._ready:
-            one = self._ready.popleft()
-            while self._go_on(one):
-                if self._clock.monotonic() >= until:
-                    self._wake(one)
-                    return
+    def _slice(self, one: _Work[object]) -> None:
+        """Make as many calls as a turn has time for."""
+        if one not in self._works:  # all was stopped
+            return
+        began = self._clock.monotonic()
+        took = 0.0
+        while self._go_on(one):
+            took = self._clock.monotonic() - began
+            if took >= SLICE_SECONDS:
+                self._slice_later(one)
+                break
+        self._turns.count_time(took)
 
     def _go_on(self, one: _Work[object]) -> bool:
         """Make one more call; say whether the next one may be made."""
@@ -151,7 +147,7 @@ class Slices:
         def end(result: object, error: Exception | None) -> None:
             one.result, one.error, one.is_called = result, error, True
             if one.is_parked:
-                self._wake(one)
+                self._slice_later(one)
 
         try:
             self._reads.run(attempt, lambda error: end(None, error))

@@ -4,10 +4,11 @@ The transport is one that notes what it is told; `tests/contract/test_drivers.py
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import permutations
 
 import pytest
+from tests.timers import FakeTimers
 
 from sprocket.base.errors import WireError
 from sprocket.runtime.driver import (
@@ -21,6 +22,8 @@ from sprocket.runtime.driver import (
 )
 from sprocket.runtime.pressure import Pressure
 from sprocket.runtime.settings import ClientLimits
+from sprocket.runtime.turns import TURN_WORK, Turns
+from sprocket.testing.clock import FakeClock
 
 
 class Octets:
@@ -72,37 +75,13 @@ class NotedTransport(asyncio.Transport):
         """Do nothing either."""
 
 
-class Turns:
-    """Turns of the loop that end when the test says so."""
-
-    def __init__(self) -> None:
-        self.number = 0
-        self.work_left = 1000
-        self.waiting: list[Callable[[], None]] = []
-
-    @property
-    def is_over(self) -> bool:
-        """Whether that is so."""
-        return self.work_left <= 0
-
-    def later(self, go_on: Callable[[], None]) -> None:
-        """Keep it until `end`."""
-        self.waiting.append(go_on)
-
-    def end(self) -> None:
-        """Begin the next turn."""
-        self.number, self.work_left = self.number + 1, 1000
-        waiting, self.waiting = self.waiting, []
-        for go_on in waiting:
-            go_on()
-
-
 class Scene:
     """A peer of a port, and all that may have a reason against its being read."""
 
     def __init__(self, *, reads_on_when_slow: bool = False) -> None:
         self.pressure = Pressure(100, 1)
-        self.turns = Turns()
+        self.timers = FakeTimers(FakeClock())
+        self.turns = Turns(self.timers)
         self.handled = 0
         self.work = 0
         """What each event is."""
@@ -141,7 +120,7 @@ class Scene:
             case ReadHold.STOPPED:
                 self.peer.start_reading()
             case ReadHold.TURN_OVER:
-                self.turns.end()
+                self.timers.drain()
             case ReadHold.PRESSURE:
                 self.pressure.weigh(0)
 
@@ -174,7 +153,7 @@ def test_a_peer_is_read_after_the_last_reason_and_not_before(order: Sequence[Rea
 
     async def main() -> None:
         scene = Scene()
-        scene.work = 1000
+        scene.work = TURN_WORK
         scene.begin(ReadHold.PRESSURE)
         scene.work = 0
         for why in (ReadHold.STOPPED, ReadHold.SLOW):

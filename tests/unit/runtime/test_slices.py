@@ -13,6 +13,7 @@ from sprocket.base.errors import DiskBusy, DiskFailed
 from sprocket.runtime import driver, slices
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.slices import Sliced, Slices
+from sprocket.runtime.turns import Turns
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
@@ -31,7 +32,9 @@ class Bench:
         file.give_back(0, 4)
         self.file = disk.open("/f")
         self.reads = ColdReads(disk, 10)
-        self.slices = Slices(self.reads, asyncio.get_running_loop().call_soon, self.clock)
+        self.slices = Slices(
+            self.reads, Turns(asyncio.get_running_loop(), slices.SLICE_WORK), self.clock
+        )
         self.told: list[object] = []
 
     def call(self, what: object) -> object:

@@ -15,7 +15,7 @@ from sprocket.base.units import MIB
 from sprocket.rabbitmq.broker.access import Admissions
 from sprocket.rabbitmq.broker.message_ids import MessageIds
 from sprocket.rabbitmq.broker.node_folder import NodeFolder
-from sprocket.rabbitmq.broker.queues import Turns, WindowLimits
+from sprocket.rabbitmq.broker.queues import WindowLimits
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker, VhostFloor
 from sprocket.rabbitmq.broker.vhost_changes import VhostChanges
 from sprocket.rabbitmq.model.counts import NodeCounts
@@ -26,6 +26,7 @@ from sprocket.runtime.pressure import Pressure
 from sprocket.runtime.snapshots import Snapshots
 from sprocket.runtime.tasks import Tasks
 from sprocket.runtime.timers import EndingTimers
+from sprocket.runtime.turns import Turns
 
 GIVE_BACK_SECONDS = 5.0
 """Between two looks whether memory can be given back: three of them at most after a backlog."""

@@ -38,7 +38,6 @@ from sprocket.rabbitmq.broker.queues import (
     FewReads,
     LetterBox,
     QueueServices,
-    Turns,
     WindowLimits,
     Windows,
 )
@@ -70,6 +69,7 @@ from sprocket.runtime.offload import DiskThread
 from sprocket.runtime.pressure import Pressure
 from sprocket.runtime.snapshots import Snapshots
 from sprocket.runtime.timers import Timer, Timers
+from sprocket.runtime.turns import Turns
 
 WRITE_SECONDS = 0.1
 """How soon what nobody waits for is made durable: acknowledgements, messages without confirms."""
@@ -288,7 +288,7 @@ class VhostBroker:
         else:
             gone()
 
-    def delete_steps(self, connection: int) -> Iterator[None]:
+    def delete_in_turns(self, connection: int) -> Iterator[None]:
         """Delete the queues that end with a connection; it yields when others have their turn."""
         share = self.turns.share()
         # Those that are there now: a name may be somebody else's by the time it has its turn.

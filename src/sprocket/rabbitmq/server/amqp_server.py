@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Final
 
 from sprocket.base.clock import Clock
-from sprocket.rabbitmq.broker.queues import Turns
 from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode
 from sprocket.rabbitmq.server.alarms import Alarms
 from sprocket.rabbitmq.server.connection import AmqpConnection, Event, Memo, WireLimits
@@ -15,6 +14,7 @@ from sprocket.rabbitmq.server.session import Entrance, Session
 from sprocket.runtime.driver import Peer, PortPolicy
 from sprocket.runtime.pressure import Pressure
 from sprocket.runtime.timers import Timers
+from sprocket.runtime.turns import Turns
 
 SETTLE_SECONDS_MAX: Final = 5.0
 """How long a server that stops waits until everybody knows; what they held is durable anyway."""

@@ -21,7 +21,6 @@ from typing import Final, Protocol
 
 from sprocket.base import log
 from sprocket.base.units import KIB
-from sprocket.rabbitmq.broker.queues import CALL_WORK, Turns
 from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode, SentMessage, frames, methods
 from sprocket.rabbitmq.model.fields import NO_FIELDS
 from sprocket.rabbitmq.server.alarms import Alarms
@@ -58,6 +57,7 @@ from sprocket.rabbitmq.server.login import (
 )
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.timers import Timer, Timers
+from sprocket.runtime.turns import CALL_WORK, Turns
 
 REFUSAL_SECONDS: Final = 3.0
 """How long a client waits that is refused, so that it cannot guess passwords quickly."""
@@ -97,7 +97,7 @@ class ChannelService(Protocol):
     def called(self, method: methods.AmqpMethod) -> None:
         """Do what a method asks for."""
 
-    def close_steps(self) -> Iterator[None]:
+    def close_in_turns(self) -> Iterator[None]:
         """Send nothing more on the channel.
 
         Returns:
@@ -112,7 +112,7 @@ class Tenancy(Protocol):
     def open_channel(self, replies: "Replies") -> ChannelService:
         """Return what serves a channel. Raises AmqpError."""
 
-    def leave_steps(self) -> Iterator[None]:
+    def leave_in_turns(self) -> Iterator[None]:
         """Give back what the connection holds, in steps; all its channels are closed."""
 
 
@@ -377,7 +377,7 @@ class Session:
             channel.is_over = True  # all of them first: one that was waited for is not any more
         for channel in list(self._services):
             self._begin_end(channel)
-        self._drive(self._give_back(), self._tell_ended)
+        self._turns.drive(self._give_back(), self._tell_ended)
         self.peer.start_reading()
 
     def _give_back(self) -> Iterator[None]:
@@ -385,7 +385,7 @@ class Session:
             yield from work
         tenancy, self._tenancy = self._tenancy, None
         if tenancy is not None:
-            yield from self._whole(tenancy.leave_steps())
+            yield from self._whole(tenancy.leave_in_turns())
 
     def _tell_ended(self) -> None:
         self._is_ended = True
@@ -404,13 +404,6 @@ class Session:
         self.send([frame])
         if self.peer.is_open:
             self._drop_later(REFUSAL_SECONDS, "what it sends cannot be read")
-
-    def _drive(self, work: Iterator[None], then: Callable[[], None]) -> None:
-        """Do work whose steps let others have their turn; then call `then`."""
-        for _ in work:
-            self._turns.later(lambda: self._drive(work, then))
-            return
-        then()
 
     def _whole(self, work: Iterator[None]) -> Iterator[None]:
         """Do work in steps; if it fails, what comes after it is done all the same."""
@@ -538,7 +531,7 @@ class Session:
         channel.is_over = True
         service = self._services.pop(channel, None)
         if service is not None:
-            self._closing.append(self._whole(service.close_steps()))
+            self._closing.append(self._whole(service.close_in_turns()))
 
     def _end_channel(self, channel: WireChannel, told: bytes) -> None:
         """End a channel, and answer once all was given back; the client is held until then."""
@@ -554,7 +547,7 @@ class Session:
                 self.send([told])
             self.release()
 
-        self._drive(chain.from_iterable(self._closing), ended)
+        self._turns.drive(chain.from_iterable(self._closing), ended)
         if not is_told:
             self.peer.stop_reading()
 

@@ -213,9 +213,9 @@ class VhostTenancy:
         self._churn.channels_opened += 1
         return opened
 
-    def leave_steps(self) -> Iterator[None]:
+    def leave_in_turns(self) -> Iterator[None]:
         """Give back what the connection holds, in steps; all its channels are closed."""
-        yield from self._vhost.delete_steps(self.number)
+        yield from self._vhost.delete_in_turns(self.number)
         self._admissions.leave(self._user.name, self._vhost.name)
         self._gone(self)
 

@@ -13,13 +13,13 @@ from tests.amqp_socket import RawClient
 from tests.waits import LONG_SECONDS
 
 from sprocket.node.rabbitmq import AmqpNode
-from sprocket.rabbitmq.broker.queues import SHARE_WORK, TURN_WORK, Turns
 from sprocket.rabbitmq.broker.topology import Requester
 from sprocket.rabbitmq.codec.amqp import methods, properties
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.fields import NO_FIELDS
 from sprocket.rabbitmq.model.properties import BasicProperties
 from sprocket.rabbitmq.server import amqp_server
+from sprocket.runtime.turns import SHARE_WORK, TURN_WORK, Turns
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 from sprocket.testing.local_amqp import small_settings
@@ -253,7 +253,7 @@ def test_who_leaves_takes_no_queue_with_it_that_is_anothers_by_then() -> None:
         for name in ("first", "second", "third"):
             declare(name, 1001)
         vhost.turns.work_left = 0
-        work = vhost.delete_steps(1001)
+        work = vhost.delete_in_turns(1001)
         next(work)
         second = vhost.find("second")
         assert second is not None

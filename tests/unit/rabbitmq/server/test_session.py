@@ -11,7 +11,6 @@ from tests.pipe import PipeNetwork
 from tests.virtual_time import LoopClock
 
 from sprocket.base.errors import WireError
-from sprocket.rabbitmq.broker.queues import Turns
 from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode, frames, methods
 from sprocket.rabbitmq.codec.amqp.methods import AmqpMethod
 from sprocket.rabbitmq.model.fields import NO_FIELDS, Field, FieldKind, FieldTable
@@ -21,6 +20,7 @@ from sprocket.rabbitmq.server.greeting import Greeting
 from sprocket.rabbitmq.server.session import BLOCKED_BYTES_MAX
 from sprocket.runtime.admission import ConnectionAdmission
 from sprocket.runtime.driver import Peer
+from sprocket.runtime.turns import Turns
 
 LIMITS = WireLimits(heartbeat_seconds=0)
 CAPABILITIES = tuple(
@@ -176,8 +176,8 @@ def slow_desk(turns: Turns) -> type[Desk]:
             else:
                 super().called(method)
 
-        def close_steps(self) -> Iterator[None]:
-            super().close_steps()
+        def close_in_turns(self) -> Iterator[None]:
+            super().close_in_turns()
             if self.is_waiting:
                 self._replies.release()
             return self._give_back()

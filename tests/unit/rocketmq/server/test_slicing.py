@@ -9,7 +9,7 @@ import pytest
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.server import dispatch
 from sprocket.runtime import slices
-from sprocket.runtime.slices import Slices
+from sprocket.runtime.turns import Turns
 
 TOPIC = {"defaultTopic": "TBW102", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6} | {
     "topicFilterType": "SINGLE_TAG",
@@ -32,6 +32,7 @@ def test_others_are_answered_while_a_long_answer_is_made(
     """It takes several turns of the loop."""
     code, ext = LONG[name]
     monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)  # a turn of the loop for each call
+    monkeypatch.setattr(slices, "SLICE_WORK", 1)
     monkeypatch.setattr("sprocket.rocketmq.codec.config.declared.PIECE_BYTES", 100)
 
     async def scenario(lab: Any) -> None:
@@ -42,14 +43,14 @@ def test_others_are_answered_while_a_long_answer_is_made(
             assert (await lab.broker.call(15, where | {"commitOffset": 1})).code == 0
             await lab.broker.call(17, TOPIC | {"topic": f"T{number}"})
         turns = 0
-        turn = Slices.turn
+        turn = Turns.run
 
-        def counted(of: Slices) -> None:
+        def counted(of: Turns) -> None:
             nonlocal turns
             turns += 1
             turn(of)
 
-        monkeypatch.setattr(Slices, "turn", counted)
+        monkeypatch.setattr(Turns, "run", counted)
         assert (await lab.broker.call(code, ext)).code == 0
         assert turns > 3
 

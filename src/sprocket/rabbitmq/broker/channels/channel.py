@@ -11,7 +11,7 @@ Invariants
 3. Between `tx_select` and a commit nothing of a transaction is seen by others; a rollback leaves
    what was acknowledged in it with the client.
 4. While it `is_busy`, or steps of something are not done, nothing else may be called but
-   `close_steps`: what the client asks next has to wait.
+   `close_in_turns`: what the client asks next has to wait.
 
 Source: `rabbit_channel`; docs/formats/amqp.md.
 """
@@ -37,17 +37,16 @@ from sprocket.rabbitmq.broker.channels.direct_replies import DirectReplies
 from sprocket.rabbitmq.broker.channels.unacked import ConsumedQueue, Held, UnackedDeliveries
 from sprocket.rabbitmq.broker.commits import Commits, Waiter, is_unwritten
 from sprocket.rabbitmq.broker.queues import (
-    SHARE_WORK,
     BrokerQueue,
     Getter,
     QueueConsumer,
     QueueEntry,
-    Turns,
 )
 from sprocket.rabbitmq.codec.amqp import ReplyCode
 from sprocket.rabbitmq.model.counts import DeliveryCounts, PublishCounts
 from sprocket.rabbitmq.model.fields import NO_FIELDS, FieldTable
 from sprocket.rabbitmq.model.message import BasicMessage
+from sprocket.runtime.turns import SHARE_WORK, Turns
 
 DELIVER_MAX: Final = 200
 """Messages that a consumer is given before it is looked whether its client takes more."""
@@ -254,12 +253,12 @@ class BrokerChannel:
 
     # Publishing.
 
-    def publish_steps(self, publications: Iterable[Publication]) -> Iterator[None]:
+    def publish_in_turns(self, publications: Iterable[Publication]) -> Iterator[None]:
         """Put messages into their queues, or keep them for the commit.
 
         Nothing is done before the first step is asked for. It yields when others should have their
         turn first; see `Turns.later`. While there is more of it to do, nothing else may be called
-        but `close_steps`.
+        but `close_in_turns`.
 
         Args:
             publications: What was sent together; what it raises goes on, and what came before is
@@ -460,25 +459,22 @@ class BrokerChannel:
         transaction = self._open_transaction()
         self._transaction = _Transaction()
         self.is_busy = True
-        self._drive(self._commit_steps(transaction, done))
+        self._drive(self._commit_in_turns(transaction, done))
 
     def _drive(self, work: Iterator[None]) -> None:
         """Do what a commit does, with turns for others in between."""
 
-        def go_on() -> None:
-            try:
-                for _ in work:
-                    self._turns.later(go_on)
-                    return
-            except Exception:  # nobody else would tell the client, which waits
-                _log.exception("a commit failed")
-                self.is_busy = False
-                if not self.is_closed:
-                    self._client.failed(RequestRefused(ReplyCode.INTERNAL_ERROR, ""))
+        def failed(error: Exception) -> None:  # nobody else would tell the client, which waits
+            _log.error("a commit failed", exc_info=error)
+            self.is_busy = False
+            if not self.is_closed:
+                self._client.failed(RequestRefused(ReplyCode.INTERNAL_ERROR, ""))
 
-        go_on()
+        self._turns.drive(work, _nothing, failed)
 
-    def _commit_steps(self, transaction: _Transaction, done: Callable[[], None]) -> Iterator[None]:
+    def _commit_in_turns(
+        self, transaction: _Transaction, done: Callable[[], None]
+    ) -> Iterator[None]:
         """Put what was kept, even if the client is gone meanwhile; the rest comes after it."""
         is_taken, share = True, self._turns.share()
         for publication in transaction.published:
@@ -487,7 +483,7 @@ class BrokerChannel:
                 self._counts.withheld -= len(part.messages)
                 is_taken = self._put(part, ()) and is_taken
         if not transaction.published:
-            yield from self._settle_steps(transaction, is_taken, done)
+            yield from self._settle_in_turns(transaction, is_taken, done)
             return
         told = partial(self._published, transaction, is_taken, done)
         self._commit = Waiter(told, transaction.held_count)
@@ -505,7 +501,7 @@ class BrokerChannel:
         If that was refused nothing of the transaction is done: what the client had comes back.
         """
         if error is None and transaction.settled:
-            self._drive(self._settle_steps(transaction, is_taken, done))
+            self._drive(self._settle_in_turns(transaction, is_taken, done))
             return
         if error is not None and is_unwritten(error):
             withdraw(
@@ -513,18 +509,18 @@ class BrokerChannel:
             )
         if error is not None and transaction.settled:
             taken = [held for one in transaction.settled for held in one.taken]
-            self._drive(self._undo_steps(taken, error))
+            self._drive(self._undo_in_turns(taken, error))
             return
         self._end(is_taken, done, error)
 
-    def _undo_steps(self, taken: list[Held], error: StoreError) -> Iterator[None]:
+    def _undo_in_turns(self, taken: list[Held], error: StoreError) -> Iterator[None]:
         if self.is_closed:
             yield from self._return([taken])
         else:
             self._unacked.put_back(taken)
         self._end(False, _nothing, error)
 
-    def _settle_steps(
+    def _settle_in_turns(
         self, transaction: _Transaction, is_taken: bool, done: Callable[[], None]
     ) -> Iterator[None]:
         share = self._turns.share()
@@ -733,13 +729,13 @@ class BrokerChannel:
         else:
             self._transaction.settled.append(settlement)
 
-    def settle_steps(
+    def settle_in_turns(
         self, tag: int, *, is_ack: bool = False, is_requeue: bool = False
     ) -> Iterator[None]:
         """Acknowledge all that the client has up to a tag, give it back, or make dead letters.
 
         Nothing is done before the first step is asked for. Each yields when others should have
-        their turn; until the last nothing else may be called but `close_steps`, which continues
+        their turn; until the last nothing else may be called but `close_in_turns`, which continues
         with them.
 
         Args:
@@ -756,10 +752,10 @@ class BrokerChannel:
         self._settling = self._settle_parts(parts, is_ack, is_requeue)
         return self._settling
 
-    def recover_steps(self) -> Iterator[None]:
+    def recover_in_turns(self) -> Iterator[None]:
         """Give back all that the client has, but what it acknowledged in a transaction.
 
-        See `settle_steps`.
+        See `settle_in_turns`.
         """
         self._settling = self._return(self._unacked.take_parts(SHARE_WORK))
         return self._settling
@@ -800,7 +796,7 @@ class BrokerChannel:
             del self._times[0]
         return self._clock.monotonic() - self._times[0][1] > timeout_seconds
 
-    def close_steps(self) -> Iterator[None]:
+    def close_in_turns(self) -> Iterator[None]:
         """Tell the client nothing more from now on, and deliver nothing.
 
         Returns:

@@ -1,7 +1,8 @@
 """Queues: what is in them, in which order, who gets it, and what becomes of what nobody gets.
 
 A `BrokerQueue` decides; a `QueueStorage` keeps the messages for it, in memory or on disk. What is
-due after all that arrived in a turn of the loop is done by `Turns`, for many messages at once.
+due after all that arrived in a turn of the loop is done for many messages at once, as
+`runtime.turns` says.
 """
 
 from sprocket.rabbitmq.broker.queues.consumers import QueueConsumer, Receiver
@@ -33,28 +34,13 @@ from sprocket.rabbitmq.broker.queues.storage import (
     ReadEntry,
     WithdrawnEntry,
 )
-from sprocket.rabbitmq.broker.queues.turns import (
-    CALL_WORK,
-    QUEUE_WORK,
-    SHARE_WORK,
-    SMALL_WORK,
-    TURN_WORK,
-    Share,
-    Turner,
-    Turns,
-)
 from sprocket.rabbitmq.broker.queues.windows import WindowLimits, Windows
 
 __all__ = [
-    "CALL_WORK",
     "DEATHS",
     "DELIVERY_COUNT",
-    "QUEUE_WORK",
     "RETRY_SECONDS",
-    "SHARE_WORK",
-    "SMALL_WORK",
     "TURN_MESSAGES_MAX",
-    "TURN_WORK",
     "BrokerQueue",
     "DeadLetters",
     "DeathReason",
@@ -72,10 +58,7 @@ __all__ = [
     "QueueStorage",
     "ReadEntry",
     "Receiver",
-    "Share",
     "StorageDepth",
-    "Turner",
-    "Turns",
     "WindowLimits",
     "Windows",
     "WithdrawnEntry",

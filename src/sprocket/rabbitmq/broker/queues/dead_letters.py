@@ -20,13 +20,13 @@ from sprocket.base.units import MIB
 from sprocket.rabbitmq.broker.commits import Commits, Waiter
 from sprocket.rabbitmq.broker.queues import headers as queue_headers
 from sprocket.rabbitmq.broker.queues.levels import QueueEntry
-from sprocket.rabbitmq.broker.queues.turns import Turns
 from sprocket.rabbitmq.codec.amqp import properties
 from sprocket.rabbitmq.model.fields import NO_FIELDS, Field, FieldKind, FieldTable, long_string
 from sprocket.rabbitmq.model.message import BasicMessage
 from sprocket.rabbitmq.model.names import name_bytes
 from sprocket.rabbitmq.model.properties import BasicProperties
 from sprocket.runtime.timers import Timers
+from sprocket.runtime.turns import Turns
 
 DEATHS: Final = "x-death"
 _COPIES = "CC"

@@ -37,7 +37,6 @@ from sprocket.rabbitmq.broker.queues.dead_letters import DeadLetters, DeathReaso
 from sprocket.rabbitmq.broker.queues.levels import QueueEntry, ReadyLevel, StorageDepth
 from sprocket.rabbitmq.broker.queues.reads import QueueReads
 from sprocket.rabbitmq.broker.queues.storage import QueueStorage
-from sprocket.rabbitmq.broker.queues.turns import Turns
 from sprocket.rabbitmq.broker.queues.windows import Windows
 from sprocket.rabbitmq.codec.amqp import ReplyCode
 from sprocket.rabbitmq.model.counts import Death, DeliveryCounts
@@ -46,6 +45,7 @@ from sprocket.rabbitmq.model.message import BasicMessage
 from sprocket.rabbitmq.model.names import QueueName
 from sprocket.rabbitmq.model.queue_options import Overflow, QueueOptions
 from sprocket.runtime.timers import Timer, Timers
+from sprocket.runtime.turns import Turns
 
 TURN_MESSAGES_MAX: Final = 1000
 """Messages that one queue delivers, or drops, before others have their turn."""

@@ -112,11 +112,11 @@ class ChannelMethods:
         """Take messages; if that is much work others have their turn meanwhile."""
         found = self._vhost.publishing.publications(messages, self._publisher, self._reply_key)
         try:
-            self._do_steps(self._channel.publish_steps(found), messages[0].method)
+            self._do_in_turns(self._channel.publish_in_turns(found), messages[0].method)
         except RequestRefused as refusal:
             raise _as_amqp(refusal) from refusal
 
-    def _do_steps(
+    def _do_in_turns(
         self,
         work: Iterator[None],
         method: methods.AmqpMethod,
@@ -158,7 +158,7 @@ class ChannelMethods:
             if is_multiple:
                 (tag,) = tags
                 method = methods.BasicAck(tag, is_multiple)
-                self._do_steps(self._channel.settle_steps(tag, is_ack=True), method)
+                self._do_in_turns(self._channel.settle_in_turns(tag, is_ack=True), method)
             else:
                 self._channel.ack(tags)
                 self._vhost.note_write()
@@ -174,11 +174,11 @@ class ChannelMethods:
         except StoreError as error:
             raise _failed(error) from error
 
-    def close_steps(self) -> Iterator[None]:
+    def close_in_turns(self) -> Iterator[None]:
         """Send nothing more; return what gives back what the channel holds."""
         self._is_closed = True
         self._rest = None
-        work = self._channel.close_steps()
+        work = self._channel.close_in_turns()
         self._answered()
         return self._give_back(work)
 
@@ -199,7 +199,7 @@ class ChannelMethods:
             case methods.BasicNack():
                 tag, is_requeue = method.delivery_tag, method.requeue
                 if method.multiple:
-                    self._do_steps(channel.settle_steps(tag, is_requeue=is_requeue), method)
+                    self._do_in_turns(channel.settle_in_turns(tag, is_requeue=is_requeue), method)
                 else:
                     channel.reject(tag, is_requeue=is_requeue)
                     self._vhost.note_write()
@@ -224,7 +224,7 @@ class ChannelMethods:
                     if isinstance(method, methods.BasicRecover):
                         send(methods.BasicRecoverOk())
 
-                self._do_steps(channel.recover_steps(), method, recovered)
+                self._do_in_turns(channel.recover_in_turns(), method, recovered)
             case methods.ExchangeDeclare():
                 self._declare_exchange(method)
             case methods.ExchangeDelete():

@@ -44,8 +44,7 @@ class ShortChannel:
         """
         self._channel.confirm_select()
         found = self._vhost.publishing.publications([sent], publisher, _no_reply_key)
-        for _ in self._channel.publish_steps(found):
-            await asyncio.sleep(0)
+        await self._vhost.turns.finish(self._channel.publish_in_turns(found))
         self._vhost.note_write()
         await self._ended
         return not self._is_returned
@@ -59,13 +58,13 @@ class ShortChannel:
 
     async def reject_all(self, last: Got, *, is_requeue: bool) -> None:
         """Give back every message, or make dead letters of them."""
-        for _ in self._channel.settle_steps(last.tag, is_requeue=is_requeue):
-            await asyncio.sleep(0)
+        work = self._channel.settle_in_turns(last.tag, is_requeue=is_requeue)
+        await self._vhost.turns.finish(work)
         self._vhost.note_write()
 
     def close(self) -> None:
         """Give back what it still has."""
-        for _ in self._channel.close_steps():
+        for _ in self._channel.close_in_turns():
             pass  # it has but few messages
         self._vhost.count_closed(self._channel)
         self._vhost.note_write()

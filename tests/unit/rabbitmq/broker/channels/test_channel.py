@@ -15,8 +15,9 @@ from sprocket.rabbitmq.broker.channels import (
     Publication,
 )
 from sprocket.rabbitmq.broker.channels.unacked import Held, UnackedDeliveries
-from sprocket.rabbitmq.broker.queues import SHARE_WORK, SMALL_WORK, BrokerQueue
+from sprocket.rabbitmq.broker.queues import BrokerQueue
 from sprocket.rabbitmq.model.queue_options import Overflow, QueueOptions
+from sprocket.runtime.turns import SHARE_WORK, SMALL_WORK
 
 
 def publish(channel: BrokerChannel, pier: Pier, *bodies: int | str, to: str = "q") -> None:
@@ -361,7 +362,7 @@ def test_a_confirm_stands_for_nothing_that_is_in_no_queue_yet(*, is_persistent: 
         Publication(sent[at::2], range(at, count, 2), [queue]) for at, queue in enumerate(queues)
     ]
     confirmed: set[int] = set()
-    for _ in channel.publish_steps(alike):
+    for _ in channel.publish_in_turns(alike):
         pier.settle()
         confirmed |= answered(client, confirmed)
         put_in_both = 2 * queues[1].ready_count
@@ -640,11 +641,11 @@ def test_nobody_is_given_what_is_behind_before_all_is_back(how: str) -> None:
         channel.cancel(tag)
     other.consume(queue, "b")
     if how == "close":
-        work = channel.close_steps()
+        work = channel.close_in_turns()
     elif how == "recover":
-        work = channel.recover_steps()
+        work = channel.recover_in_turns()
     else:
-        work = channel.settle_steps(0, is_requeue=True)
+        work = channel.settle_in_turns(0, is_requeue=True)
     if how == "commit":
         for _ in work:
             pass
@@ -683,7 +684,7 @@ def test_what_was_acknowledged_stays_so_if_the_channel_ends_meanwhile(*, is_comm
     count = 3 * SHARE_WORK
     put(other, [Publication([message(one) for one in range(count)], range(count), [queue])])
     pier.settle()
-    work = channel.settle_steps(count - 1, is_ack=True)
+    work = channel.settle_in_turns(count - 1, is_ack=True)
     pier.turns.work_left = 0
     next(work)
     leave(channel)
@@ -702,7 +703,7 @@ def test_a_queue_that_much_comes_back_to_serves_and_counts_in_the_end() -> None:
         publish(other, pier, number)
         pier.settle()
     channel.cancel("a")
-    work = channel.recover_steps()
+    work = channel.recover_in_turns()
     pier.turns.work_left = 0
     got: list[Got | None] = []
     for _ in work:
@@ -724,10 +725,12 @@ def test_a_message_for_many_queues_waits_if_a_turn_is_over() -> None:
     many = [pier.queue(str(number)) for number in range(SMALL_WORK + 1)]
     channel, _ = pier.channel()
     pier.turns.work_left = 0
-    publish_some = channel.publish_steps([Publication([message("few")], queues=many[:SMALL_WORK])])
+    publish_some = channel.publish_in_turns(
+        [Publication([message("few")], queues=many[:SMALL_WORK])]
+    )
     assert next(publish_some, "done") == "done"
     pier.turns.work_left = 0
-    work = channel.publish_steps([Publication([message("many")], queues=many)])
+    work = channel.publish_in_turns([Publication([message("many")], queues=many)])
     assert next(work) is None
     assert many[-1].ready_count == 0
     assert next(work, "done") == "done"
@@ -751,7 +754,7 @@ def test_recover_gives_back_what_gets_got_too() -> None:
     channel.get(queue, got.append, no_ack=False)
     channel.consume(queue, "a")
     pier.settle()
-    for _ in channel.recover_steps():
+    for _ in channel.recover_in_turns():
         pass
     pier.settle()
     assert client.said() == ["a 2 2", "a 3 1 again", "a 4 2 again"]

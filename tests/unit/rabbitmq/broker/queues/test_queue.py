@@ -8,7 +8,6 @@ from tests.rabbit_queues import TINY, Collector, SlowStorage, Yard, message
 from sprocket.base.disk import steps
 from sprocket.base.errors import DiskFailed, RequestRefused, StoreError
 from sprocket.rabbitmq.broker.queues import (
-    QUEUE_WORK,
     RETRY_SECONDS,
     TURN_MESSAGES_MAX,
     Getter,
@@ -21,6 +20,7 @@ from sprocket.rabbitmq.broker.queues import (
 from sprocket.rabbitmq.model.fields import Field, FieldKind
 from sprocket.rabbitmq.model.properties import BasicProperties
 from sprocket.rabbitmq.model.queue_options import Overflow, QueueOptions
+from sprocket.runtime.turns import QUEUE_WORK
 
 
 class Stubborn:

@@ -5,15 +5,15 @@ loop, since it reads what the loop changes. What lies between two pieces sees th
 then: a function that iterates over something that changes meanwhile needs a list of it.
 """
 
-import asyncio
 import heapq
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import count, islice
 from typing import Final, TypeVar
 
 from sprocket.base.clock import Clock
 from sprocket.rabbitmq.server.management.requests.answers import encode
-from sprocket.runtime.slices import SLICE_SECONDS
+from sprocket.runtime.slices import Sliced, run_sliced
 
 _PIECE_ENTRIES: Final = 32
 """Between two readings of the clock; a view of a queue takes 20 µs."""
@@ -35,15 +35,15 @@ async def in_turns(
         clock: Of the machine.
         at_once: How many; together they take a millisecond at most.
     """
-    found: list[R] = []
-    source = iter(items)
-    until = clock.monotonic() + SLICE_SECONDS
-    while some := list(islice(source, at_once)):
-        found.append(make(some))
-        if clock.monotonic() >= until:
-            await asyncio.sleep(0)
-            until = clock.monotonic() + SLICE_SECONDS
-    return found
+
+    def work() -> Sliced[list[R]]:
+        found: list[R] = []
+        source = iter(items)
+        while some := list(islice(source, at_once)):
+            found.append((yield partial(make, some)))
+        return found
+
+    return await run_sliced(work(), clock)
 
 
 async def made_of_each(items: Iterable[T], make: Callable[[T], R], clock: Clock) -> list[R]:

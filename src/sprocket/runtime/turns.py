@@ -1,18 +1,23 @@
-"""What has to be done once all that arrived in a turn of the loop was taken, and how much that is.
+"""The scheduler of the event loop: what is done in which turn, and how much of it.
 
+What has to be done once all that arrived in a turn of the loop was taken is called after it.
 Whoever has something to do says so with `mark`; whoever has nothing costs nothing. Queues come
 first, and what they cause in other queues; then channels, which tell their clients; then clients
 that were cut short.
 
 One message may be work for thousands of queues, and one read brings thousands of messages. So
 everybody counts what they do in `work_left`: a message put into a queue, given to somebody or
-settled is 1. A queue or channel that has used it up leaves the rest to a later turn (`later`). So a
-turn is short, whatever clients do, and in between the loop serves others, sends heartbeats and
-handles signals.
+settled is 1, and so are 4 us of anything else (`count_time`). A queue or channel that has used it
+up leaves the rest to a later turn (`later`). So a turn is short, whatever clients do, and in
+between the loop serves others, sends heartbeats and handles signals.
+
+Work that takes several turns is a generator that yields where others must have theirs (`drive`).
+The name of a function that returns one ends in `_in_turns`. Work that waits for the disk is another
+kind, whose names end in `_steps`: see `base.disk.steps`, and `slices` for its reads on the loop.
 
 Invariants
 
-1. A turn does `QUEUE_WORK` for queues and `TURN_WORK` for clients at most, but for the last step
+1. A turn does `QUEUE_WORK` for queues and its whole work for clients at most, but for the last step
    of each.
 2. Whatever was marked is called in the order of the marks; a channel after all queues that were
    marked before it.
@@ -21,6 +26,7 @@ Invariants
 Threads: event loop only.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final, Protocol
@@ -42,6 +48,8 @@ SMALL_WORK: Final = 100
 wait: 0.4 ms."""
 CALL_WORK: Final = 5
 """What it counts to call a queue, or to do what a client asks for, beside the messages: 20 us."""
+WORK_PER_SECOND: Final = 250_000
+"""What counts 1 takes some 4 us."""
 
 _log = log.get_limited_logger(__name__)
 
@@ -58,10 +66,12 @@ class Turns:
 
     Args:
         timers: The event loop's.
+        whole_work: How much a turn does for clients.
     """
 
-    def __init__(self, timers: Timers) -> None:
+    def __init__(self, timers: Timers, whole_work: int = TURN_WORK) -> None:
         self._timers = timers
+        self._whole_work = whole_work
         self._first: deque[Turner] = deque()
         self._last: list[Turner] = []
         self._round_count = 0
@@ -72,7 +82,7 @@ class Turns:
         self._is_due = False
         self.number = 0
         """Of the turn."""
-        self.work_left = TURN_WORK
+        self.work_left = whole_work
         """How much more may be done in this turn; whoever does something subtracts it."""
 
     @property
@@ -100,6 +110,49 @@ class Turns:
         self._cut_short.append(go_on)
         self._schedule()
 
+    def count_time(self, seconds: float) -> None:
+        """Count what took this long, and has no other measure; 1 at least."""
+        self.work_left -= max(round(seconds * WORK_PER_SECOND), 1)
+
+    def drive(
+        self,
+        work: Iterator[None],
+        done: Callable[[], None],
+        failed: Callable[[Exception], None] | None = None,
+    ) -> None:
+        """Do work, now and after each of its yields in a later turn; then call `done`.
+
+        Args:
+            work: What it yields for, others do first.
+            done: Called once, perhaps before this returns, unless the work fails.
+            failed: Told why; without it, what the work raises goes on to the caller of the turn.
+        """
+        try:
+            for _ in work:
+                self.later(lambda: self.drive(work, done, failed))
+                return
+        except Exception as error:
+            if failed is None:
+                raise
+            failed(error)
+        else:
+            done()
+
+    async def finish(self, work: Iterator[None]) -> None:
+        """Do work, and wait until it is done; raises what the work raises."""
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def end(error: Exception | None = None) -> None:
+            if ended.done():  # nobody waits any more
+                return
+            if error is None:
+                ended.set_result(None)
+            else:
+                ended.set_exception(error)
+
+        self.drive(work, end, end)
+        await ended
+
     def share(self) -> "Share":
         """Return what one client may have done now, before others have theirs."""
         return Share(self)
@@ -111,7 +164,7 @@ class Turns:
         self.work_left = QUEUE_WORK
         for one in self._call_first():
             _call(one.turn)
-        self.work_left = TURN_WORK
+        self.work_left = self._whole_work
         cut_short = self._cut_short
         while cut_short and self.work_left > 0:
             _call(cut_short.popleft())

@@ -1,13 +1,13 @@
-"""What is due at the end of a turn, and reads that wait for each other."""
+"""What is due at the end of a turn, and work that takes several."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterator
 from functools import partial
 
-from tests.rabbit_queues import HeldReads
+import pytest
 from tests.timers import FakeTimers
 
-from sprocket.base.disk import Steps
-from sprocket.rabbitmq.broker.queues import QUEUE_WORK, SHARE_WORK, TURN_WORK, FewReads, Turns
+from sprocket.runtime.turns import QUEUE_WORK, SHARE_WORK, TURN_WORK, WORK_PER_SECOND, Turns
 from sprocket.testing.clock import FakeClock
 
 
@@ -116,27 +116,82 @@ def test_one_that_fails_takes_nobody_its_turn() -> None:
     assert said == [1, 2]
 
 
-def test_a_few_reads_are_out_at_a_time() -> None:
-    """Others begin when those have ended, in order, however many there are."""
-    reads = HeldReads()
-    reads.is_holding = True
-    few = FewReads(reads, at_once=2)
-    began: list[int] = []
-    ended: list[BaseException | None] = []
+def test_time_counts_where_there_is_no_other_measure() -> None:
+    """As much as work that takes as long."""
+    turns = Turns(FakeTimers(FakeClock()), whole_work=WORK_PER_SECOND // 100)
+    turns.count_time(0.009)
+    assert not turns.is_over
+    turns.count_time(0.001)
+    assert turns.is_over
 
-    def work(number: int) -> Steps:
-        began.append(number)
-        yield from ()
 
-    for number in range(5000):
-        few.drive(work(number), ended.append)
-    assert len(reads.held) == 2
-    first, done = reads.held.pop(0)
-    first.close()
-    done(ValueError("failed"))
-    assert len(reads.held) == 2
-    reads.is_holding = False
-    reads.go_on()
-    assert began == list(range(1, 5000))
-    assert len(ended) == 5000
-    assert sum(error is not None for error in ended) == 1
+def test_work_is_driven_to_its_end_with_others_in_between() -> None:
+    """At once as far as it goes, then a part in each turn."""
+    timers = FakeTimers(FakeClock())
+    turns = Turns(timers)
+    said: list[str] = []
+
+    def work(name: str, parts: int) -> Iterator[None]:
+        for number in range(parts):
+            said.append(f"{name}{number}")
+            turns.work_left -= TURN_WORK
+            yield
+
+    turns.drive(work("a", 2), lambda: said.append("a is done"))
+    turns.drive(work("b", 1), lambda: said.append("b is done"))
+    turns.drive(iter(()), lambda: said.append("c is done"))
+    assert said == ["a0", "b0", "c is done"]
+    timers.turn()
+    assert said[3:] == ["a1"]
+    timers.drain()
+    assert said[4:] == ["b is done", "a is done"]
+    assert turns.is_idle
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_failure_of_driven_work_is_told_to_who_wants_it(is_late: bool) -> None:
+    """Who does not want it has it raised; nobody is told that the work is done."""
+    timers = FakeTimers(FakeClock())
+    turns = Turns(timers)
+    said: list[str] = []
+
+    def work() -> Iterator[None]:
+        if is_late:
+            yield
+        raise ValueError("planted")
+
+    turns.drive(work(), lambda: said.append("done"), lambda error: said.append(str(error)))
+    timers.drain()
+    assert said == ["planted"]
+    if not is_late:
+        with pytest.raises(ValueError, match="planted"):
+            turns.drive(work(), lambda: said.append("done"))
+
+
+def test_a_coroutine_waits_for_the_end_of_work() -> None:
+    """It has what the work raises; one that waits no more leaves the work alone."""
+
+    async def main() -> list[str]:
+        turns = Turns(asyncio.get_running_loop())
+        said: list[str] = []
+
+        def work(*, fails: bool) -> Iterator[None]:
+            said.append("begun")
+            yield
+            said.append("ended")
+            if fails:
+                raise ValueError("planted")
+
+        await turns.finish(work(fails=False))
+        with pytest.raises(ValueError, match="planted"):
+            await turns.finish(work(fails=True))
+        for fails in (False, True):
+            waiting = asyncio.ensure_future(turns.finish(work(fails=fails)))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            while not (waiting.done() and turns.is_idle):
+                await asyncio.sleep(0)
+            assert waiting.cancelled()
+        return said
+
+    assert asyncio.run(main()) == ["begun", "ended"] * 4
