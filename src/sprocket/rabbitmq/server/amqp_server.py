@@ -10,7 +10,7 @@ from sprocket.rabbitmq.server.alarms import Alarms
 from sprocket.rabbitmq.server.connection import AmqpConnection, Event, Memo, WireLimits
 from sprocket.rabbitmq.server.greeting import Greeting
 from sprocket.rabbitmq.server.heartbeats import Heartbeats
-from sprocket.rabbitmq.server.session import Entrance, Session
+from sprocket.rabbitmq.server.session import Entrance, ServerParts, Session
 from sprocket.runtime.driver import Peer, PortPolicy
 from sprocket.runtime.pressure import Pressure
 from sprocket.runtime.timers import Timers
@@ -53,17 +53,14 @@ class AmqpServer:
         self.sessions: dict[Peer, Session] = {}
         """Everybody who has said anything, and is there."""
         self._is_stopped = False
-        self._entrance = entrance
-        self._greeting = greeting
-        self._limits = limits
-        self._timers = timers
-        self._turns = turns
-        self._heartbeats = Heartbeats(clock, timers)
+        self._parts = ServerParts(
+            entrance, greeting, limits, Heartbeats(clock, timers), self.alarms, timers, turns
+        )
         self._memo = Memo()
 
     def connection(self) -> AmqpConnection:
         """Return what reads a new client."""
-        return AmqpConnection(self._limits, self._memo)
+        return AmqpConnection(self._parts.limits, self._memo)
 
     def policy(self, pressure: Pressure | None = None) -> PortPolicy:
         """Return how clients are read.
@@ -72,7 +69,10 @@ class AmqpServer:
         known once it is in its vhost.
         """
         return PortPolicy(
-            pressure=pressure, turns=self._turns, reads_on_when_slow=True, knows_by_event=False
+            pressure=pressure,
+            turns=self._parts.turns,
+            reads_on_when_slow=True,
+            knows_by_event=False,
         )
 
     def on_event(self, peer: Peer, event: Event) -> None:
@@ -107,7 +107,7 @@ class AmqpServer:
         """Close every connection, and stop watching them; new ones are refused."""
         self._is_stopped = True
         self.close_all()
-        self._heartbeats.stop()
+        self._parts.heartbeats.stop()
 
     async def settle(self) -> None:
         """Wait until clients that are told to go have given back everything, and are gone.
@@ -117,7 +117,9 @@ class AmqpServer:
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
-        while not self._turns.is_idle or not all(one.is_ended for one in self.sessions.values()):
+        while not self._parts.turns.is_idle or not all(
+            one.is_ended for one in self.sessions.values()
+        ):
             if loop.time() > began + SETTLE_SECONDS_MAX:
                 return
             await asyncio.sleep(0)
@@ -127,17 +129,7 @@ class AmqpServer:
 
     def _begin(self, peer: Peer) -> Session:
         assert isinstance(peer.connection, AmqpConnection)
-        session = self.sessions[peer] = Session(
-            peer,
-            peer.connection,
-            self._entrance,
-            self._greeting,
-            self._limits,
-            self._heartbeats,
-            self.alarms,
-            self._timers,
-            self._turns,
-        )
+        session = self.sessions[peer] = Session(peer, peer.connection, self._parts)
         peer.when_closed(self._forget)
         return session
 

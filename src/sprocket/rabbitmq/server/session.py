@@ -16,6 +16,7 @@ Source: `rabbit_reader`; docs/formats/amqp.md.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Protocol
 
@@ -186,35 +187,41 @@ class Replies:
         self._session.fail_channel(self._channel, error)
 
 
+@dataclass(frozen=True, slots=True)
+class ServerParts:
+    """What all sessions of a server share.
+
+    Attributes:
+        entrance: Says who may come in.
+        greeting: What clients are told first, by how they may log in.
+        limits: What they are offered.
+        heartbeats: Watches them.
+        alarms: Say when they may not publish.
+        timers: The event loop's, for what must not take long.
+        turns: Say how much may be done in one turn of it.
+    """
+
+    entrance: Entrance
+    greeting: Greeting
+    limits: WireLimits
+    heartbeats: Heartbeats
+    alarms: Alarms
+    timers: Timers
+    turns: Turns
+
+
 class Session:
     """One client and its connection.
 
     Args:
         peer: Carries it.
         connection: What reads it.
-        entrance: Says whether it may come in.
-        greeting: What it is told first.
-        limits: What it is offered.
-        heartbeats: Watches it.
-        alarms: Say when it may not publish.
-        timers: For what must not take long.
-        turns: Say how much may be done in one turn of the loop.
+        server: What it shares with others.
 
     Threads: event loop only.
     """
 
-    def __init__(
-        self,
-        peer: Peer,
-        connection: AmqpConnection,
-        entrance: Entrance,
-        greeting: Greeting,
-        limits: WireLimits,
-        heartbeats: Heartbeats,
-        alarms: Alarms,
-        timers: Timers,
-        turns: Turns,
-    ) -> None:
+    def __init__(self, peer: Peer, connection: AmqpConnection, server: ServerParts) -> None:
         self.peer = peer
         self.user = ""
         """The client that has logged in."""
@@ -227,13 +234,8 @@ class Session:
         """What the client says that it understands."""
         self.was_written = False
         self._connection = connection
-        self._entrance = entrance
-        self._greeting = greeting
-        self._limits = limits
-        self._heartbeats = heartbeats
-        self._alarms = alarms
-        self._timers = timers
-        self._turns = turns
+        self._server = server
+        self._alarms, self._turns = server.alarms, server.turns
         self._watch: HeartbeatWatch | None = None
         self._heartbeat_seconds = 0
         self._tenancy: Tenancy | None = None
@@ -309,7 +311,7 @@ class Session:
             case ChannelFailed():
                 self.fail_channel(event.channel, event.error)
             case ProtocolChosen():
-                start = self._greeting.start(is_encrypted=self.peer.is_encrypted)
+                start = self._server.greeting.start(is_encrypted=self.peer.is_encrypted)
                 self.send([frames.encode_method(0, start)])
             case LoginOffered():
                 self._log_in(event.method)
@@ -371,7 +373,7 @@ class Session:
         self.peer.count_reads(IGNORED_BYTES_PER_WORK)
         self._set_deadline(None)
         if self._watch is not None:
-            self._heartbeats.cancel(self._watch)
+            self._server.heartbeats.cancel(self._watch)
         self._alarms.forget(self)
         for channel in self._services:
             channel.is_over = True  # all of them first: one that was waited for is not any more
@@ -557,18 +559,19 @@ class Session:
         self.client = login.client_properties
         self.capabilities = capabilities(self.client)
         try:
-            given = credentials(login, self._entrance.certified_user(self.peer.certificate_subject))
+            certified = self._server.entrance.certified_user
+            given = credentials(login, certified(self.peer.certificate_subject))
         except AmqpError as error:
             self._refuse(error)
             return
         try:
-            self._entrance.log_in(given, self)
+            self._server.entrance.log_in(given, self)
         except LoginRefused as why:
             self._refuse_login(login.mechanism, given.user, str(why))
             return
         self.user = given.user
         self.mechanism = login.mechanism
-        limits = self._limits
+        limits = self._server.limits
         offer = methods.ConnectionTune(
             limits.channel_max, limits.frame_bytes_max, limits.heartbeat_seconds
         )
@@ -589,13 +592,13 @@ class Session:
     def _tune(self, heartbeat_seconds: int) -> None:
         self._heartbeat_seconds = heartbeat_seconds
         if heartbeat_seconds:
-            self._watch = self._heartbeats.watch(self, heartbeat_seconds)
+            self._watch = self._server.heartbeats.watch(self, heartbeat_seconds)
 
     def _enter(self, vhost: str) -> None:
         self.vhost = vhost
         is_admitted = self.peer.admit()  # even if it may not enter: it has time to hear why
         try:
-            self._tenancy = self._entrance.enter(vhost, self)
+            self._tenancy = self._server.entrance.enter(vhost, self)
         except AmqpError as error:
             self.close(_of(error, methods.ConnectionOpen("")))
             return
@@ -632,7 +635,7 @@ class Session:
             self.send([self._connection.close(error)])
             self.peer.close()
 
-        self._set_deadline(self._timers.call_later(REFUSAL_SECONDS, tell))
+        self._set_deadline(self._server.timers.call_later(REFUSAL_SECONDS, tell))
 
     def _wait_for_end(self, otherwise: str) -> None:
         """Give the client some time to end the connection."""
@@ -640,7 +643,7 @@ class Session:
         self._drop_later(limit, otherwise)
 
     def _drop_later(self, seconds: float, reason: str) -> None:
-        self._set_deadline(self._timers.call_later(seconds, lambda: self.drop(reason)))
+        self._set_deadline(self._server.timers.call_later(seconds, lambda: self.drop(reason)))
 
     def _set_deadline(self, timer: Timer | None) -> None:
         if self._deadline is not None:

@@ -5,6 +5,7 @@ Source: `rabbit_reader`, `rabbit_direct`; docs/formats/amqp.md.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
 
 from sprocket.base.audit import Actor
@@ -47,9 +48,8 @@ class UserEntrance:
         self._admissions = broker.admissions
         self._clock = clock
         self._numbers = count(1)
-        self._inside: dict[VhostTenancy, None] = {}
-        self._channels: dict[ChannelMethods, VhostTenancy] = {}
-        self.churn = ClientChurn()
+        self._clients = _Clients({}, {}, ClientChurn())
+        self.churn = self._clients.churn
         self.logins = Counter[bool]()
         """How many there were, by whether they succeeded."""
 
@@ -81,46 +81,44 @@ class UserEntrance:
             self._admissions,
             session,
             self._clock,
-            self.churn,
-            self._channels,
-            self._gone,
+            self._clients,
         )
-        self._inside[tenancy] = None
+        self._clients.inside[tenancy] = None
         self.churn.connections_opened += 1
         return tenancy
 
     def tenancies(self) -> Sequence["VhostTenancy"]:
         """Return everybody who is in, in the order in which they came."""
-        return list(self._inside)
+        return list(self._clients.inside)
 
     @property
     def connection_count(self) -> int:
         """How many are in."""
-        return len(self._inside)
+        return len(self._clients.inside)
 
     @property
     def channel_count(self) -> int:
         """How many channels they have."""
-        return len(self._channels)
+        return len(self._clients.channels)
 
     def open_channels(self) -> Sequence[tuple["ChannelMethods", "VhostTenancy"]]:
         """Return the channels of everybody who is in: 20 µs for a thousand."""
-        return list(self._channels.items())
+        return list(self._clients.channels.items())
 
     def check_overdue(self, timeout_seconds: float) -> None:
         """Close every channel whose client has had something for too long."""
-        for tenancy in list(self._inside):
+        for tenancy in self.tenancies():
             for channel in tenancy.channels():
                 channel.check_overdue(timeout_seconds)
 
-    def _gone(self, tenancy: "VhostTenancy") -> None:
-        del self._inside[tenancy]
-        self.churn.connections_closed += 1
-        peer, past = tenancy.session.peer, self.churn.past
-        past.read_bytes += peer.read_bytes
-        past.read_count += peer.read_count
-        past.written_bytes += peer.written_bytes
-        past.written_count += peer.written_count
+
+@dataclass(frozen=True, slots=True)
+class _Clients:
+    """Everybody who is in, and their channels; and how many there were."""
+
+    inside: dict["VhostTenancy", None]
+    channels: dict[ChannelMethods, "VhostTenancy"]
+    churn: ClientChurn
 
 
 class VhostTenancy:
@@ -133,9 +131,7 @@ class VhostTenancy:
         admissions: Counts connections and channels.
         session: Its connection.
         clock: Of the machine.
-        churn: Counts channels.
-        every_channel: Those of all clients; its own are added and removed.
-        gone: Called once when it leaves.
+        clients: All of them; its channels are added and removed, and so is this at its end.
 
     Threads: event loop only.
     """
@@ -148,9 +144,7 @@ class VhostTenancy:
         admissions: Admissions,
         session: Session,
         clock: Clock,
-        churn: ClientChurn,
-        every_channel: dict[ChannelMethods, "VhostTenancy"],
-        gone: Callable[["VhostTenancy"], None],
+        clients: _Clients,
     ) -> None:
         self.session = session
         self.entered_at_ms = clock.now_ms()
@@ -162,9 +156,7 @@ class VhostTenancy:
         self._admissions = admissions
         self._understands = session.capabilities
         self._clock = clock
-        self._churn = churn
-        self._every_channel = every_channel
-        self._gone = gone
+        self._clients = clients
         self._channels: dict[ChannelMethods, None] = {}
 
     @property
@@ -209,18 +201,24 @@ class VhostTenancy:
             self._actor,
         )
         self._channels[opened] = None
-        self._every_channel[opened] = self
-        self._churn.channels_opened += 1
+        self._clients.channels[opened] = self
+        self._clients.churn.channels_opened += 1
         return opened
 
     def leave_in_turns(self) -> Iterator[None]:
         """Give back what the connection holds, in steps; all its channels are closed."""
         yield from self._vhost.delete_in_turns(self.number)
         self._admissions.leave(self._user.name, self._vhost.name)
-        self._gone(self)
+        churn, peer = self._clients.churn, self.session.peer
+        del self._clients.inside[self]
+        churn.connections_closed += 1
+        churn.past.read_bytes += peer.read_bytes
+        churn.past.read_count += peer.read_count
+        churn.past.written_bytes += peer.written_bytes
+        churn.past.written_count += peer.written_count
 
     def _closed(self, channel: ChannelMethods) -> None:
         del self._channels[channel]
-        del self._every_channel[channel]
-        self._churn.channels_closed += 1
+        del self._clients.channels[channel]
+        self._clients.churn.channels_closed += 1
         self._admissions.close_channel(self._user.name)
