@@ -78,7 +78,7 @@ def main() -> int:
 
 
 def _idle(folder: Path, connections: int) -> list[Goal]:
-    # A broker's other ports keep a part of what it may open (`runtime.admission`).
+    # A broker's other ports keep a part of what it may open (`runtime.driver`).
     connections = min(connections, resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 4)
     ports = ("--nameserver-port", "0", "--broker-port", "0")
     runs = SprocketAmqp(folder, ports)

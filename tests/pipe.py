@@ -13,14 +13,15 @@ from typing import cast
 
 from sprocket.base.errors import NotConnected
 from sprocket.base.units import KIB
-from sprocket.runtime.admission import ConnectionAdmission, PortAdmission
 from sprocket.runtime.driver import (
     Buffer,
     Carried,
+    ConnectionAdmission,
     ConnectionSettings,
     E,
     OnEvent,
     Peer,
+    PortAdmission,
     PortPolicy,
     Server,
     admitting,

@@ -24,8 +24,7 @@ from sprocket.rabbitmq.server.amqp_server import AmqpServer
 from sprocket.rabbitmq.server.connection import WireLimits
 from sprocket.rabbitmq.server.greeting import Greeting
 from sprocket.runtime import driver
-from sprocket.runtime.driver import Peer
-from sprocket.runtime.greeting import Greeter
+from sprocket.runtime.driver import Greeter, Peer
 from sprocket.runtime.turns import Turns
 
 HOST = "127.0.0.1"

@@ -30,9 +30,15 @@ if TYPE_CHECKING:
     from sprocket.node.health import Health
     from sprocket.node.listening import Listening
     from sprocket.node.opening import C, OpeningWatch, Say
-    from sprocket.runtime.admission import ConnectionAdmission
     from sprocket.runtime.certificates import CertificateFile
-    from sprocket.runtime.driver import Bound, Carried, E, OnEvent, PortPolicy
+    from sprocket.runtime.driver import (
+        Bound,
+        Carried,
+        ConnectionAdmission,
+        E,
+        OnEvent,
+        PortPolicy,
+    )
 
 HEALTH = "health"
 """What its port is called."""
@@ -177,8 +183,7 @@ class Host:
         from sprocket.node.health import PATH, Health
         from sprocket.node.listening import Listening, told_host
         from sprocket.node.opening import OpeningWatch
-        from sprocket.runtime.admission import ConnectionAdmission
-        from sprocket.runtime.driver import address
+        from sprocket.runtime.driver import ConnectionAdmission, address
 
         disk, clock = disk or RealDisk(), clock or SystemClock()
         own = given.of(HostSettings)

@@ -10,17 +10,17 @@ from sprocket.base import log
 from sprocket.base.errors import SettingsError
 from sprocket.node.encryption import NodeEncryption
 from sprocket.runtime import driver
-from sprocket.runtime.admission import ConnectionAdmission
 from sprocket.runtime.driver import (
     Bound,
     Carried,
+    ConnectionAdmission,
     ConnectionSettings,
     E,
+    Greeter,
     OnEvent,
     PortPolicy,
     Server,
 )
-from sprocket.runtime.greeting import Greeter
 from sprocket.runtime.settings import ClientLimits, ListenSettings
 
 

@@ -26,7 +26,7 @@ from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.log import Damage, log_repair
 from sprocket.rocketmq.store.queue import FileQueues, OtherKinds, RocksQueues, read_all
 from sprocket.rocketmq.store.recovery import Checkpoint, checkpoint
-from sprocket.runtime.proxy_header import ConnectionOpening, ProxiedClient, ProxyHeaderReader
+from sprocket.runtime.driver.proxy_header import ConnectionOpening, ProxiedClient, ProxyHeaderReader
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 

@@ -9,8 +9,7 @@ from sprocket.base.errors import SettingsError
 from sprocket.node import listening
 from sprocket.rocketmq.remoting import Connection
 from sprocket.runtime import driver
-from sprocket.runtime.admission import ConnectionAdmission
-from sprocket.runtime.driver import Peer
+from sprocket.runtime.driver import ConnectionAdmission, Peer
 from sprocket.runtime.settings import ClientLimits, ListenSettings
 
 

@@ -10,7 +10,7 @@ Invariants
 2. Whoever ends a channel or the connection, every service is closed once, before the client hears
    of it: a client that has its close-ok can rely on what that promises.
 3. A client that is refused before it is in waits `REFUSAL_SECONDS`; one that does not answer a
-   close is dropped. One that does not get in is cut off by its port, see `runtime.admission`.
+   close is dropped. One that does not get in is cut off by its port, see `runtime.driver`.
 
 Source: `rabbit_reader`; docs/formats/amqp.md.
 """

@@ -18,8 +18,7 @@ from sprocket.rabbitmq.server.amqp_server import LEAVE_SECONDS_MAX, AmqpServer
 from sprocket.rabbitmq.server.connection import WireLimits
 from sprocket.rabbitmq.server.greeting import Greeting
 from sprocket.rabbitmq.server.session import BLOCKED_BYTES_MAX
-from sprocket.runtime.admission import ConnectionAdmission
-from sprocket.runtime.driver import Peer
+from sprocket.runtime.driver import ConnectionAdmission, Peer
 from sprocket.runtime.turns import Turns
 
 LIMITS = WireLimits(heartbeat_seconds=0)

@@ -12,7 +12,6 @@ from tests.timers import FakeTimers
 
 from sprocket.base.errors import WireError
 from sprocket.runtime.driver import (
-    LARGE_READ_BYTES,
     Buffer,
     ConnectionSettings,
     Peer,
@@ -20,6 +19,7 @@ from sprocket.runtime.driver import (
     PortPolicy,
     ReadHold,
 )
+from sprocket.runtime.driver.peer import LARGE_READ_BYTES
 from sprocket.runtime.pressure import Pressure
 from sprocket.runtime.settings import ClientLimits
 from sprocket.runtime.turns import TURN_WORK, Turns

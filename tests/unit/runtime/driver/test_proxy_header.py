@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sprocket.base.errors import WireError
-from sprocket.runtime.proxy_header import (
+from sprocket.runtime.driver.proxy_header import (
     BINARY_START,
     TEXT_BYTES_MAX,
     ConnectionOpening,

@@ -11,10 +11,9 @@ from tests.contract.test_drivers import HOST, Lines, until
 from tests.waits import LONG_SECONDS
 
 from sprocket.runtime import driver
-from sprocket.runtime.driver import Peer, Server
-from sprocket.runtime.greeting import Greeter
-from sprocket.runtime.proxy_header import BINARY_START
-from sprocket.runtime.tls import HANDSHAKE_FAILURE
+from sprocket.runtime.driver import Greeter, Peer, Server
+from sprocket.runtime.driver.proxy_header import BINARY_START
+from sprocket.runtime.driver.tls import HANDSHAKE_FAILURE
 
 FOUR = b"PROXY TCP4 203.0.113.7 10.0.0.1 4711 10911\r\n"
 SIX = b"PROXY TCP6 2001:db8::7 ::1 4711 10911\r\n"

@@ -74,7 +74,7 @@ def test_idle_connections_are_looked_for_without_being_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The sweep runs by itself while there are connections."""
-    monkeypatch.setattr(driver, "SWEEP_SECONDS", 0.001)
+    monkeypatch.setattr("sprocket.runtime.driver.peer.SWEEP_SECONDS", 0.001)
 
     async def main() -> None:
         settings = driver.ConnectionSettings(idle_seconds_max=0.003)

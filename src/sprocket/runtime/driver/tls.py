@@ -3,7 +3,7 @@
     socket ── transport ── TlsLayer (OpenSSL in memory) ── Peer
 
 The layer is the socket's protocol and the peer's transport. OpenSSL works on memory alone, between
-bytes of the socket and bytes of the peer. `runtime.greeting` says which connections get one.
+bytes of the socket and bytes of the peer. `greeting` says which connections get one.
 
 Invariants
 
@@ -17,7 +17,7 @@ import ssl
 from collections.abc import Iterable
 
 from sprocket.base.units import KIB
-from sprocket.runtime.driver import Buffer, Peer
+from sprocket.runtime.driver.peer import Buffer, Peer
 
 HANDSHAKE = 22
 """The content type of a TLS record that begins a connection; no protocol

@@ -13,9 +13,8 @@ from tests.contract.test_drivers import HOST, Lines, Side, until
 from tests.waits import LONG_SECONDS
 
 from sprocket.base.errors import NotConnected, WireError
-from sprocket.runtime import driver, tls
-from sprocket.runtime.driver import ConnectionSettings, Peer, Server
-from sprocket.runtime.greeting import Greeter
+from sprocket.runtime import driver
+from sprocket.runtime.driver import ConnectionSettings, Greeter, Peer, Server, tls
 from sprocket.runtime.settings import ClientLimits
 
 

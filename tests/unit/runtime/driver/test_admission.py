@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests import virtual_time
 
-from sprocket.runtime import admission
-from sprocket.runtime.admission import LOGINS_KEPT, ConnectionAdmission, PortAdmission
+from sprocket.runtime.driver import ConnectionAdmission, PortAdmission, admission
+from sprocket.runtime.driver.admission import LOGINS_KEPT
 
 
 class Caller:

@@ -25,9 +25,9 @@ from typing import Protocol, cast
 
 from sprocket.base import log
 from sprocket.base.errors import WireError
-from sprocket.runtime import tls
-from sprocket.runtime.driver import Peer
-from sprocket.runtime.proxy_header import ProxyHeaderReader
+from sprocket.runtime.driver import tls
+from sprocket.runtime.driver.peer import Peer
+from sprocket.runtime.driver.proxy_header import ProxyHeaderReader
 
 _log = log.get_limited_logger(__name__)
 
