@@ -89,9 +89,9 @@ class Tables:
     def ask_topic(self, text: str, *, verify: bool = True) -> list[Any]:
         """Ask that table by `sprocket sql`, in this session."""
         views = self._views(verify=verify)
-        desk = command.SqlDesk(self.spark, views, limit=command.ROWS_MAX, as_json=True)
+        responder = command.SqlResponder(self.spark, views, limit=command.ROWS_MAX, as_json=True)
         with contextlib.redirect_stdout(io.StringIO()) as shown:
-            desk.answer(text.format(log="orders"))
+            responder.answer(text.format(log="orders"))
         lines = shown.getvalue().splitlines()
         return sorted(tuple(json.loads(line).values()) for line in lines)
 

@@ -50,13 +50,13 @@ class Door:
     certified_user = staticmethod(distinguished_name)
 
     def log_in(self, given: Credentials, session: Session) -> None:  # noqa: ARG002
-        """See `Entrance`."""
+        """See `Authenticator`."""
         self.secrets.append(given.password)
         if (given.user, given.password) not in {("guest", b"guest"), ("CN=client", None)}:
             raise LoginRefused(f"{given.user} is unknown, or the password is wrong")
 
     def enter(self, vhost: str, session: Session) -> "Flat":
-        """See `Entrance`."""
+        """See `Authenticator`."""
         if vhost != "/":
             raise AmqpError(ReplyCode.NOT_ALLOWED, f"vhost {vhost} not found")
         self.inside.append(session.user)
@@ -64,19 +64,19 @@ class Door:
 
 
 class Flat:
-    """See `Tenancy`."""
+    """See `ConnectionService`."""
 
     def __init__(self, door: Door, user: str) -> None:
         self._door = door
         self._user = user
 
     def open_channel(self, replies: Replies) -> ChannelService:
-        """See `Tenancy`."""
+        """See `ConnectionService`."""
         self._door.replies.append(replies)
         return self._door.desk(self._door, replies)
 
     def leave_in_turns(self) -> Iterator[None]:
-        """See `Tenancy`."""
+        """See `ConnectionService`."""
         self._door.inside.remove(self._user)
         yield from ()
 

@@ -307,7 +307,7 @@ MAY_NEED_NUMPY = (
     "rabbitmq.codec.index",
     "rabbitmq.server.handlers",
     "rabbitmq.server.management",
-    "rabbitmq.server.tenancy",
+    "rabbitmq.server.vhost_connection",
     "rabbitmq.store",
     "rocketmq.broker",
     "rocketmq.codec.columns",

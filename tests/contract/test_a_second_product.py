@@ -77,7 +77,7 @@ class Lines:
 
 
 class EchoService:
-    """Writes what comes, and sends it back when it is safe; its own desk and follower."""
+    """Writes what comes, and sends it back when it is safe; its own responder and follower."""
 
     def __init__(self, log: EchoLog, clock: Clock) -> None:
         self._log = log

@@ -35,7 +35,7 @@ class Line:
 
 
 class Echo:
-    """The service; it is its own desk and its own follower.
+    """The service; it is its own responder and its own follower.
 
     Attributes:
         said: What it has answered, in order: a line, or why it is not safe.

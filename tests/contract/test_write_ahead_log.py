@@ -31,7 +31,7 @@ class Publish:
 
 
 class Publisher:
-    """Publishes to some queues; it is its own desk, follower and thread."""
+    """Publishes to some queues; it is its own responder, follower and thread."""
 
     def __init__(self, queues: int, file_bytes: int = 4096) -> None:
         self.disk = SimulatedDisk()

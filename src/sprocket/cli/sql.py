@@ -127,13 +127,13 @@ def sql(
         parquet = _local(parquet)
         views = found(sources, cluster)
         with where.session() as spark:
-            desk = SqlDesk(spark, views, limit=limit, as_json=as_json)
+            responder = SqlResponder(spark, views, limit=limit, as_json=as_json)
             if parquet:
-                desk.write(statement, parquet)
+                responder.write(statement, parquet)
             elif statement:
-                desk.answer(statement)
+                responder.answer(statement)
             else:
-                converse(desk, sys.stdin.isatty())
+                converse(responder, sys.stdin.isatty())
 
 
 def _local(path: str) -> str:
@@ -241,7 +241,7 @@ def _of_cluster(cluster: AskedCluster) -> Iterator[View]:
         yield View(topic, "live", topic, partial(frame, topic))
 
 
-class SqlDesk:
+class SqlResponder:
     """Answers statements.
 
     Args:
@@ -380,7 +380,7 @@ def _text(value: Any) -> Any:
     return round(value, 6) if isinstance(value, float) else value
 
 
-def converse(desk: SqlDesk, is_terminal: bool) -> None:
+def converse(responder: SqlResponder, is_terminal: bool) -> None:
     """Answer statements from stdin, each up to a semicolon, until it ends.
 
     At a terminal lines can be edited, and are kept for the next time; an error ends nothing there.
@@ -392,7 +392,7 @@ def converse(desk: SqlDesk, is_terminal: bool) -> None:
         if statement.lower() in ("exit", "quit"):
             break
         try:
-            desk.answer(statement)
+            responder.answer(statement)
         except SprocketError as error:
             if not is_terminal:
                 raise

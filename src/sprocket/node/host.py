@@ -63,8 +63,8 @@ class Site:
     """What one product finds in the process that runs it."""
 
     place: Place
-    """For its files alone; the folder may be missing, or have `lodgers`."""
-    lodgers: frozenset[str]
+    """For its files alone; the folder may be missing, or have `other_folders`."""
+    other_folders: frozenset[str]
     """Folders of other products in that one."""
     given: Loaded[object]
     """The settings; `given.of` gives a product its own."""
@@ -208,7 +208,7 @@ class Host:
                 inside = product.folder if len(products) > 1 or product.keeps_folder else ""
                 site = Site(
                     place=Place(disk, f"{folder}/{inside}" if inside else folder, clock),
-                    lodgers=frozenset(one.folder for one in products if one.folder != inside),
+                    other_folders=frozenset(one.folder for one in products if one.folder != inside),
                     given=given,
                     parts=parts,
                     ports={name: one.port for name, one in bound.items()},

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sprocket.rabbitmq.broker.broker import AmqpBroker
     from sprocket.rabbitmq.broker.node_folder import NodeFolder
     from sprocket.rabbitmq.server.amqp_server import AmqpServer
-    from sprocket.rabbitmq.server.tenancy import UserEntrance
+    from sprocket.rabbitmq.server.vhost_connection import UserAuthenticator
     from sprocket.rabbitmq.store.recovery import VhostReport
 
 FOLDER = "rabbitmq"
@@ -76,7 +76,7 @@ async def _open(site: Site) -> Serve:
         from sprocket.rabbitmq.server.connection import WireLimits
         from sprocket.rabbitmq.server.greeting import Greeting
         from sprocket.rabbitmq.server.login import AMQPLAIN, CERTIFIED, EXTERNAL, PLAIN
-        from sprocket.rabbitmq.server.tenancy import UserEntrance
+        from sprocket.rabbitmq.server.vhost_connection import UserAuthenticator
         from sprocket.runtime.driver import address
         from sprocket.runtime.pressure import Pressure
 
@@ -89,9 +89,9 @@ async def _open(site: Site) -> Serve:
         mechanisms: tuple[str, ...] = (PLAIN, AMQPLAIN)
         if own.external_login and settings.tls.client_auth != "none":
             mechanisms += (EXTERNAL,)
-        entrance = UserEntrance(broker, place.clock, CERTIFIED[own.external_login_from])
+        authenticator = UserAuthenticator(broker, place.clock, CERTIFIED[own.external_login_from])
         server = AmqpServer(
-            entrance,
+            authenticator,
             Greeting(found.cluster, mechanisms),
             WireLimits(
                 channel_max=own.channel_count_max,
@@ -105,7 +105,7 @@ async def _open(site: Site) -> Serve:
         )
 
         def look_for_overdue() -> None:
-            entrance.check_overdue(own.ack_timeout_seconds)
+            authenticator.check_overdue(own.ack_timeout_seconds)
             broker.timers.call_later(OVERDUE_SECONDS, look_for_overdue)
 
         async def finish() -> None:
@@ -118,7 +118,7 @@ async def _open(site: Site) -> Serve:
         site.parts.push_async_callback(broker.stop)
         await site.listen("amqp", server.connection, server.on_event, server.policy(pressure))
         site.parts.push_async_callback(finish)
-        http = _HttpApi(site, found, broker, entrance, server, mechanisms)
+        http = _HttpApi(site, found, broker, authenticator, server, mechanisms)
         await http.listen()
         told = {
             name: address(told_host(settings.server), site.ports[name])
@@ -151,14 +151,14 @@ class _HttpApi:
         site: Site,
         found: "NodeFolder",
         broker: "AmqpBroker",
-        entrance: "UserEntrance",
+        authenticator: "UserAuthenticator",
         server: "AmqpServer",
         mechanisms: Sequence[str],
     ) -> None:
         self._site = site
         self._found = found
         self._broker = broker
-        self._entrance = entrance
+        self._authenticator = authenticator
         self._server = server
         self._mechanisms = mechanisms
 
@@ -209,7 +209,9 @@ class _HttpApi:
             self._server,
             place.clock,
         )
-        served = Served(broker, administration, self._entrance, self._server.alarms, facts, place)
+        served = Served(
+            broker, administration, self._authenticator, self._server.alarms, facts, place
+        )
         api, statistics = ManagementApi(served), Tasks("amqp statistics")
         statistics.spawn(sample_for_ever(served), "samples")
         site.parts.push_async_callback(statistics.close)

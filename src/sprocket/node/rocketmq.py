@@ -114,7 +114,7 @@ async def _open_broker(site: Site) -> Serve:
     settings, place = site.given.of(Settings), site.place
     # The broker's address goes into every record, so it is known before there is a broker.
     host, stored_host = advertised_host(settings.server), await stored_ip(settings.server)
-    _refuse_foreign(place, site.lodgers)
+    _refuse_foreign(place, site.other_folders)
     is_given = any(name.startswith(GEOMETRY_GROUPS) for name in site.given.origins)
     geometry = settings.geometry if is_given else None
     warm = NonblockingDisk(place.disk)
@@ -243,7 +243,7 @@ def nameserver_tls(settings: TlsSettings) -> "SSLContext | None":
     return context_towards_servers(settings) if is_wanted else None
 
 
-def _refuse_foreign(place: Place, lodgers: frozenset[str]) -> None:
+def _refuse_foreign(place: Place, other_folders: frozenset[str]) -> None:
     """Leave a folder alone that holds something and is not a store.
 
     Raises:
@@ -252,7 +252,7 @@ def _refuse_foreign(place: Place, lodgers: frozenset[str]) -> None:
     from sprocket.rocketmq.store.layout import StoreLayout
 
     disk, folder = place.disk, place.folder
-    names = [name for name in disk.list(folder) if name not in {NAMESERVER_FOLDER, *lodgers}]
+    names = [name for name in disk.list(folder) if name not in {NAMESERVER_FOLDER, *other_folders}]
     layout = StoreLayout(folder)
     marks = (layout.commitlog, layout.config, layout.lock)
     if names and not any(disk.exists(mark) for mark in marks):

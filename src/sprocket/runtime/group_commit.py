@@ -1,7 +1,7 @@
 """From what was appended to its answer: one write and one sync for everybody who waits.
 
-It knows a `Log` that can be written and synced, those who wait for it, and a `Desk` that answers
-them. What is in the log, and what is said, is their business.
+It knows a `Log` that can be written and synced, those who wait for it, and a `Responder` that
+answers them. What is in the log, and what is said, is their business.
 
 Theory of operation
 
@@ -183,7 +183,7 @@ class Log(Protocol):
         """Find out, on any thread, whether the disk would take a write. Raises StoreError."""
 
 
-class Desk(Protocol[W_contra, R]):
+class Responder(Protocol[W_contra, R]):
     """Answers those who wait."""
 
     def ready(self, group: Sequence[W_contra], error: StoreError | None) -> R:
@@ -285,14 +285,14 @@ class GroupCommit(Generic[W, R]):
     def __init__(
         self,
         log: Log,
-        desk: Desk[W, R],
+        responder: Responder[W, R],
         machine: Machine,
         mode: FlushMode,
         pressure: Pressure | PressureShare,
         follower: Follower | None = None,
     ) -> None:
         self._log = log
-        self._desk = desk
+        self._responder = responder
         self._follower = follower
         self._fill_thread, self._sync_thread = machine.fill_thread, machine.sync_thread
         self._timers = machine.timers
@@ -384,7 +384,7 @@ class GroupCommit(Generic[W, R]):
                 timer.cancel()
         left = self.unanswered
         self._new, self._written, self._syncing = [], [], []
-        self._desk.refuse(left, StoreFailed("the broker stops"))
+        self._responder.refuse(left, StoreFailed("the broker stops"))
 
     def _gather(self) -> None:
         """Commit once a turn of the loop has brought nothing more, or they were enough.
@@ -491,7 +491,7 @@ class GroupCommit(Generic[W, R]):
             self._sync_again(group, caught)
             return
         except StoreError as caught:
-            self._desk.refuse(group, caught)
+            self._responder.refuse(group, caught)
             return
         if job is None:
             self._answer(group)
@@ -541,7 +541,7 @@ class GroupCommit(Generic[W, R]):
 
                 def work() -> None:
                     nonlocal answers
-                    answers = self._desk.ready(group, None)
+                    answers = self._responder.ready(group, None)
                     if follow is not None:
                         follow()
 
@@ -558,14 +558,14 @@ class GroupCommit(Generic[W, R]):
             "is restarted",
             why=str(error),
         )
-        self._desk.refuse(group, StoreFailed(f"a sync failed: {error}"))
+        self._responder.refuse(group, StoreFailed(f"a sync failed: {error}"))
 
     def _answer(self, group: list[W], answers: R | None = None) -> None:
         """Answer a group that is as durable as its flush mode asks, as was prepared if it was.
 
         Every group that is not refused or late comes here, in the order of the log: see "Outcomes".
         """
-        self._desk.send(self._desk.ready(group, None) if answers is None else answers)
+        self._responder.send(self._responder.ready(group, None) if answers is None else answers)
         if self._follower is not None:
             self._follower.answered(waits_for_syncs=self._is_sync and not self._is_slow)
         if not self._is_filling:
@@ -584,14 +584,14 @@ class GroupCommit(Generic[W, R]):
         if not left:
             left, self._written = self._written, []
         late = SyncLate(f"stored, but not synced within {seconds:g} s")
-        self._desk.send(self._desk.ready(left, late))
+        self._responder.send(self._responder.ready(left, late))
         if not left and self._is_held_up:
             left, self._new = self._new, []
             self._is_held_up = False
             self._log.give_up_unwritten()
             stalled = DiskFailed(f"not written within {seconds:g} s: the disk stalls")
             self._note_failed_write(stalled)
-            self._desk.refuse(left, stalled)
+            self._responder.refuse(left, stalled)
             self._weigh()
         if self._written or self._is_held_up:
             self._late_timer = self._timers.call_later(seconds, self._late)
@@ -616,7 +616,7 @@ class GroupCommit(Generic[W, R]):
         self._note_failed_write(error)
         if self._follower is not None:
             self._follower.refused(count)
-        self._desk.refuse(group, error)
+        self._responder.refuse(group, error)
 
     def _note_failed_write(self, error: StoreError) -> None:
         """Say why nothing can be written, and try from time to time whether it can again."""

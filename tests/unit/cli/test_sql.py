@@ -115,7 +115,7 @@ def test_a_source_must_be_named(tmp_path: Path) -> None:
         sql.found(Sources(store=[f"{tmp_path}/gone/"]), AskedCluster())
 
 
-class FakeDesk:
+class FakeResponder:
     """Notes what it is asked, and refuses `bad`."""
 
     def __init__(self) -> None:
@@ -140,14 +140,14 @@ def test_an_error_ends_a_script_and_no_talk(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr("builtins.input", lambda _prompt: next(rest))
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(typed)))
-    desk: Any = FakeDesk()
+    responder: Any = FakeResponder()
     if is_terminal:
-        sql.converse(desk, is_terminal)
+        sql.converse(responder, is_terminal)
         assert (tmp_path / "sprocket" / "sql_history").exists()
     else:
         with pytest.raises(SettingsError):
-            sql.converse(desk, is_terminal)
-    assert desk.asked == wanted
+            sql.converse(responder, is_terminal)
+    assert responder.asked == wanted
 
 
 def test_ctrl_c_ends_a_statement_and_no_talk(
@@ -168,9 +168,9 @@ def test_ctrl_c_ends_a_statement_and_no_talk(
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr("builtins.input", type_in)
-    desk: Any = FakeDesk()
-    sql.converse(desk, True)
-    assert desk.asked == ["long", "delete"]
+    responder: Any = FakeResponder()
+    sql.converse(responder, True)
+    assert responder.asked == ["long", "delete"]
     assert prompts == [
         sql.PROMPT,
         sql.PROMPT,

@@ -14,7 +14,7 @@ from sprocket.runtime.cold_reads import READ_THREADS, ColdReads
 from sprocket.testing.disk import SimulatedDisk
 
 
-class Desk:
+class Harness:
     """A file that only the disk has, and what came of reading it."""
 
     def __init__(self, waiting_max: int = 100) -> None:
@@ -51,13 +51,13 @@ class Desk:
                 await asyncio.sleep(0)
 
 
-def run(scenario: Callable[[Desk], object], waiting_max: int = 100) -> None:
-    """Run a coroutine function on a loop with a desk."""
+def run(scenario: Callable[[Harness], object], waiting_max: int = 100) -> None:
+    """Run a coroutine function on a loop with a harness."""
 
     async def main() -> None:
-        desk = Desk(waiting_max)
-        await scenario(desk)  # type: ignore[misc]
-        await desk.reads.stop()
+        harness = Harness(waiting_max)
+        await scenario(harness)  # type: ignore[misc]
+        await harness.reads.stop()
 
     driver.run(main())
 
@@ -65,15 +65,15 @@ def run(scenario: Callable[[Desk], object], waiting_max: int = 100) -> None:
 def test_work_is_done_at_once_or_when_the_disk_has_answered() -> None:
     """The loop goes on meanwhile."""
 
-    async def scenario(desk: Desk) -> None:
-        desk.go_on.clear()
-        desk.ask(3)
+    async def scenario(harness: Harness) -> None:
+        harness.go_on.clear()
+        harness.ask(3)
         await asyncio.sleep(0)
-        assert desk.found == []
-        desk.go_on.set()
-        await desk.until(1)
-        desk.ask(3)
-        assert desk.found == [b"36", b"36"]
+        assert harness.found == []
+        harness.go_on.set()
+        await harness.until(1)
+        harness.ask(3)
+        assert harness.found == [b"36", b"36"]
 
     run(scenario)
 
@@ -81,22 +81,22 @@ def test_work_is_done_at_once_or_when_the_disk_has_answered() -> None:
 def test_work_whose_first_attempt_was_made_alone_goes_on_from_there() -> None:
     """What one piece of work was fetched is nothing that the first attempt of another finds."""
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(harness: Harness) -> None:
         def read(position: int, size: int) -> bytes:
-            return desk.file.read(position, size)
+            return harness.file.read(position, size)
 
         def again() -> None:
-            desk.found.append(read(3, 2))
+            harness.found.append(read(3, 2))
 
         with pytest.raises(WouldBlock) as stop:
-            desk.reads.attempt(read, 3, 2)
-        desk.reads.go_on(stop.value, again, lambda error: desk.found.append(str(error)))
-        await desk.until(1)
-        assert desk.found == [b"34"]
-        assert desk.reads.attempt(read, 3, 2) == b"34"
-        desk.file.give_back(0, 10)
+            harness.reads.attempt(read, 3, 2)
+        harness.reads.go_on(stop.value, again, lambda error: harness.found.append(str(error)))
+        await harness.until(1)
+        assert harness.found == [b"34"]
+        assert harness.reads.attempt(read, 3, 2) == b"34"
+        harness.file.give_back(0, 10)
         with pytest.raises(WouldBlock):
-            desk.reads.attempt(read, 3, 2)
+            harness.reads.attempt(read, 3, 2)
 
     run(scenario)
 
@@ -104,18 +104,18 @@ def test_work_whose_first_attempt_was_made_alone_goes_on_from_there() -> None:
 def test_what_goes_wrong_is_told_once() -> None:
     """At the first attempt to who calls, later to `failed`."""
 
-    async def scenario(desk: Desk) -> None:
-        desk.below.fail("read")
-        desk.ask(3)
-        await desk.until(1)
-        assert str(desk.found.pop()).startswith("DiskFailed: read /f")
+    async def scenario(harness: Harness) -> None:
+        harness.below.fail("read")
+        harness.ask(3)
+        await harness.until(1)
+        assert str(harness.found.pop()).startswith("DiskFailed: read /f")
 
         def fail() -> None:
             raise DiskFailed("at once")
 
         with pytest.raises(DiskFailed, match="at once"):
-            desk.reads.run(fail, lambda _: desk.found.append("told"))
-        assert desk.found == []
+            harness.reads.run(fail, lambda _: harness.found.append("told"))
+        assert harness.found == []
 
     run(scenario)
 
@@ -123,7 +123,7 @@ def test_what_goes_wrong_is_told_once() -> None:
 def test_one_read_that_stalls_holds_up_no_other() -> None:
     """Until as many stall as there are threads."""
 
-    async def scenario(desk: Desk) -> None:
+    async def scenario(harness: Harness) -> None:
         held = threading.Event()
         stalls = list(range(READ_THREADS - 1))
 
@@ -132,13 +132,13 @@ def test_one_read_that_stalls_holds_up_no_other() -> None:
                 stalls.pop()
                 assert held.wait(LONG_SECONDS)
 
-        desk.below.before = before
+        harness.below.before = before
         for _ in range(READ_THREADS):
-            desk.ask(3)
-        await desk.until(1)
-        assert desk.found == [b"36"]
+            harness.ask(3)
+        await harness.until(1)
+        assert harness.found == [b"36"]
         held.set()
-        await desk.until(READ_THREADS)
+        await harness.until(READ_THREADS)
 
     run(scenario)
 
@@ -146,19 +146,19 @@ def test_one_read_that_stalls_holds_up_no_other() -> None:
 def test_not_too_many_may_wait() -> None:
     """Whoever comes then hears so, and so does who would have to wait again once it is to stop."""
 
-    async def scenario(desk: Desk) -> None:
-        desk.go_on.clear()
-        desk.ask(3)
-        desk.ask(4)
+    async def scenario(harness: Harness) -> None:
+        harness.go_on.clear()
+        harness.ask(3)
+        harness.ask(4)
         with pytest.raises(DiskBusy, match="2 reads wait"):
-            desk.ask(5)
-        stopping = asyncio.ensure_future(desk.reads.stop())
+            harness.ask(5)
+        stopping = asyncio.ensure_future(harness.reads.stop())
         await asyncio.sleep(0)
-        desk.go_on.set()
+        harness.go_on.set()
         await stopping
-        assert len(desk.found) == 2
-        assert all(str(one).startswith("DiskBusy") for one in desk.found)
+        assert len(harness.found) == 2
+        assert all(str(one).startswith("DiskBusy") for one in harness.found)
         with pytest.raises(DiskBusy):
-            desk.ask(5)
+            harness.ask(5)
 
     run(scenario, waiting_max=2)

@@ -214,7 +214,7 @@ class Asker:
 
 
 class Scene:
-    """Group commit between its log, its threads and those who wait; it is their desk.
+    """Group commit between its log, its threads and those who wait; it is their responder.
 
     Attributes:
         answers: What was said to whom, in order: why it is not stored, or nothing.
@@ -266,7 +266,7 @@ class Scene:
         self.store(*names)
         self.timers.drain()
 
-    # -- a source, a desk and a follower
+    # -- a source, a responder and a follower
 
     def ask(self, name: str) -> None:
         """Have a record stored with others."""

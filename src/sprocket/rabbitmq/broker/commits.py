@@ -36,7 +36,7 @@ Answer: TypeAlias = tuple[Waiter, StoreError | None]
 
 
 class Commits(Protocol):
-    """Makes durable what storages were given; `runtime.group_commit` does, with a `CommitDesk`."""
+    """Makes durable what storages were given: `group_commit` does, with a `CommitResponder`."""
 
     @property
     def failed_write(self) -> StoreError | None:
@@ -58,8 +58,8 @@ def is_unwritten(error: StoreError) -> bool:
     return not isinstance(error, (StoreFailed, SyncLate))
 
 
-class CommitDesk:
-    """Answers those who wait for a group commit: see `runtime.group_commit.Desk`."""
+class CommitResponder:
+    """Answers those who wait for a group commit: see `runtime.group_commit.Responder`."""
 
     def ready(self, group: Sequence[Waiter], error: StoreError | None) -> list[Answer]:
         """Remember whom to notify of what."""

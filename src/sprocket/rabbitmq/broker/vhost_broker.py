@@ -27,7 +27,7 @@ from sprocket.rabbitmq.broker.channels import (
     DirectReplies,
     MessageTaker,
 )
-from sprocket.rabbitmq.broker.commits import Answer, CommitDesk, Waiter, is_unwritten
+from sprocket.rabbitmq.broker.commits import Answer, CommitResponder, Waiter, is_unwritten
 from sprocket.rabbitmq.broker.delayed_messages import DelayedMessages
 from sprocket.rabbitmq.broker.even_clock import EvenClock
 from sprocket.rabbitmq.broker.message_ids import MessageIds
@@ -128,7 +128,7 @@ class VhostBroker:
         self._pressure = floor.pressure.share()
         self.commits: GroupCommit[Waiter, list[Answer]] = GroupCommit(
             DurableLog(store.log, floor.declarations.begin_sync),
-            CommitDesk(),
+            CommitResponder(),
             Machine(floor.timers, floor.clock, floor.thread, floor.sync_thread, floor.syncs),
             floor.mode,
             self._pressure,

@@ -10,7 +10,7 @@ from sprocket.rabbitmq.server.alarms import Alarms
 from sprocket.rabbitmq.server.connection import AmqpConnection, Event, Memo, WireLimits
 from sprocket.rabbitmq.server.greeting import Greeting
 from sprocket.rabbitmq.server.heartbeats import Heartbeats
-from sprocket.rabbitmq.server.session import Entrance, ServerParts, Session
+from sprocket.rabbitmq.server.session import Authenticator, ServerParts, Session
 from sprocket.runtime.driver import Peer, PortPolicy
 from sprocket.runtime.pressure import Pressure
 from sprocket.runtime.timers import Timers
@@ -29,7 +29,7 @@ class AmqpServer:
     """What a port of AMQP is listened on with: `connection` is the factory, `on_event` the handler.
 
     Args:
-        entrance: Says who may come in.
+        authenticator: Says who may come in.
         greeting: What clients are told first, by how they may log in.
         limits: What they are offered.
         clock: Of the machine.
@@ -41,7 +41,7 @@ class AmqpServer:
 
     def __init__(
         self,
-        entrance: Entrance,
+        authenticator: Authenticator,
         greeting: Greeting,
         limits: WireLimits,
         clock: Clock,
@@ -54,7 +54,7 @@ class AmqpServer:
         """Everybody who has said anything, and is there."""
         self._is_stopped = False
         self._parts = ServerParts(
-            entrance, greeting, limits, Heartbeats(clock, timers), self.alarms, timers, turns
+            authenticator, greeting, limits, Heartbeats(clock, timers), self.alarms, timers, turns
         )
         self._memo = Memo()
 

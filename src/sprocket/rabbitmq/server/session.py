@@ -107,7 +107,7 @@ class ChannelService(Protocol):
         """
 
 
-class Tenancy(Protocol):
+class ConnectionService(Protocol):
     """A client in its vhost."""
 
     def open_channel(self, replies: "Replies") -> ChannelService:
@@ -117,7 +117,7 @@ class Tenancy(Protocol):
         """Give back what the connection holds, in steps; all its channels are closed."""
 
 
-class Entrance(Protocol):
+class Authenticator(Protocol):
     """Decides which clients may log in."""
 
     def certified_user(self, subject: Subject) -> str | None:
@@ -126,7 +126,7 @@ class Entrance(Protocol):
     def log_in(self, given: Credentials, session: "Session") -> None:
         """Let a user in, or raise LoginRefused."""
 
-    def enter(self, vhost: str, session: "Session") -> Tenancy:
+    def enter(self, vhost: str, session: "Session") -> ConnectionService:
         """Let the user of a session into a vhost. Raises AmqpError."""
 
 
@@ -192,7 +192,7 @@ class ServerParts:
     """What all sessions of a server share.
 
     Attributes:
-        entrance: Says who may come in.
+        authenticator: Says who may come in.
         greeting: What clients are told first, by how they may log in.
         limits: What they are offered.
         heartbeats: Watches them.
@@ -201,7 +201,7 @@ class ServerParts:
         turns: Say how much may be done in one turn of it.
     """
 
-    entrance: Entrance
+    authenticator: Authenticator
     greeting: Greeting
     limits: WireLimits
     heartbeats: Heartbeats
@@ -238,7 +238,7 @@ class Session:
         self._alarms, self._turns = server.alarms, server.turns
         self._watch: HeartbeatWatch | None = None
         self._heartbeat_seconds = 0
-        self._tenancy: Tenancy | None = None
+        self._service: ConnectionService | None = None
         self._services: dict[WireChannel, ChannelService] = {}
         self._is_over = False
         """Whether what the client asks for is not done any more."""
@@ -385,9 +385,9 @@ class Session:
     def _give_back(self) -> Iterator[None]:
         for work in self._closing:
             yield from work
-        tenancy, self._tenancy = self._tenancy, None
-        if tenancy is not None:
-            yield from self._whole(tenancy.leave_in_turns())
+        service, self._service = self._service, None
+        if service is not None:
+            yield from self._whole(service.leave_in_turns())
 
     def _tell_ended(self) -> None:
         self._is_ended = True
@@ -518,9 +518,9 @@ class Session:
         return self._connection.closed_count > self._closed_count
 
     def _open_channel(self, channel: WireChannel) -> None:
-        assert self._tenancy is not None, "a channel before the vhost"
+        assert self._service is not None, "a channel before the vhost"
         try:
-            self._services[channel] = self._tenancy.open_channel(Replies(self, channel))
+            self._services[channel] = self._service.open_channel(Replies(self, channel))
         except AmqpError as error:
             self.fail_channel(channel, error)
         else:
@@ -559,13 +559,13 @@ class Session:
         self.client = login.client_properties
         self.capabilities = capabilities(self.client)
         try:
-            certified = self._server.entrance.certified_user
+            certified = self._server.authenticator.certified_user
             given = credentials(login, certified(self.peer.certificate_subject))
         except AmqpError as error:
             self._refuse(error)
             return
         try:
-            self._server.entrance.log_in(given, self)
+            self._server.authenticator.log_in(given, self)
         except LoginRefused as why:
             self._refuse_login(login.mechanism, given.user, str(why))
             return
@@ -598,7 +598,7 @@ class Session:
         self.vhost = vhost
         is_admitted = self.peer.admit()  # even if it may not enter: it has time to hear why
         try:
-            self._tenancy = self._server.entrance.enter(vhost, self)
+            self._service = self._server.authenticator.enter(vhost, self)
         except AmqpError as error:
             self.close(_of(error, methods.ConnectionOpen("")))
             return

@@ -1,7 +1,7 @@
 """Who waits for a group commit is told how it went."""
 
 from sprocket.base.errors import StoreError, StoreFailed
-from sprocket.rabbitmq.broker.commits import CommitDesk, Waiter
+from sprocket.rabbitmq.broker.commits import CommitResponder, Waiter
 
 
 def test_everybody_is_told_though_telling_one_fails() -> None:
@@ -14,11 +14,11 @@ def test_everybody_is_told_though_telling_one_fails() -> None:
     def fail(_: StoreError | None) -> None:
         raise RuntimeError("planted")
 
-    desk = CommitDesk()
+    responder = CommitResponder()
     group = [Waiter(note), Waiter(fail), Waiter(note)]
-    answers = desk.ready(group, None)
+    answers = responder.ready(group, None)
     assert told == []
-    desk.send(answers)
-    desk.send(desk.ready(group[:1], StoreFailed("late")))
-    desk.refuse(group, StoreFailed("failed"))
+    responder.send(answers)
+    responder.send(responder.ready(group[:1], StoreFailed("late")))
+    responder.refuse(group, StoreFailed("failed"))
     assert told == ["durable", "durable", "late", "failed", "failed"]

@@ -30,7 +30,7 @@ from sprocket.rabbitmq.model.binding import Binding, Destination, binding
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.exchange import Exchange
 from sprocket.rabbitmq.model.resource import ResourceKind, queue_resource
-from sprocket.rabbitmq.server.handlers.told_client import ToldClient
+from sprocket.rabbitmq.server.handlers.channel_writer import ChannelWriter
 from sprocket.rabbitmq.server.session import Replies
 
 _PRIORITY = "x-priority"
@@ -74,7 +74,7 @@ class ChannelMethods:
         self._access = requester.access
         self._publisher = publisher
         self._replies = replies
-        self._client = ToldClient(replies, understands, self._fail)
+        self._client = ChannelWriter(replies, understands, self._fail)
         self._busy_with: methods.AmqpMethod | None = None
         """What the channel has not answered yet."""
         self._rest: Iterator[None] | None = None

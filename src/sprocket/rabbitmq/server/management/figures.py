@@ -32,12 +32,12 @@ class NodeFigures(NamedTuple):
 
 def node_figures(served: Served) -> NodeFigures:
     """Return them."""
-    facts, place, entrance, low = served.facts, served.place, served.entrance, served.low
+    facts, place, authenticator, low = served.facts, served.place, served.authenticator, served.low
     used, limit = descriptors()
     return NodeFigures(
         open_fds=used,
         max_fds=limit,
-        sockets=entrance.connection_count,
+        sockets=authenticator.connection_count,
         memory_bytes=memory_bytes(),
         memory_bytes_max=facts.memory_bytes_max,
         disk_free_bytes=place.disk.free_bytes(place.folder),
@@ -45,10 +45,10 @@ def node_figures(served: Served) -> NodeFigures:
         syncs=served.syncs.count,
         sync_seconds=served.syncs.seconds,
         uptime_seconds=served.clock.monotonic() - facts.started_at,
-        connections=entrance.connection_count,
-        channels=entrance.channel_count,
+        connections=authenticator.connection_count,
+        channels=authenticator.channel_count,
         queues=sum([one.topology.queue_count for one in served.vhosts.values()]),
-        clients=entrance.churn,
+        clients=authenticator.churn,
         churn=served.counts.queues,
         is_memory_low="memory" in low,
         is_disk_low="disk" in low,

@@ -15,7 +15,7 @@ from sprocket.rabbitmq.model.counts import (
     PublishCounts,
     QueueChurn,
 )
-from sprocket.rabbitmq.server.tenancy import VhostTenancy
+from sprocket.rabbitmq.server.vhost_connection import VhostConnection
 
 LENGTHS: Final = ("messages", "messages_ready", "messages_unacknowledged")
 PUBLISHES: Final = {
@@ -108,7 +108,7 @@ def exchange_row(counts: ExchangeCounts) -> tuple[int, ...]:
     return counts.published_in, counts.published_out
 
 
-def connection_row(tenancy: VhostTenancy) -> tuple[int, ...]:
+def connection_row(connection: VhostConnection) -> tuple[int, ...]:
     """Return what is sampled of a connection."""
-    peer = tenancy.session.peer
+    peer = connection.session.peer
     return peer.read_bytes, peer.written_bytes

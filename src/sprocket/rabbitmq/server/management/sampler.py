@@ -36,7 +36,7 @@ async def _round(served: Served) -> None:
     vhosts = list(served.vhosts.values())
     queues = [queue for vhost in vhosts for queue in vhost.queues]
     exchanges = [counts for vhost in vhosts for counts in vhost.topology.counted_exchanges()]
-    tenancies, channels = served.entrance.tenancies(), served.open_channels()
+    connections, channels = served.authenticator.connections(), served.open_channels()
 
     def add_channel(one: ServedChannel) -> None:
         channel = one.channel
@@ -46,7 +46,7 @@ async def _round(served: Served) -> None:
     await made_of_each(queues, lambda one: samples.record(one, measures.queue_row(one)), clock)
     await made_of_each(channels, add_channel, clock)
     await made_of_each(
-        tenancies, lambda one: samples.record(one, measures.connection_row(one)), clock
+        connections, lambda one: samples.record(one, measures.connection_row(one)), clock
     )
     await made_of_each(
         exchanges, lambda one: samples.record(one, measures.exchange_row(one)), clock

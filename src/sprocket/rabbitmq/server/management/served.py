@@ -17,7 +17,7 @@ from sprocket.rabbitmq.model.counts import NodeCounts
 from sprocket.rabbitmq.server.alarms import Alarms
 from sprocket.rabbitmq.server.management.requests import Caller, answers, not_found
 from sprocket.rabbitmq.server.management.samples import Samples
-from sprocket.rabbitmq.server.tenancy import UserEntrance, VhostTenancy
+from sprocket.rabbitmq.server.vhost_connection import UserAuthenticator, VhostConnection
 from sprocket.runtime.certificates import CertificateFile
 
 
@@ -50,14 +50,14 @@ class NodeFacts:
 class ServedChannel(NamedTuple):
     """A channel of somebody who is connected."""
 
-    tenancy: VhostTenancy
+    connection: VhostConnection
     number: int
     channel: BrokerChannel
 
     @property
     def name(self) -> str:
         """What RabbitMQ calls it."""
-        return f"{connection_name(self.tenancy)} ({self.number})"
+        return f"{connection_name(self.connection)} ({self.number})"
 
 
 class Served:
@@ -66,7 +66,7 @@ class Served:
     Args:
         broker: Its services are taken from it.
         administration: Changes things.
-        entrance: Knows who is in.
+        authenticator: Knows who is in.
         alarms: What is low.
         facts: About the node.
         place: Where it keeps its files, and the clock.
@@ -78,13 +78,13 @@ class Served:
         self,
         broker: AmqpBroker,
         administration: Administration,
-        entrance: UserEntrance,
+        authenticator: UserAuthenticator,
         alarms: Alarms,
         facts: NodeFacts,
         place: Place,
     ) -> None:
         self.administration = administration
-        self.entrance = entrance
+        self.authenticator = authenticator
         self.alarms = alarms
         self.facts = facts
         self.place = place
@@ -137,28 +137,28 @@ class Served:
         """Return one virtual host if it is named, else all that somebody may enter."""
         return self.entered(caller) if vhost is None else [self.vhost(vhost)]
 
-    def tenancies(self, caller: Caller, vhost: str | None = None) -> list[VhostTenancy]:
+    def connections(self, caller: Caller, vhost: str | None = None) -> list[VhostConnection]:
         """Return the connections that a caller may see: all, or its own."""
         return [
             one
-            for one in self.entrance.tenancies()
+            for one in self.authenticator.connections()
             if (vhost is None or one.vhost.name == vhost)
             and (caller.is_monitor or one.user.name == caller.name)
         ]
 
     def open_channels(self) -> Iterator[ServedChannel]:
         """Give the channels of all connections; those that are open when this is called."""
-        found = self.entrance.open_channels()
-        return (ServedChannel(tenancy, one.number, one.channel) for one, tenancy in found)
+        found = self.authenticator.open_channels()
+        return (ServedChannel(connection, one.number, one.channel) for one, connection in found)
 
-    def channels(self, tenancies: Sequence[VhostTenancy]) -> Iterator[ServedChannel]:
+    def channels(self, connections: Sequence[VhostConnection]) -> Iterator[ServedChannel]:
         """Give the channels of some connections."""
-        for tenancy in tenancies:
-            for one in tenancy.channels():
-                yield ServedChannel(tenancy, one.number, one.channel)
+        for connection in connections:
+            for one in connection.channels():
+                yield ServedChannel(connection, one.number, one.channel)
 
 
-def connection_name(tenancy: VhostTenancy) -> str:
+def connection_name(connection: VhostConnection) -> str:
     """Return what RabbitMQ calls a connection: both ends of it."""
-    peer = tenancy.session.peer
+    peer = connection.session.peer
     return f"{peer.address} -> {peer.local_address}"

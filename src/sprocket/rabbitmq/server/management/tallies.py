@@ -9,7 +9,7 @@ from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.model.counts import DeliveryCounts, PublishCounts
 from sprocket.rabbitmq.server.management.requests import made_of_each
 from sprocket.rabbitmq.server.management.served import Served
-from sprocket.rabbitmq.server.tenancy import VhostTenancy
+from sprocket.rabbitmq.server.vhost_connection import VhostConnection
 
 
 class Tally(Struct):
@@ -51,14 +51,14 @@ async def tallied(served: Served, vhosts: Sequence[VhostBroker]) -> dict[str, Ta
 
         await made_of_each(vhost.queues, add_queue, served.clock)
 
-    def add_channels(tenancy: VhostTenancy) -> None:
-        to = found.get(tenancy.vhost.name)
+    def add_channels(connection: VhostConnection) -> None:
+        to = found.get(connection.vhost.name)
         if to is not None:
-            for one in tenancy.channels():
+            for one in connection.channels():
                 to.published.add(one.channel.published_counts)
                 to.deliveries.add(one.channel.delivery_counts)
 
-    await made_of_each(served.entrance.tenancies(), add_channels, served.clock)
+    await made_of_each(served.authenticator.connections(), add_channels, served.clock)
     return found
 
 

@@ -25,7 +25,7 @@ from sprocket.rabbitmq.server.management import measures
 from sprocket.rabbitmq.server.management.requests import Json
 from sprocket.rabbitmq.server.management.samples import Rates
 from sprocket.rabbitmq.server.management.served import ServedChannel, connection_name
-from sprocket.rabbitmq.server.tenancy import VhostTenancy
+from sprocket.rabbitmq.server.vhost_connection import VhostConnection
 
 _DIGEST_BYTES: Final = 6
 """Of the hash of a binding's arguments; a multiple of 3, so that base 64 needs no filling."""
@@ -117,26 +117,26 @@ def _key_part(key: str) -> str:
     return quote_plus(key, safe="-._", errors="surrogateescape").replace("~", "%7E")
 
 
-def connection(tenancy: VhostTenancy, node: str, rates: Rates) -> Row:
+def connection(connection: VhostConnection, node: str, rates: Rates) -> Row:
     """Return a connection."""
-    session = tenancy.session
+    session = connection.session
     peer = session.peer
-    name = connection_name(tenancy)
+    name = connection_name(connection)
     host, _, port = peer.local_address.rpartition(":")
     given = session.name
     view: Row = {
         "name": name,
         "node": node,
-        "vhost": tenancy.vhost.name,
-        "user": tenancy.user.name,
-        "user_who_performed_action": tenancy.user.name,
+        "vhost": connection.vhost.name,
+        "user": connection.user.name,
+        "user_who_performed_action": connection.user.name,
         "auth_mechanism": session.mechanism,
         "channel_max": session.channel_max,
         "frame_max": session.frame_bytes_max,
         "timeout": session.heartbeat_seconds,
-        "channels": tenancy.channel_count,
+        "channels": connection.channel_count,
         "client_properties": arguments_to_json(session.client),
-        "connected_at": tenancy.entered_at_ms,
+        "connected_at": connection.entered_at_ms,
         "host": host.strip("[]"),
         "port": int(port),
         "peer_host": peer.host,
@@ -148,7 +148,9 @@ def connection(tenancy: VhostTenancy, node: str, rates: Rates) -> Row:
         "recv_cnt": peer.read_count,
         "send_cnt": peer.written_count,
         "send_pend": peer.pending_bytes,
-        **rates.counters(measures.CONNECTION_BYTES, measures.connection_row(tenancy), tenancy),
+        **rates.counters(
+            measures.CONNECTION_BYTES, measures.connection_row(connection), connection
+        ),
         **dict.fromkeys(
             (
                 "peer_cert_issuer",
@@ -168,12 +170,12 @@ def connection(tenancy: VhostTenancy, node: str, rates: Rates) -> Row:
     return view
 
 
-def tracked_connection(tenancy: VhostTenancy, node: str) -> Json:
+def tracked_connection(connection: VhostConnection, node: str) -> Json:
     """Return the short view of the connections of a user."""
     return {
-        "name": connection_name(tenancy),
-        "vhost": tenancy.vhost.name,
-        "user": tenancy.user.name,
+        "name": connection_name(connection),
+        "vhost": connection.vhost.name,
+        "user": connection.user.name,
         "node": node,
     }
 
@@ -181,15 +183,15 @@ def tracked_connection(tenancy: VhostTenancy, node: str) -> Json:
 def channel(one: ServedChannel, node: str, rates: Rates) -> Row:
     """Return a channel."""
     state: ChannelState = one.channel.state()
-    tenancy = one.tenancy
+    connection = one.connection
     view: Row = {
         "name": one.name,
         "number": one.number,
         "node": node,
-        "vhost": tenancy.vhost.name,
-        "user": tenancy.user.name,
-        "user_who_performed_action": tenancy.user.name,
-        "connection_details": connection_details(tenancy),
+        "vhost": connection.vhost.name,
+        "user": connection.user.name,
+        "user_who_performed_action": connection.user.name,
+        "connection_details": connection_details(connection),
         "confirm": state.is_confirming,
         "transactional": state.is_transactional,
         "consumer_count": state.consumer_count,
@@ -214,11 +216,11 @@ def channel(one: ServedChannel, node: str, rates: Rates) -> Row:
     return view
 
 
-def connection_details(tenancy: VhostTenancy) -> Json:
+def connection_details(connection: VhostConnection) -> Json:
     """Return which connection something is of."""
-    peer = tenancy.session.peer
+    peer = connection.session.peer
     return {
-        "name": connection_name(tenancy),
+        "name": connection_name(connection),
         "peer_host": peer.host,
         "peer_port": _port(peer.address),
     }
@@ -242,15 +244,15 @@ def consumer(one: QueueConsumer, of: ServedChannel | None, found: BrokerQueue, n
 
 
 def _channel_details(one: ServedChannel, node: str) -> Json:
-    peer = one.tenancy.session.peer
+    peer = one.connection.session.peer
     return {
-        "connection_name": connection_name(one.tenancy),
+        "connection_name": connection_name(one.connection),
         "name": one.name,
         "node": node,
         "number": one.number,
         "peer_host": peer.host,
         "peer_port": _port(peer.address),
-        "user": one.tenancy.user.name,
+        "user": one.connection.user.name,
     }
 
 

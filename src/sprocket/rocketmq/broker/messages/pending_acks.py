@@ -1,7 +1,7 @@
 """From records to who waits for them to be stored, and is told.
 
 What is appended goes to group commit together with whoever waits for it, and comes back with what
-became of it; this module is group commit's `Desk`.
+became of it; this module is group commit's `Responder`.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -15,7 +15,7 @@ from sprocket.rabbitmq.model.declared_queue import CLASSIC, QUORUM
 from sprocket.rabbitmq.model.exchange import DEFAULT_EXCHANGE, Exchange
 from sprocket.rabbitmq.server.management.figures import NodeFigures
 from sprocket.rabbitmq.server.management.served import Served, connection_name
-from sprocket.rabbitmq.server.tenancy import VhostTenancy
+from sprocket.rabbitmq.server.vhost_connection import VhostConnection
 from sprocket.runtime.http import Family, Group, labelled
 
 
@@ -136,19 +136,19 @@ def _past_queues(scope: Scope) -> Sequence[_CountedQueue]:
 
 
 def _connections(scope: Scope) -> Iterable[_Connection]:
-    tenancies = scope.served.entrance.tenancies()
-    return (_connection(one) for one in tenancies)
+    connections = scope.served.authenticator.connections()
+    return (_connection(one) for one in connections)
 
 
-def _connection(tenancy: VhostTenancy) -> _Connection:
-    peer = tenancy.session.peer
+def _connection(connection: VhostConnection) -> _Connection:
+    peer = connection.session.peer
     traffic = Traffic(peer.read_bytes, peer.read_count, peer.written_bytes, peer.written_count)
     pending = peer.pending_bytes if peer.is_open else 0
-    return _Connection(connection_name(tenancy), traffic, pending, tenancy.channel_count)
+    return _Connection(connection_name(connection), traffic, pending, connection.channel_count)
 
 
 def _past_connections(scope: Scope) -> Sequence[_Connection]:
-    past = scope.served.entrance.churn.past
+    past = scope.served.authenticator.churn.past
     copied = Traffic(past.read_bytes, past.read_count, past.written_bytes, past.written_count)
     return [_Connection("", copied)]
 

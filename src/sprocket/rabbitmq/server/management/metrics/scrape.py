@@ -136,7 +136,7 @@ class Metrics:
             text.add_one(f"{PREFIX}{name}", help_text, 1, **labels)
 
     def _logins(self) -> Sequence[Logins]:
-        logins, callers = self._served.entrance.logins, self._callers
+        logins, callers = self._served.authenticator.logins, self._callers
         return [
             Logins("amqp091", logins[True], logins[False]),
             Logins("http", callers.succeeded_count, callers.failed_count),

@@ -21,7 +21,7 @@ from sprocket.rabbitmq.server.management.requests import (
     shown,
 )
 from sprocket.rabbitmq.server.management.served import Served, ServedChannel, connection_name
-from sprocket.rabbitmq.server.tenancy import VhostTenancy
+from sprocket.rabbitmq.server.vhost_connection import VhostConnection
 from sprocket.runtime.http import HttpResponse
 
 CLOSED = "Closed via management plugin"
@@ -60,7 +60,7 @@ class ConnectionRoutes:
             served.vhost(call.vhost)
         rates = served.samples.rates(call.query)
         what = Listed(
-            served.tenancies(call.caller, call.vhost),
+            served.connections(call.caller, call.vhost),
             lambda one: (one.vhost.name, connection_name(one)),
             connection_name,
             lambda one: views.connection(one, served.facts.name, rates),
@@ -101,13 +101,13 @@ class ConnectionRoutes:
         """Return all channels, or those in one virtual host."""
         if call.vhost is not None:
             self._served.vhost(call.vhost)
-        return await self._channels(call, self._served.tenancies(call.caller, call.vhost))
+        return await self._channels(call, self._served.connections(call.caller, call.vhost))
 
     async def get_channel(self, call: Call) -> HttpResponse:
         """Return one channel, with its consumers."""
         served, node = self._served, self._served.facts.name
         name = call.name("channel")
-        for one in served.channels(served.tenancies(call.caller)):
+        for one in served.channels(served.connections(call.caller)):
             if one.name == name:
                 view = views.channel(one, node, served.samples.rates(call.query))
                 view["consumer_details"] = [
@@ -122,13 +122,15 @@ class ConnectionRoutes:
         """Return all consumers, or those in one virtual host."""
         served = self._served
         vhosts = {one.name for one in served.some(call.caller, call.vhost)}
-        tenancies = [one for one in served.entrance.tenancies() if one.vhost.name in vhosts]
+        connections = [
+            one for one in served.authenticator.connections() if one.vhost.name in vhosts
+        ]
         found: list[tuple[ConsumedQueue, ServedChannel]] = []
 
         def add(one: ServedChannel) -> None:
             found.extend([(mine, one) for mine in one.channel.consumed()])
 
-        await made_of_each(served.channels(tenancies), add, served.clock)
+        await made_of_each(served.channels(connections), add, served.clock)
         found = await in_order(
             found, lambda one: (one[0].queue.name.vhost, one[0].queue.label), served.clock
         )
@@ -140,33 +142,33 @@ class ConnectionRoutes:
         )
         return answers.json_pieces(told)
 
-    async def _channels(self, call: Call, tenancies: Sequence[VhostTenancy]) -> HttpResponse:
+    async def _channels(self, call: Call, connections: Sequence[VhostConnection]) -> HttpResponse:
         served = self._served
         rates = served.samples.rates(call.query)
-        channels = await made_of_each(served.channels(tenancies), lambda one: one, served.clock)
+        channels = await made_of_each(served.channels(connections), lambda one: one, served.clock)
         what = Listed(
             channels,
-            lambda one: (one.tenancy.vhost.name, connection_name(one.tenancy), one.number),
+            lambda one: (one.connection.vhost.name, connection_name(one.connection), one.number),
             lambda one: one.name,
             lambda one: views.channel(one, served.facts.name, rates),
         )
         return await listed(what, call.query, served.clock)
 
-    def _connection(self, call: Call) -> VhostTenancy:
+    def _connection(self, call: Call) -> VhostConnection:
         name = call.name("connection")
-        for one in self._served.entrance.tenancies():
+        for one in self._served.authenticator.connections():
             if connection_name(one) == name:
                 _check_own(call.caller, one)
                 return one
         raise answers.not_found()
 
-    def _of_user(self, call: Call) -> list[VhostTenancy]:
+    def _of_user(self, call: Call) -> list[VhostConnection]:
         user = call.name("user")
         if user != call.caller.name and not call.caller.is_monitor:
             raise answers.not_authorised("User not authorised to access object")
-        return [one for one in self._served.entrance.tenancies() if one.user.name == user]
+        return [one for one in self._served.authenticator.connections() if one.user.name == user]
 
-    def _close(self, one: VhostTenancy, call: Call) -> None:
+    def _close(self, one: VhostConnection, call: Call) -> None:
         _check_own(call.caller, one)
         if one.user.name != call.caller.name and not call.caller.is_administrator:
             raise answers.not_authorised("User not authorised to access object")
@@ -176,11 +178,11 @@ class ConnectionRoutes:
 
 def channels_by_identity(served: Served) -> dict[int, ServedChannel]:
     """Return every channel by the `id` of what its consumers deliver to."""
-    every = served.channels(served.entrance.tenancies())
+    every = served.channels(served.authenticator.connections())
     return {id(one.channel): one for one in every}
 
 
-def _check_own(caller: Caller, one: VhostTenancy) -> None:
+def _check_own(caller: Caller, one: VhostConnection) -> None:
     """Refuse a connection that is another user's."""
     if one.user.name != caller.name and not caller.is_monitor:
         raise answers.not_authorised("User not authorised to access object")

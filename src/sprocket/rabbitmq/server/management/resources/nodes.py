@@ -91,7 +91,7 @@ class NodeRoutes:
         """Return what the node does at the moment."""
         served, facts, caller = self._served, self._facts, call.caller
         vhosts = served.seen(caller)
-        tenancies = served.tenancies(caller)
+        connections = served.connections(caller)
         tally = together(list((await tallied(served, vhosts)).values()))
         if caller.is_monitor:
             published, deliveries = await counted(served)
@@ -100,12 +100,12 @@ class NodeRoutes:
         counts = measures.channel_row(published, deliveries)
         rates = served.samples.rates(call.query)
         whose: Sequence[object] = [served] if caller.is_monitor else vhosts
-        churn = measures.churn(served.entrance.churn, served.counts.queues)
+        churn = measures.churn(served.authenticator.churn, served.counts.queues)
         totals: dict[str, int] = {
             "channels": sum(
-                await made_of_each(tenancies, lambda one: one.channel_count, served.clock)
+                await made_of_each(connections, lambda one: one.channel_count, served.clock)
             ),
-            "connections": len(tenancies),
+            "connections": len(connections),
             "exchanges": sum(one.topology.exchange_count for one in vhosts),
             "queues": tally.queues,
         }

@@ -113,9 +113,9 @@ class QueueRoutes:
         ]
         view["deliveries"] = view["incoming"] = []
         owner = self._declaration(vhost, found).owner
-        for tenancy in served.entrance.tenancies() if owner is not None else ():
-            if tenancy.number == owner:
-                view["owner_pid_details"] = views.connection_details(tenancy)
+        for connection in served.authenticator.connections() if owner is not None else ():
+            if connection.number == owner:
+                view["owner_pid_details"] = views.connection_details(connection)
         return shown(view, call.query)
 
     async def put_queue(self, call: Call) -> HttpResponse:

@@ -21,11 +21,17 @@ from sprocket.rabbitmq.model.counts import ClientChurn
 from sprocket.rabbitmq.model.user import User
 from sprocket.rabbitmq.server.handlers import ChannelMethods
 from sprocket.rabbitmq.server.login import Credentials, Subject, distinguished_name
-from sprocket.rabbitmq.server.session import ChannelService, LoginRefused, Replies, Session, Tenancy
+from sprocket.rabbitmq.server.session import (
+    ChannelService,
+    ConnectionService,
+    LoginRefused,
+    Replies,
+    Session,
+)
 
 
-class UserEntrance:
-    """Lets users in who have a password and a permission; a `session.Entrance`.
+class UserAuthenticator:
+    """Lets users in who have a password and a permission; a `session.Authenticator`.
 
     Args:
         broker: Knows them.
@@ -62,7 +68,7 @@ class UserEntrance:
             raise LoginRefused(refusal.remark) from refusal
         self.logins[True] += 1
 
-    def enter(self, vhost: str, session: Session) -> Tenancy:
+    def enter(self, vhost: str, session: Session) -> ConnectionService:
         """Let the user of a session into a virtual host. Raises AmqpError."""
         try:
             topology = self._topologies.get(vhost)
@@ -74,7 +80,7 @@ class UserEntrance:
         except RequestRefused as refusal:
             raise AmqpError(ReplyCode(refusal.code), refusal.remark) from refusal
         requester = Requester(access, next(self._numbers))
-        tenancy = VhostTenancy(
+        connection = VhostConnection(
             self._vhosts[vhost],
             user,
             requester,
@@ -83,11 +89,11 @@ class UserEntrance:
             self._clock,
             self._clients,
         )
-        self._clients.inside[tenancy] = None
+        self._clients.inside[connection] = None
         self.churn.connections_opened += 1
-        return tenancy
+        return connection
 
-    def tenancies(self) -> Sequence["VhostTenancy"]:
+    def connections(self) -> Sequence["VhostConnection"]:
         """Return everybody who is in, in the order in which they came."""
         return list(self._clients.inside)
 
@@ -101,14 +107,14 @@ class UserEntrance:
         """How many channels they have."""
         return len(self._clients.channels)
 
-    def open_channels(self) -> Sequence[tuple["ChannelMethods", "VhostTenancy"]]:
+    def open_channels(self) -> Sequence[tuple["ChannelMethods", "VhostConnection"]]:
         """Return the channels of everybody who is in: 20 µs for a thousand."""
         return list(self._clients.channels.items())
 
     def check_overdue(self, timeout_seconds: float) -> None:
         """Close every channel whose client has had something for too long."""
-        for tenancy in self.tenancies():
-            for channel in tenancy.channels():
+        for connection in self.connections():
+            for channel in connection.channels():
                 channel.check_overdue(timeout_seconds)
 
 
@@ -116,13 +122,13 @@ class UserEntrance:
 class _Clients:
     """Everybody who is in, and their channels; and how many there were."""
 
-    inside: dict["VhostTenancy", None]
-    channels: dict[ChannelMethods, "VhostTenancy"]
+    inside: dict["VhostConnection", None]
+    channels: dict[ChannelMethods, "VhostConnection"]
     churn: ClientChurn
 
 
-class VhostTenancy:
-    """A client in a virtual host; a `session.Tenancy`.
+class VhostConnection:
+    """A client in a virtual host; a `session.ConnectionService`.
 
     Args:
         vhost: Where it is.

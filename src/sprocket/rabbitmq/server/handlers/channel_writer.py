@@ -16,7 +16,7 @@ ORIGINS_MAX: Final = 1024
 """Pairs of exchange and key whose octets are remembered."""
 
 
-class ToldClient:
+class ChannelWriter:
     """See `broker.channels.ChannelClient`.
 
     Args:
