@@ -625,7 +625,7 @@ class GroupCommit(Generic[W, R]):
             self._try_timer = self._timers.call_later(TRY_SECONDS, self._try_room)
 
     def _try_room(self) -> None:
-        def done(_: object, caught: BaseException | None) -> None:
+        def done(_: None, caught: BaseException | None) -> None:
             error = _as_store_error(caught)
             self._try_timer = None
             if self.failed_write is None:  # something was written meanwhile
@@ -692,7 +692,7 @@ class GroupCommit(Generic[W, R]):
         """Have the thread run a step ahead of the writer, then continue with what waited for it."""
         self._is_filling = True
 
-        def done(_: object, caught: BaseException | None) -> None:
+        def done(_: None, caught: BaseException | None) -> None:
             self._is_filling = False
             error = _as_store_error(caught)
             job.finish(error)
