@@ -174,7 +174,7 @@ class FileQueue:
         return PhysicalOffset(physical_offset), size, tags_code
 
     def last_unit(self) -> tuple[PhysicalOffset, int, int] | None:
-        """Return the last unit that is no filler, None if there is none."""
+        """Return the last unit that is not a filler, None if there is none."""
         units = map(self.unit, range(self.max_offset - 1, self.first_kept - 1, -1))
         return next((unit for unit in units if unit[1] != FILLER_SIZE), None)
 
@@ -363,7 +363,7 @@ class FileQueue:
         return place
 
     def _find_end(self) -> None:
-        """Set `end` from the last unit that is no filler."""
+        """Set `end` from the last unit that is not a filler."""
         last = self.last_unit()
         self.end = PhysicalOffset(-1 if last is None else last[0] + last[1])
 
@@ -376,7 +376,7 @@ class FileQueue:
         return next(filter(is_address, codes), None)
 
     def _after_fillers(self, offset: int) -> QueueOffset:
-        """Return the first offset from `offset` on whose unit is no filler."""
+        """Return the first offset from `offset` on whose unit is not a filler."""
         count = 1  # nearly always it is the first
         while offset < self.max_offset:
             units = self.read(offset, count)

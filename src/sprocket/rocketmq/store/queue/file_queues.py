@@ -114,7 +114,7 @@ class FileQueues:
     ) -> dict[QueueKey, LastUnit]:
         """Take up every queue that is on the disk and find its end; see `engine.Queues.load`.
 
-        Folders whose name is no number are not queues. After a clean stop a queue is as the note
+        Folders whose name is not a number are not queues. After a clean stop a queue is as the note
         of `seal` has it, if its first and last files are there and are older than the note; nobody
         wrote to it since then. Such a queue costs 10 µs, another one some reads.
         """

@@ -159,7 +159,7 @@ class Queue(Protocol):
         """Return physical offset, record size and tags code of one unit; errors as `read`."""
 
     def last_unit(self) -> tuple[PhysicalOffset, int, int] | None:
-        """Return the last unit that is no filler, None if there is none."""
+        """Return the last unit that is not a filler, None if there is none."""
 
     def first_of(self, offset: int) -> QueueOffset:
         """Return the first offset of the unit that holds a message; errors as `units`."""

@@ -88,4 +88,4 @@ def decode_offset(key: bytes, value: bytes) -> OffsetRecord:
             return OffsetRecord(topic, queue_id, which, *OFFSET_VALUE.unpack(value))
     except (struct.error, UnicodeDecodeError):
         pass
-    raise CorruptRecord(f"key {key.hex()} with value {value.hex()} is no offset of a queue")
+    raise CorruptRecord(f"key {key.hex()} with value {value.hex()} is not an offset of a queue")

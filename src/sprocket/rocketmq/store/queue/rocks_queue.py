@@ -162,7 +162,7 @@ class RocksQueue:
         return None
 
     def last_unit(self) -> tuple[PhysicalOffset, int, int] | None:
-        """Return the last unit that is no filler, None if there is none."""
+        """Return the last unit that is not a filler, None if there is none."""
         place = self.place_before(self.max_offset)
         if place is None:
             return None

@@ -75,7 +75,7 @@ def by_id(log: CommitLog, message_id: str) -> memoryview | None:
         message_id: Store host and physical offset in hex, see `codec.ids`.
 
     Raises:
-        WireError: That is no such id.
+        WireError: That is not such an id.
     """
     store_host, offset = ids.split_offset_message_id(message_id)
     try:

@@ -162,7 +162,7 @@ class Reading(Struct, frozen=True, gc=False):
         max_count: Most messages to return; a batch is returned whole if it is the first.
         max_bytes: Most bytes to return; the first message is returned whatever its size.
         wanted: Which messages pass; None lets everything pass.
-        reader: Who reads on from here; None if this is no consumer.
+        reader: Who reads on from here; None if this is not a consumer.
     """
 
     max_count: int = 32
@@ -376,7 +376,7 @@ def _collect(
 ) -> None:
     """Go through units, which begin at `result.next_offset`, and take what fits.
 
-    The look at a record's head is no call. Nearly every record is plainly the one meant, but for
+    The look at a record's head is not a call. Nearly every record is plainly the one meant, but for
     those of light queues, which say others.
 
     Raises:
