@@ -123,7 +123,7 @@ def test_recovery_goes_on_and_leaves_it_as_it_is(spoilt: Spoilt) -> None:
     left = {at: data for at, data in records(disk).items() if at in whole}
     assert left == {at: data for at, data in whole.items() if at not in gone}
     for file in SECTORS:
-        disk.mend(file[0])
+        disk.repair(file[0])
     assert {at: data for at, data in records(disk).items() if at in whole} == whole
     store = open_store(disk)
     for at, data in whole.items():

@@ -373,7 +373,7 @@ class SimulatedDisk:
         """
         self._node(path).spoilt.append((position, position + size))
 
-    def mend(self, path: str) -> None:
+    def repair(self, path: str) -> None:
         """Let every read of a file that was spoilt go well again."""
         self._node(path).spoilt.clear()
 

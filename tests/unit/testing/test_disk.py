@@ -343,5 +343,5 @@ def test_a_bad_sector_may_be_read_another_day() -> None:
     with pytest.raises(DiskFailed):
         file.read(0, 7)
     assert disk.contents() == {"/x/a": b"content"}
-    disk.mend("/x/a")
+    disk.repair("/x/a")
     assert file.read(0, 7) == b"content"
