@@ -69,6 +69,14 @@ def _unit(number: int, data: bytes) -> Callable[[Path], None]:
     return change
 
 
+def _extra(queue: Path) -> None:
+    """Put a unit of no bytes before the second one."""
+    path = max(queue.iterdir())
+    stored = path.read_bytes()
+    first, second = stored[:UNIT_BYTES], stored[UNIT_BYTES : 2 * UNIT_BYTES]
+    path.write_bytes(first + second[:8] + bytes(12) + stored[UNIT_BYTES:])
+
+
 def _twice(queue: Path) -> None:
     other = queue.with_name("77")
     other.mkdir()
@@ -87,6 +95,7 @@ def _removed(queue: Path) -> None:
         pytest.param(_unit(1, bytes(UNIT_BYTES)), id="nothing"),
         pytest.param(_unit(1, (1 << 40).to_bytes(8, "big")), id="a place beyond the log"),
         pytest.param(_unit(1, bytes(7) + b"\x01"), id="a place where no record begins"),
+        pytest.param(_extra, id="a unit too many"),
         pytest.param(_twice, id="units of one record in two queues"),
         pytest.param(_removed, id="a queue without files"),
     ],
@@ -101,6 +110,18 @@ def test_units_that_do_not_cover_the_log_are_not_believed(
     change(Path(StoreLayout(store).queue(topic, queue_id)))
     assert not all(known(store))
     assert counted(store) == before
+
+
+def test_the_first_record_of_a_part_needs_a_unit_as_well(tmp_path: Path) -> None:
+    """All others follow one another."""
+    store = unpack("01-basic", tmp_path)
+    before = looked_at(store, includeInternalTopics="true")
+    for path in Path(StoreLayout(store).consumequeue).glob("*/*/*"):
+        stored = path.read_bytes()
+        if stored[:8] == bytes(8) and any(stored[:UNIT_BYTES]):
+            path.write_bytes(FILLER + stored[UNIT_BYTES:])
+    assert not known(store)[0]
+    assert counted(store, includeInternalTopics="true") == before
 
 
 def test_where_messages_were_erased_their_units_do_not_count(tmp_path: Path) -> None:
