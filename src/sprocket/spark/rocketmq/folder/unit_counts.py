@@ -9,6 +9,7 @@ left behind when the log was cut show as a gap or an overlap. Then nothing is kn
 its records have to be read.
 """
 
+import contextlib
 from contextlib import closing
 
 import numpy as np
@@ -38,16 +39,25 @@ class UnitCounts:
 
     def __init__(self, files: Files, layout: StoreLayout) -> None:
         self._files = files
-        self._queues = _queues(files, layout) if isinstance(files, RealDisk) else []
+        self._queues: list[tuple[str, int, QueueFilesRead]] = []
+        if isinstance(files, RealDisk):
+            with contextlib.suppress(StoreError):  # as in `of`
+                self._queues = _queues(files, layout)
 
     def of(self, span: Span) -> list[QueueCount] | None:
-        """Return what the queues have in a part of the log; None if that is not known."""
+        """Return what the queues have in a part of the log; None if that is not known.
+
+        Files that were cleaned away or cannot be read make no query fail: who reads the log then
+        tells what is wrong with that.
+        """
+        with contextlib.suppress(StoreError):
+            return self._counted(span)
+        return None
+
+    def _counted(self, span: Span) -> list[QueueCount] | None:
         counts, starts, ends = [], [], []
         for topic, queue_id, queue in self._queues:
-            try:
-                units = queue.between(span.start, span.end)
-            except StoreError:  # cleaned away or unreadable, which the log need not be
-                return None
+            units = queue.between(span.start, span.end)
             units = units[units["size"] != FILLER_SIZE]
             if (units["size"] < RECORD_BYTES_MIN).any():
                 return None

@@ -9,6 +9,7 @@ from tests.unit.spark.rocketmq.folder.test_reader import CASES, rows
 from tests.unit.spark.samples import unpack
 
 from sprocket.base.disk import RealDisk
+from sprocket.base.errors import DiskFailed
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue import UNIT_BYTES
 from sprocket.rocketmq.store.queue.queue import FILLER
@@ -129,6 +130,31 @@ def test_where_messages_were_erased_their_units_do_not_count(tmp_path: Path) -> 
     store = unpack("01-basic", tmp_path)
     Path(StoreLayout(store).erased).write_bytes(b"{}")
     assert not any(known(store))
+
+
+@pytest.mark.parametrize("reads", ["folders", "sizes", "open"])
+def test_queues_that_cannot_be_read_fail_no_query(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: str
+) -> None:
+    """A bad sector, or a topic that is deleted meanwhile: the records are counted."""
+    store = unpack("01-basic", tmp_path)
+    before = looked_at(store)
+    real = getattr(RealDisk, reads)
+
+    def fail(disk: RealDisk, path: str, *given: object, **named: object) -> object:
+        if path.startswith(StoreLayout(store).consumequeue):
+            raise DiskFailed("bad sector", path)
+        return real(disk, path, *given, **named)
+
+    counts = unit_counts.UnitCounts(RealDisk(), StoreLayout(store))
+    spans = [span for part in plan.plan(RealDisk(), store, 1 << 30) for span in part]
+    monkeypatch.setattr(RealDisk, reads, fail)
+    if reads == "open":
+        assert counts.of(spans[0]) is None
+    else:
+        assert UnitCounts(RealDisk(), StoreLayout(store)).of(spans[0]) is None
+    monkeypatch.undo()
+    assert counted(store) == before
 
 
 def test_units_of_batches_do_not_count(tmp_path: Path) -> None:
