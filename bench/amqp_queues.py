@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from sprocket.base.clock import SystemClock
 from sprocket.base.disk import Steps, StepsTo, steps
-from sprocket.base.errors import RequestRefused, StoreError
+from sprocket.base.errors import StoreError
 from sprocket.base.units import KIB, MIB
 from sprocket.rabbitmq.broker.channels import (
     BrokerChannel,
@@ -31,6 +31,7 @@ from sprocket.rabbitmq.broker.queues import (
     Windows,
     WithdrawnEntry,
 )
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.message import BasicMessage
 from sprocket.rabbitmq.model.names import QueueName
 from sprocket.rabbitmq.model.queue_options import QueueOptions

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 
 from tests.rabbit_queues import Yard
 
-from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.channels import (
     BrokerChannel,
     Confirmation,
@@ -13,6 +12,7 @@ from sprocket.rabbitmq.broker.channels import (
 )
 from sprocket.rabbitmq.broker.queues import QueueEntry, WindowLimits
 from sprocket.rabbitmq.codec.amqp import ReplyCode, reply_text
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.message import BasicMessage
 
 

@@ -20,7 +20,6 @@ SprocketError
 │   ├── StoreLocked         another process has the store open
 │   ├── OpeningEnded        whoever opened the store did not want it any more
 │   └── ForeignStore        the folder is not a store, or one of another geometry
-├── RequestRefused          a correct request that a server declines, with the product's code
 ├── ClientError             what users of the clients catch
 │   ├── BrokerRefused       the broker answered with a code that is an error
 │   ├── RequestTimeout      no answer in time; the request may have been carried out
@@ -123,18 +122,6 @@ class OpeningEnded(StoreError):
 
 class ForeignStore(StoreError):
     """The folder is not a store, or one whose geometry differs from the settings."""
-
-
-class RequestRefused(SprocketError):
-    """A correct request that the server declines, with a code of the product.
-
-    `remark` is one sentence for the person who reads it.
-    """
-
-    def __init__(self, code: int, remark: str) -> None:
-        super().__init__(f"{remark} (code {code})")
-        self.code = code
-        self.remark = remark
 
 
 class ClientError(SprocketError):

@@ -7,7 +7,6 @@ from sprocket.base.errors import (
     BrokerRefused,
     OffsetTooLarge,
     OffsetTooSmall,
-    RequestRefused,
     SprocketError,
 )
 
@@ -31,8 +30,8 @@ def test_offsets_are_told() -> None:
 
 
 def test_refusals_carry_their_code() -> None:
-    """The product's code and one sentence."""
-    refused, answered = RequestRefused(17, "no such topic"), BrokerRefused(1, "")
+    """What the broker answered, with a word where it said none."""
+    refused, silent = BrokerRefused(17, "no such topic"), BrokerRefused(1, "")
     assert (refused.code, refused.remark) == (17, "no such topic")
     assert str(refused) == "no such topic (code 17)"
-    assert str(answered) == "no remark (code 1)"
+    assert str(silent) == "no remark (code 1)"

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from sprocket.base import log
-from sprocket.base.errors import RequestRefused, WireError
+from sprocket.base.errors import WireError
 from sprocket.rabbitmq.broker import cluster_name
 from sprocket.rabbitmq.broker.access import Unlimited, Users, passwords
 from sprocket.rabbitmq.broker.policies import Policies, check_vhost_limits
@@ -48,6 +48,7 @@ from sprocket.rabbitmq.codec.entities import (
     Output,
     Row,
 )
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.binding import Destination, binding
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.exchange import RESERVED_PREFIX, Exchange

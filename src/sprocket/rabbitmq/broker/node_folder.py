@@ -13,14 +13,7 @@ import msgspec
 
 from sprocket.base import log, release
 from sprocket.base.disk import Disk, Lock, read_file, steps
-from sprocket.base.errors import (
-    DiskFull,
-    ForeignStore,
-    RequestRefused,
-    SettingsError,
-    StoreError,
-    WireError,
-)
+from sprocket.base.errors import DiskFull, ForeignStore, SettingsError, StoreError, WireError
 from sprocket.base.progress import Step, unwatched
 from sprocket.rabbitmq.broker import first_start
 from sprocket.rabbitmq.broker.access import Users, passwords
@@ -29,6 +22,7 @@ from sprocket.rabbitmq.broker.definitions import Definitions, Followers, Report
 from sprocket.rabbitmq.broker.policies import Policies
 from sprocket.rabbitmq.broker.topology import Vhosts
 from sprocket.rabbitmq.codec import definitions as definitions_codec
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.user import SHA256, User
 from sprocket.rabbitmq.settings import AmqpNodeSettings
 from sprocket.rabbitmq.store import reserve

@@ -11,7 +11,6 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.access import Access
 from sprocket.rabbitmq.broker.channels import REPLY_TO, DirectReplies, MessageTaker, Publication
 from sprocket.rabbitmq.broker.message_ids import MessageIds
@@ -26,6 +25,7 @@ from sprocket.rabbitmq.codec.amqp import (
     properties,
     tables,
 )
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.counts import ExchangeCounts
 from sprocket.rabbitmq.model.exchange import DEFAULT_EXCHANGE
 from sprocket.rabbitmq.model.fields import NO_FIELDS, FieldKind, FieldTable

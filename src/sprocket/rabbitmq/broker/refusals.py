@@ -1,7 +1,7 @@
 """Why something correct is not done: the errors that several rooms raise, with RabbitMQ's texts."""
 
-from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.codec.amqp import ReplyCode
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.resource import Resource
 
 

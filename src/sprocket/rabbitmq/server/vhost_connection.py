@@ -10,13 +10,13 @@ from itertools import count
 
 from sprocket.base.audit import Actor
 from sprocket.base.clock import Clock
-from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.access import Admissions
 from sprocket.rabbitmq.broker.broker import AmqpBroker
 from sprocket.rabbitmq.broker.publishing import Publisher
 from sprocket.rabbitmq.broker.topology import Requester
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.counts import ClientChurn
 from sprocket.rabbitmq.model.user import User
 from sprocket.rabbitmq.server.handlers import ChannelMethods

@@ -15,10 +15,10 @@ from tests.rabbit_topology import (
 )
 
 from sprocket.base.disk import steps
-from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker import first_start
 from sprocket.rabbitmq.broker.definitions import Followers, Report
 from sprocket.rabbitmq.codec import definitions
+from sprocket.rabbitmq.errors import RequestRefused
 
 RECORDED = Path(__file__).parents[3] / "data" / "rabbitmq-3.10.8" / "definitions.json"
 

@@ -4,13 +4,13 @@ import pytest
 from tests.rabbit_queues import Yard
 from tests.rabbit_topology import declare_queue, fresh_vhost
 
-from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.access import UserAccess
 from sprocket.rabbitmq.broker.channels import DirectReplies, Publication
 from sprocket.rabbitmq.broker.message_ids import MessageIds
 from sprocket.rabbitmq.broker.publishing import Publisher, Publishing
 from sprocket.rabbitmq.broker.queues import BrokerQueue
 from sprocket.rabbitmq.codec.amqp import Envelope, SentMessage, methods
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.user import User, VhostPermission
 
 ANYTHING = VhostPermission(user="ann", vhost="/", configure="", write=".*", read="")

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple, Protocol
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
-from sprocket.base.errors import RequestRefused, StoreError
+from sprocket.base.errors import StoreError
 from sprocket.base.units import MIB
 from sprocket.rabbitmq.broker.channels.confirms import (
     Confirmation,
@@ -43,6 +43,7 @@ from sprocket.rabbitmq.broker.queues import (
     QueueEntry,
 )
 from sprocket.rabbitmq.codec.amqp import ReplyCode
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.counts import DeliveryCounts, PublishCounts
 from sprocket.rabbitmq.model.fields import NO_FIELDS, FieldTable
 from sprocket.rabbitmq.model.message import BasicMessage

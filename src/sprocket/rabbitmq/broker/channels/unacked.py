@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.queues import BrokerQueue, QueueConsumer, QueueEntry
 from sprocket.rabbitmq.codec.amqp import ReplyCode
+from sprocket.rabbitmq.errors import RequestRefused
 
 
 class ConsumedQueue(NamedTuple):

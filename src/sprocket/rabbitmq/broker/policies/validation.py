@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.patterns import Pattern, PatternInvalid
 from sprocket.rabbitmq.broker.refusals import precondition_failed
 from sprocket.rabbitmq.codec import erlang_text
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.policy import ALL, EXCHANGES, QUEUES, Policy
 from sprocket.rabbitmq.model.vhost import CONNECTIONS_MAX, QUEUES_MAX
 

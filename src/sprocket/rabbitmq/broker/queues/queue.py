@@ -31,7 +31,7 @@ import msgspec
 from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Steps
-from sprocket.base.errors import RequestRefused, StoreError
+from sprocket.base.errors import StoreError
 from sprocket.rabbitmq.broker.queues.consumers import Consumers, QueueConsumer
 from sprocket.rabbitmq.broker.queues.dead_letters import DeadLetters, DeathReason
 from sprocket.rabbitmq.broker.queues.levels import QueueEntry, ReadyLevel, StorageDepth
@@ -39,6 +39,7 @@ from sprocket.rabbitmq.broker.queues.reads import QueueReads
 from sprocket.rabbitmq.broker.queues.storage import QueueStorage
 from sprocket.rabbitmq.broker.queues.windows import Windows
 from sprocket.rabbitmq.codec.amqp import ReplyCode
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.counts import Death, DeliveryCounts
 from sprocket.rabbitmq.model.declared_queue import CLASSIC, QUORUM
 from sprocket.rabbitmq.model.message import BasicMessage

@@ -6,10 +6,10 @@ Source: `rabbit_misc:assert_field_equivalence`, `assert_args_equivalence`.
 import re
 from collections.abc import Sequence
 
-from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.refusals import precondition_failed
 from sprocket.rabbitmq.broker.topology.matching import is_equal
 from sprocket.rabbitmq.codec import erlang_text
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.declared_queue import CLASSIC, QUEUE_TYPE
 from sprocket.rabbitmq.model.fields import (
     INTEGERS,

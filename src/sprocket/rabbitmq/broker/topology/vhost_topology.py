@@ -25,7 +25,6 @@ from typing import Final, TypeVar
 from msgspec import Struct
 
 from sprocket.base import log
-from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.access import Access, Need
 from sprocket.rabbitmq.broker.policies import (
     NOTHING_IN_FORCE,
@@ -40,6 +39,7 @@ from sprocket.rabbitmq.broker.topology.router import Routed, Router
 from sprocket.rabbitmq.codec import erlang_text
 from sprocket.rabbitmq.codec.amqp import ReplyCode
 from sprocket.rabbitmq.codec.entities import Entity
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.binding import Binding, Destination
 from sprocket.rabbitmq.model.counts import ExchangeCounts
 from sprocket.rabbitmq.model.declared_queue import QUEUE_TYPE, QUORUM, DeclaredQueue

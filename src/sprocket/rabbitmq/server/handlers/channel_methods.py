@@ -17,7 +17,7 @@ from typing import TypeVar
 from sprocket.base import log
 from sprocket.base.audit import Actor
 from sprocket.base.clock import Clock
-from sprocket.base.errors import RequestRefused, StoreError
+from sprocket.base.errors import StoreError
 from sprocket.rabbitmq.broker.access import Need
 from sprocket.rabbitmq.broker.channels import REPLY_TO, BrokerChannel, Got
 from sprocket.rabbitmq.broker.publishing import Publisher
@@ -26,6 +26,7 @@ from sprocket.rabbitmq.broker.refusals import not_found
 from sprocket.rabbitmq.broker.topology import Requester, check_consumption
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.codec.amqp import AmqpError, ReplyCode, SentMessage, methods
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.binding import Binding, Destination, binding
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.exchange import Exchange

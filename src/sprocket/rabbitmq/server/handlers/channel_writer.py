@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
 
-from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.channels import Confirmation, Got
 from sprocket.rabbitmq.broker.queues import QueueEntry, message_of
 from sprocket.rabbitmq.codec.amqp import ReplyCode, frames, methods, properties, tables
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.message import BasicMessage
 from sprocket.rabbitmq.server.session import Replies
 

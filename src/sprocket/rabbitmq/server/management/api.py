@@ -9,8 +9,9 @@ from typing import Final
 
 from sprocket.base import log
 from sprocket.base.audit import Actor
-from sprocket.base.errors import RequestRefused, StoreError
+from sprocket.base.errors import StoreError
 from sprocket.base.units import KIB, MIB
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.server.management.metrics import Metrics, Scrape
 from sprocket.rabbitmq.server.management.requests import (
     REALM,

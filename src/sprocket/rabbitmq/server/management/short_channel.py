@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
-from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.channels import BrokerChannel, Confirmation, Got
 from sprocket.rabbitmq.broker.publishing import Publisher
 from sprocket.rabbitmq.broker.queues import BrokerQueue, QueueEntry
 from sprocket.rabbitmq.broker.refusals import precondition_failed
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.codec.amqp import ReplyCode, SentMessage
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.message import BasicMessage
 
 _log = log.get_limited_logger(__name__)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.access import Admissions
 from sprocket.rabbitmq.codec.amqp import ReplyCode
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.user import User
 from sprocket.rabbitmq.model.vhost import Vhost
 

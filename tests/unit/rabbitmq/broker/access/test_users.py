@@ -3,8 +3,8 @@
 import pytest
 from tests.rabbit_topology import Declarations, declare_exchange
 
-from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.access import Need, Unlimited, UserAccess, passwords
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.exchange import Exchange
 from sprocket.rabbitmq.model.resource import exchange_resource, queue_resource
 from sprocket.rabbitmq.model.user import MD5, SHA256, SHA512, TopicPermission, User, VhostPermission

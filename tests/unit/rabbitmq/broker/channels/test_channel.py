@@ -6,7 +6,7 @@ import pytest
 from tests.rabbit_channels import Pier, Told, ack_all, leave, put, reject_all
 from tests.rabbit_queues import TINY, SlowStorage, message
 
-from sprocket.base.errors import DiskFailed, RequestRefused, StoreFailed
+from sprocket.base.errors import DiskFailed, StoreFailed
 from sprocket.rabbitmq.broker.channels import (
     DELIVER_MAX,
     REPLY_TO,
@@ -16,6 +16,7 @@ from sprocket.rabbitmq.broker.channels import (
 )
 from sprocket.rabbitmq.broker.channels.unacked import Held, UnackedDeliveries
 from sprocket.rabbitmq.broker.queues import BrokerQueue
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.queue_options import Overflow, QueueOptions
 from sprocket.runtime.turns import SHARE_WORK, SMALL_WORK
 

@@ -6,13 +6,13 @@ import pytest
 from tests.field_tables import table
 from tests.rabbit_topology import EXCHANGE, QUEUE, Declarations
 
-from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.policies import (
     NOTHING_IN_FORCE,
     InForce,
     check_vhost_limits,
     queue_options,
 )
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.policy import Policy
 from sprocket.rabbitmq.model.queue_options import Overflow, QueueOptions

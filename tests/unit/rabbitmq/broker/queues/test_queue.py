@@ -6,7 +6,7 @@ import pytest
 from tests.rabbit_queues import TINY, Collector, SlowStorage, Yard, message
 
 from sprocket.base.disk import steps
-from sprocket.base.errors import DiskFailed, RequestRefused, StoreError
+from sprocket.base.errors import DiskFailed, StoreError
 from sprocket.rabbitmq.broker.queues import (
     RETRY_SECONDS,
     TURN_MESSAGES_MAX,
@@ -17,6 +17,7 @@ from sprocket.rabbitmq.broker.queues import (
     Windows,
     message_of,
 )
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.fields import Field, FieldKind
 from sprocket.rabbitmq.model.properties import BasicProperties
 from sprocket.rabbitmq.model.queue_options import Overflow, QueueOptions

@@ -13,10 +13,10 @@ import pytest
 from tests.field_tables import table
 from tests.rabbit_topology import Declarations, bound
 
-from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.access import Need
 from sprocket.rabbitmq.broker.topology import Requester, VhostTopology
 from sprocket.rabbitmq.codec.amqp import ReplyCode, reply_text
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.exchange import Exchange
 from sprocket.rabbitmq.model.fields import Field, FieldTable

@@ -18,9 +18,10 @@ from tests.rabbit_topology import (
 )
 
 from sprocket.base.disk import steps
-from sprocket.base.errors import DiskFull, RequestRefused
+from sprocket.base.errors import DiskFull
 from sprocket.rabbitmq.broker.access import Unlimited
 from sprocket.rabbitmq.broker.topology import Requester, VhostTopology, check_consumption
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.binding import Binding, Destination
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.policy import Policy

@@ -10,8 +10,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.codec.amqp import ReplyCode
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.runtime.http import HttpResponse
 
 Json: TypeAlias = Mapping[str, object]

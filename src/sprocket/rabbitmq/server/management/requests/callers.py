@@ -17,9 +17,9 @@ from enum import Enum
 from typing import Final
 
 from sprocket.base import log
-from sprocket.base.errors import RequestRefused
 from sprocket.rabbitmq.broker.access import UserAccess, Users
 from sprocket.rabbitmq.broker.topology import Requester, Vhosts
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.user import User
 from sprocket.rabbitmq.server.management.requests.answers import (
     REALM,

@@ -8,10 +8,11 @@ from typing import TypeAlias
 
 import msgspec
 
-from sprocket.base.errors import RequestRefused, WireError
+from sprocket.base.errors import WireError
 from sprocket.rabbitmq.broker.publishing import Publisher
 from sprocket.rabbitmq.codec.amqp import AmqpError, SentMessage, methods, properties
 from sprocket.rabbitmq.codec.definitions import arguments_from_json
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.binding import Binding, Destination, binding
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.exchange import DEFAULT_EXCHANGE, Exchange

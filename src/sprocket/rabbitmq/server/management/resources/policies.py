@@ -7,11 +7,12 @@ from typing import Final
 
 import msgspec
 
-from sprocket.base.errors import RequestRefused, WireError
+from sprocket.base.errors import WireError
 from sprocket.rabbitmq.codec import definitions as definitions_codec
 from sprocket.rabbitmq.codec import entities
 from sprocket.rabbitmq.codec.definitions import ParameterDefinition, PolicyDefinition
 from sprocket.rabbitmq.codec.entities import OPERATOR_POLICY, VHOST_LIMITS, Output, Row
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.policy import GlobalParameter, Policy
 from sprocket.rabbitmq.server.management.requests import (
     ADMINISTRATOR,

@@ -5,7 +5,7 @@ import base64
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from sprocket.base.errors import RequestRefused, StoreError
+from sprocket.base.errors import StoreError
 from sprocket.rabbitmq.broker.access import Need
 from sprocket.rabbitmq.broker.channels import Got
 from sprocket.rabbitmq.broker.publishing import Publisher
@@ -13,6 +13,7 @@ from sprocket.rabbitmq.broker.queues import BrokerQueue, message_of
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.codec.amqp import SentMessage, methods, properties
 from sprocket.rabbitmq.codec.definitions import arguments_to_json
+from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.binding import Destination
 from sprocket.rabbitmq.model.declared_queue import DeclaredQueue
 from sprocket.rabbitmq.model.message import BasicMessage
