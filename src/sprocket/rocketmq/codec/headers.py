@@ -15,6 +15,7 @@ from msgspec import field
 from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.model.integers import Int32, Int64
 from sprocket.rocketmq.model.message import ProducedMessage, SendBackRequest
+from sprocket.rocketmq.model.offset_reset import OffsetReset
 from sprocket.rocketmq.model.pull import PullQuery
 from sprocket.rocketmq.model.query import KeyQuery
 
@@ -207,22 +208,12 @@ class TimestampAnswer(Header, frozen=True, kw_only=True):
     timestamp: Int64
 
 
-class ResetOffset(Header, frozen=True, kw_only=True):
+class ResetOffset(Header, OffsetReset, frozen=True, kw_only=True):
     """INVOKE_BROKER_TO_RESET_OFFSET 222, answered with the new offsets by queue.
 
     RESET_CONSUMER_CLIENT_OFFSET 220, which a broker sends to a consumer, one-way, has the same
     fields; the new offsets are in its body.
     """
-
-    topic: str
-    group: str = ""
-    timestamp: Int64 = 0
-    """Milliseconds since 1970; negative: behind the last message."""
-    is_force: bool = False
-    queue_id: Int32 = -1
-    """Negative: all queues."""
-    offset: Int64 | None = None
-    """For one queue; absent or −1: `timestamp` counts."""
 
 
 class CloneOffsets(Header, frozen=True, kw_only=True):

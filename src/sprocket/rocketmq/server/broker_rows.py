@@ -2,6 +2,7 @@
 
 from sprocket.rocketmq import live_settings
 from sprocket.rocketmq.broker.broker import Broker
+from sprocket.rocketmq.broker.delivery import OffsetService
 from sprocket.rocketmq.broker.groups import Assignments, Progress
 from sprocket.rocketmq.broker.messages import longest_ms
 from sprocket.rocketmq.codec.codes import RequestCode
@@ -50,6 +51,7 @@ def of_clients(broker: Broker, channels: Channels, routes: RouteLookup, name: st
     """Return the rows of the codes that clients use."""
     store, topics, groups = broker.store, broker.topics, broker.groups
     members, reads, host = broker.members, broker.reads, broker.store_host
+    offsets = OffsetService(store, topics, groups, members, broker.offsets, broker.hold)
     return [
         *SendHandlers(broker.sender, broker.durable, host).rows(),
         *RetryHandlers(broker.send_back, broker.durable, broker.stats, topics).rows(reads),
@@ -60,9 +62,7 @@ def of_clients(broker: Broker, channels: Channels, routes: RouteLookup, name: st
             broker.stats,
             lambda peer: peer.when_closed(broker.left),
         ).rows(),
-        *OffsetHandlers(store, topics, groups, members, broker.offsets, broker.hold, name).rows(
-            reads
-        ),
+        *OffsetHandlers(store, offsets, name).rows(reads),
         *ClientHandlers(members, groups, topics, broker.locks, broker.left).rows(),
         *QueryHandlers(broker.queries, members).rows(reads),
         *ReplyHandlers(
