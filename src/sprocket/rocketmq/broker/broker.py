@@ -155,13 +155,7 @@ class Broker:
         )
         self.send_back = RetryService(store, topics, groups, levels, store_host)
         self.delays = Delays(
-            store,
-            reads,
-            self.durable,
-            self.delay_progress,
-            levels,
-            store_host,
-            loop,
+            store, reads, self.durable, self.delay_progress, levels, store_host, loop
         )
         self.puller = PullService(store, topics, groups, self.members, self.offsets, settings.pull)
         self.queries = Queries(store, settings.store)

@@ -79,12 +79,10 @@ def of_administrators(
     broker: Broker, registration: Registration, settings: Settings, slices: Slices
 ) -> list[Row]:
     """Return the rows of the codes that administrators use."""
-    store, name, place = broker.store, settings.broker.name, broker.place
-    clock = place.clock
-    progress = Progress(
-        store, broker.topics, broker.groups, broker.members, broker.offsets, broker.stats, name
-    )
-    delays, snapshots, reads = broker.delay_progress, broker.snapshots, broker.reads
+    store, name, place, stats = broker.store, settings.broker.name, broker.place, broker.stats
+    topics, groups, members, offsets = broker.topics, broker.groups, broker.members, broker.offsets
+    delays, snapshots, removal = broker.delay_progress, broker.snapshots, broker.removal
+    reads, clock, address = broker.reads, place.clock, registration.identity.address
 
     def delay_ranges() -> dict[int, tuple[int, int]]:
         return {
@@ -101,27 +99,16 @@ def of_administrators(
             longest_ms(commits.unanswered, clock.now_ms()),
         )
 
-    info = RuntimeInfo(store, broker.stats, place, waiting, delay_ranges, lambda: broker.refusal)
-    topics = TopicHandlers(
-        store, broker.topics, broker.removal, broker.stats, name, registration, snapshots
-    )
-    groups = GroupHandlers(broker.groups, broker.members, broker.removal, clock, snapshots)
-    progresses = ProgressHandlers(
-        progress,
-        broker.topics,
-        broker.members,
-        broker.offsets,
-        delays,
-        registration.identity.address,
-        clock,
-    )
+    info = RuntimeInfo(store, stats, place, waiting, delay_ranges, lambda: broker.refusal)
+    progress = Progress(store, topics, groups, members, offsets, stats, clock, name)
     live = live_settings.of_broker(settings, place.folder, clock, broker.settings_users())
-    status = StatusHandlers(
-        store, info, broker.stats, broker.upkeep, broker.removal, settings.broker.cluster, live
-    )
     return [
-        *topics.rows(reads, slices),
-        *groups.rows(slices),
-        *progresses.rows(reads, slices),
-        *status.rows(reads),
+        *TopicHandlers(store, topics, removal, stats, name, registration, snapshots).rows(
+            reads, slices
+        ),
+        *GroupHandlers(groups, members, removal, clock, snapshots).rows(slices),
+        *ProgressHandlers(progress, topics, members, offsets, delays, address).rows(reads, slices),
+        *StatusHandlers(
+            store, info, stats, broker.upkeep, removal, settings.broker.cluster, live
+        ).rows(reads),
     ]

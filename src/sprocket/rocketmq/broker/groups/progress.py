@@ -34,6 +34,7 @@ class Progress:
     _members: ClientManager
     _offsets: ConsumerOffsets
     _stats: Stats
+    _clock: Clock
     _broker_name: str
 
     def of_group(
@@ -81,16 +82,11 @@ class Progress:
                 found.append(config)
         return found
 
-    def time_spans(self, group: str, topic: TopicConfig, clock: Clock) -> list[ConsumeTimeSpan]:
+    def time_spans(self, group: str, topic: TopicConfig) -> list[ConsumeTimeSpan]:
         """Return from when to when each queue has messages, and up to when they are consumed."""
         committed = self._offsets.of(group, topic.name)
         return gather(
-            partial(
-                self._time_span,
-                MessageQueue(topic.name, self._broker_name, number),
-                committed,
-                clock,
-            )
+            partial(self._time_span, MessageQueue(topic.name, self._broker_name, number), committed)
             for number in range(topic.write_queues)
         )
 
@@ -130,16 +126,16 @@ class Progress:
             last_consumed_at_ms=consumed_at_ms,
         )
 
-    def _time_span(
-        self, queue: MessageQueue, committed: Mapping[int, int], clock: Clock
-    ) -> ConsumeTimeSpan:
+    def _time_span(self, queue: MessageQueue, committed: Mapping[int, int]) -> ConsumeTimeSpan:
         topic, number = queue.topic, queue.queue_id
         span = self._store.queue_range(topic, number)
         offset = max(committed.get(number, 0), span.min)
         first_at_ms = self._store.stored_at_ms(topic, number, span.min)
         delay_ms = 0
         if offset < span.max:
-            delay_ms = max(0, clock.now_ms() - self._store.stored_at_ms(topic, number, offset))
+            delay_ms = max(
+                0, self._clock.now_ms() - self._store.stored_at_ms(topic, number, offset)
+            )
         return ConsumeTimeSpan(
             queue=queue,
             min_at_ms=first_at_ms,

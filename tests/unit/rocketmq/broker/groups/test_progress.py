@@ -44,7 +44,7 @@ class Scene:
         self.offsets = ConsumerOffsets(Place(disk, "/store", clock))
         self.stats = Stats(clock)
         self.progress = Progress(
-            store, self.topics, self.groups, self.members, self.offsets, self.stats, "b"
+            store, self.topics, self.groups, self.members, self.offsets, self.stats, clock, "b"
         )
 
     def subscribe(self, group: str, topic: str) -> None:
@@ -134,11 +134,11 @@ def test_spans_of_time(scene: Scene) -> None:
     scene.offsets.commit("g", "topic", 0, 4)
     scene.offsets.commit("g", "topic", 1, 10)
     scene.clock.advance(30_000)
-    first, second = scene.progress.time_spans("g", scene.topic, scene.clock)
+    first, second = scene.progress.time_spans("g", scene.topic)
     assert (first.min_at_ms, first.max_at_ms) == (START_MS, START_MS + 18_000)
     assert (first.consumed_at_ms, first.delay_ms) == (START_MS + 6000, 22_000)
     assert (second.consumed_at_ms, second.delay_ms) == (START_MS + 19_000, 0)
-    fresh = scene.progress.time_spans("new", scene.topic, scene.clock)[0]
+    fresh = scene.progress.time_spans("new", scene.topic)[0]
     assert (fresh.consumed_at_ms, fresh.delay_ms) == (START_MS, 30_000)
 
 

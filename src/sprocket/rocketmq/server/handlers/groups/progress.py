@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from sprocket.base.clock import Clock
 from sprocket.rocketmq.broker.delay import DelayProgress
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Progress
 from sprocket.rocketmq.broker.topics import Topics
@@ -40,7 +39,6 @@ class ProgressHandlers:
     _offsets: ConsumerOffsets
     _delays: DelayProgress
     _address: str
-    _clock: Clock
 
     def rows(self, reads: ColdReads, slices: Slices) -> list[Row]:
         """Return the table."""
@@ -92,7 +90,7 @@ class ProgressHandlers:
     def time_spans(self, _: Request, header: TimeSpans) -> Answer:
         """Answer from when to when each queue of a topic has messages."""
         topic = self._topics.existing(header.topic)
-        spans = self._progress.time_spans(header.group, topic, self._clock)
+        spans = self._progress.time_spans(header.group, topic)
         return Answer(body=(bodies.encode(ConsumeTimeSpans(spans)),))
 
     def groups_of_topic(self, _: Request, header: TopicOnly) -> Answer:
