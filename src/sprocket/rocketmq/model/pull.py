@@ -7,8 +7,9 @@ from sprocket.rocketmq.model.integers import Int32, Int64
 COMMIT = 1
 SUSPEND = 2
 SUBSCRIPTION = 4
+LITE = 16
 """Bits of `PullQuery.sys_flag`: an offset is to be committed; the pull may wait for a message; it
-says which messages are wanted."""
+says which messages are wanted; its user asks, not a consumer that runs by itself."""
 
 
 class PullQuery(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
@@ -20,7 +21,7 @@ class PullQuery(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
         queue_id: Its queue.
         queue_offset: The first message wanted.
         max_msg_nums: How many at most.
-        sys_flag: The bits above; 8 class filter, 16 lite.
+        sys_flag: The bits above; 8 class filter.
         commit_offset: Where the group goes on, if that bit is set.
         suspend_timeout_millis: How long it may wait, if that bit is set.
         subscription: What is wanted, if that bit is set.

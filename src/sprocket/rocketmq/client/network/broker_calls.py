@@ -24,12 +24,9 @@ from sprocket.rocketmq.codec.headers import (
     UpdateConsumerOffset,
 )
 from sprocket.rocketmq.model.offsets import QueueOffset
+from sprocket.rocketmq.model.pull import COMMIT, LITE, SUBSCRIPTION, SUSPEND
 from sprocket.rocketmq.model.route import MessageQueue
 
-_COMMIT_OFFSET = 1
-_SUSPEND = 2
-_SUBSCRIPTION = 4
-_LITE = 16
 _ANSWER_MARGIN_MS = 15_000
 """A held pull may be answered this much after its hold; the broker looks every 5 s."""
 
@@ -93,13 +90,13 @@ class Pull(Struct, frozen=True, kw_only=True):
 
     def header(self) -> PullMessage:
         """Return the header of its request."""
-        sys_flag = _SUBSCRIPTION
+        sys_flag = SUBSCRIPTION
         if self.hold_ms:
-            sys_flag |= _SUSPEND
+            sys_flag |= SUSPEND
         if self.commit is not None:
-            sys_flag |= _COMMIT_OFFSET
+            sys_flag |= COMMIT
         if self.is_lite:
-            sys_flag |= _LITE
+            sys_flag |= LITE
         return PullMessage(
             consumer_group=self.group,
             topic=self.queue.topic,
