@@ -609,7 +609,7 @@ def broker_stats_end(total_lag: int, total_in_flight: int) -> bytes:
 
 def offset_table_pieces(table: OffsetTable) -> Iterator[bytes]:
     """Write the answer of GET_ALL_CONSUMER_OFFSET 43 in pieces; the table may change meanwhile."""
-    return declared.gathered(_offset_table(table))
+    return declared.coalesced(_offset_table(table))
 
 
 def _offset_table(table: OffsetTable) -> Iterator[bytes]:

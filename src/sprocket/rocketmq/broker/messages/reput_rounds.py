@@ -161,7 +161,7 @@ class ReputRounds:
             self._round_timer = self._timers.call_later(DISPATCH_SECONDS, self._round)
 
     def _round(self) -> None:
-        """Write queue units and index entries of what has gathered."""
+        """Write queue units and index entries of what waits for them."""
         self._half_round()
         self._index()
 

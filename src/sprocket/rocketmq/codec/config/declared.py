@@ -134,12 +134,12 @@ def encode(value: Any, *, quoted: bool = False) -> bytes:
 
 def encode_pieces(value: Struct) -> Iterator[bytes]:
     """Write a struct in pieces; what its maps hold is looked at when its piece is asked for."""
-    return gathered(_pieces(value))
+    return coalesced(_pieces(value))
 
 
-def gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Join small pieces of a body, and escape what is in them; see `fastjson.gathered`."""
-    return map(_escaped, fastjson.gathered(pieces, PIECE_BYTES))
+def coalesced(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Join small pieces of a body, and escape what is in them; see `fastjson.coalesced`."""
+    return map(_escaped, fastjson.coalesced(pieces, PIECE_BYTES))
 
 
 def _pieces(value: Struct) -> Iterator[bytes]:

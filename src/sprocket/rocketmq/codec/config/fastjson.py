@@ -400,10 +400,10 @@ def write_pieces(members: Mapping[str, Any]) -> Iterator[bytes]:
         members: A value that is an iterator gives the entries of an object, each as `entry` or
             `int_map_entry` writes it; they are asked for when their piece is.
     """
-    return gathered((text.encode("utf-8", "replace") for text in _texts(members)), PIECE_BYTES)
+    return coalesced((text.encode("utf-8", "replace") for text in _texts(members)), PIECE_BYTES)
 
 
-def gathered(pieces: Iterable[bytes], bytes_min: int) -> Iterator[bytes]:
+def coalesced(pieces: Iterable[bytes], bytes_min: int) -> Iterator[bytes]:
     """Join small pieces to larger ones, each a fair bit of work.
 
     Args:

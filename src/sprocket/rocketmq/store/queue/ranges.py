@@ -46,7 +46,7 @@ from sprocket.rocketmq.store.queue.queue import (
 )
 from sprocket.rocketmq.store.queue.runs import UnitBatch, UnitColumns
 
-GATHERED_MAX = 1 << 19
+PENDING_MAX = 1 << 19
 """Units that are written at once, 20 MB of them: some for each of very many queues."""
 RANGES_MAX = 100_000
 """Of one queue in one part of a log. No broker leaves so many gaps."""
@@ -165,7 +165,7 @@ class RangeWriter:
         self._folder = folder
         self._units_per_file = units_per_file
         self._kept = kept
-        self._gathered: list[UnitBatch] = []
+        self._pending: list[UnitBatch] = []
         self._ranges: dict[QueueKey, list[UnitRange]] = {}
 
     def put(self, units: UnitBatch) -> None:
@@ -175,8 +175,8 @@ class RangeWriter:
             CorruptRecord: A record has a queue offset that none can have.
             DiskFull, DiskFailed: The part is to be put again, by a new writer.
         """
-        self._gathered.append(units)
-        if sum(map(len, self._gathered)) >= GATHERED_MAX:
+        self._pending.append(units)
+        if sum(map(len, self._pending)) >= PENDING_MAX:
             self._write()
 
     def close(self) -> Iterator[tuple[QueueKey, UnitRange]]:
@@ -190,10 +190,10 @@ class RangeWriter:
                 yield key, span
 
     def _write(self) -> None:
-        if not self._gathered:
+        if not self._pending:
             return
-        joined = UnitBatch.joined(self._gathered)
-        self._gathered = []
+        joined = UnitBatch.joined(self._pending)
+        self._pending = []
         for key, units in joined.by_queue():
             if self._kept is None:
                 self._put(key, units)

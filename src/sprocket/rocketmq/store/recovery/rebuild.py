@@ -34,7 +34,7 @@ from sprocket.rocketmq.store.queue import LastUnit, QueueKey, Queues, UnitAssign
 
 ROUND = 4096
 """Records put at once; enough for the index to work on whole arrays."""
-GATHERED_MAX = 1 << 19
+PENDING_MAX = 1 << 19
 """Units of batches that are put at once, 20 MB of them: some for each of very many queues."""
 
 _INT64 = (1 << 64) - 1
@@ -174,10 +174,10 @@ class Rebuild:
             self._empty.discard(key)
         if self._index is not None:
             self.indexed += self._index.put_batch(batch, self._index_from)
-        if sum(map(len, self._parts)) >= GATHERED_MAX:
-            self._put_gathered()
+        if sum(map(len, self._parts)) >= PENDING_MAX:
+            self._put_pending()
 
-    def _put_gathered(self) -> None:
+    def _put_pending(self) -> None:
         if self._parts:
             units = UnitBatch.joined(self._parts)
             self._parts = []
@@ -309,7 +309,7 @@ class Rebuild:
 
     def finish(self) -> None:
         """Put what was taken up so far."""
-        self._put_gathered()
+        self._put_pending()
         if self._units:
             self.units += self._queues.put_round(self._units_of.of(self._units))
             self._units = []

@@ -146,7 +146,7 @@ def test_long_bodies_come_in_pieces_of_some_size() -> None:
     assert len(pieces) > 3
     assert max(map(len, pieces)) < 2 * declared.PIECE_BYTES
     assert b"".join(pieces) == declared.encode(table)
-    assert list(declared.gathered([b"a", b"b", b"", b"c"])) == [b"ab", b"c"]
+    assert list(declared.coalesced([b"a", b"b", b"", b"c"])) == [b"ab", b"c"]
 
 
 def test_an_object_is_asked_for() -> None:
