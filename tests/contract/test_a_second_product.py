@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -30,11 +30,12 @@ from sprocket.base.settings import Loaded
 from sprocket.cli.servers import settings as cli_settings
 from sprocket.cli.servers.config_file import GivenSettings
 from sprocket.node import products
-from sprocket.node.host import Host, Product, Running, Serve, Site, settings_of
+from sprocket.node.host import Host, Product, Running, Serve, Site, metrics_port, settings_of
 from sprocket.node.rocketmq import BROKER, NAMESERVER
 from sprocket.runtime import driver
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.group_commit import FlushMode, GroupCommit, Machine
+from sprocket.runtime.http import HttpRequest, HttpResponse, HttpServer, MetricsText
 from sprocket.runtime.offload import DiskThread
 from sprocket.runtime.pressure import Pressure
 from sprocket.testing.disk import SimulatedDisk
@@ -216,6 +217,50 @@ def test_it_is_served_beside_rocketmq() -> None:
 
     driver.run(main())
     assert read_file(disk, "/s/echo/log") == b"hello\nhello\n"
+
+
+async def open_measured_echo(site: Site) -> Serve:
+    """Open the log of a product that has metrics, too."""
+    serve_echo = await open_echo(site)
+    clock = site.place.clock
+
+    async def scraped(_: HttpRequest, peer: Peer) -> HttpResponse:
+        peer.admit()
+        text = MetricsText(site, clock)
+        text.add_one("echo_ports", "Ports of the process", len(site.ports))
+        return text.response()
+
+    async def serve() -> Running:
+        metrics = HttpServer(scraped, lambda _: 0, lambda *_: False, clock)
+        return replace(await serve_echo(), metrics=metrics)
+
+    return serve
+
+
+def test_its_metrics_are_served_by_the_host() -> None:
+    """At the port that it has for them, until the host stops."""
+    port = metrics_port("echo")
+    found: dict[str, int] = {}
+
+    async def opened(site: Site) -> Serve:
+        found.update(site.ports)
+        return await open_measured_echo(site)
+
+    measured = replace(ECHO, ports=lambda given: {**ECHO.ports(given), port: 0}, open=opened)
+
+    async def main() -> None:
+        host = await Host.start([measured], given(measured), "/e", disk=SimulatedDisk())
+        reader, writer = await asyncio.open_connection("127.0.0.1", found[port])
+        writer.write(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert answer.endswith(b"\necho_ports 2\n")
+        writer.close()
+        await host.stop()
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", found[port])
+
+    driver.run(main())
 
 
 def test_if_one_cannot_be_opened_none_is_served() -> None:

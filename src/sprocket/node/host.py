@@ -39,9 +39,16 @@ if TYPE_CHECKING:
         OnEvent,
         PortPolicy,
     )
+    from sprocket.runtime.http import HttpServer
 
 HEALTH = "health"
 """What its port is called."""
+
+
+def metrics_port(product: str) -> str:
+    """Return what the port for a product's metrics is called, if it has one."""
+    return f"{product}-metrics"
+
 
 _log = log.get_logger(__name__)
 
@@ -56,6 +63,8 @@ class Running:
     """What people are told: name and text."""
     refusals: Callable[[], Mapping[str, str]] = dict
     """Gives why nothing is stored now, by what does not store; empty if all is."""
+    metrics: "HttpServer | None" = None
+    """What answers at the product's port for metrics, see `metrics_port`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,6 +121,10 @@ class Site:
             name=name,
         )
         self.parts.push_async_callback(server.close)
+
+    async def serve_http(self, name: str, http: "HttpServer") -> None:
+        """Answer requests at one port; raises as `listen` does."""
+        await _serve_http(self._listening, self._bound[name], name, http, self.parts)
 
 
 Serve = Callable[[], Awaitable[Running]]
@@ -196,10 +209,13 @@ class Host:
         health = Health()
         async with AsyncExitStack() as parts:
             if own.health.port != "off":
+                from sprocket.runtime.http import HttpServer
+
                 hint = "health: --health-port takes another"
                 bound[HEALTH] = taken = await listening.bind(own.health.port, hint)
                 parts.callback(taken.close)
-                await _tell(health, listening, taken, clock, parts)
+                http = HttpServer(health.handle, lambda _: 0, lambda *_: False, clock)
+                await _serve_http(listening, taken, HEALTH, http, parts)
             for product, name, number in ports:
                 bound[name] = await listening.bind(number, product.port_hint)
                 parts.callback(bound[name].close)
@@ -219,6 +235,10 @@ class Host:
                 )
                 served[product.name] = await product.open(site)
             running = {name: await serve() for name, serve in served.items()}
+            for name, one in running.items():
+                if one.metrics is not None:
+                    port = metrics_port(name)
+                    await _serve_http(listening, bound[port], port, one.metrics, parts)
             if HEALTH in bound:
                 told = address(told_host(own.server), bound[HEALTH].port)
                 rows = [("health", f"{told}{PATH}")]
@@ -241,19 +261,17 @@ class Host:
         ]
 
 
-async def _tell(
-    health: "Health", listening: "Listening", bound: "Bound", clock: Clock, parts: AsyncExitStack
+async def _serve_http(
+    listening: "Listening", bound: "Bound", name: str, http: "HttpServer", parts: AsyncExitStack
 ) -> None:
-    """Answer who asks how well the process is, from now on."""
+    """Answer requests at a port from now on."""
     from sprocket.runtime.driver import PortPolicy
-    from sprocket.runtime.http import HttpServer
 
-    http = HttpServer(health.handle, lambda _: 0, lambda *_: False, clock)
+    parts.push_async_callback(http.stop)
     server = await listening.open(
-        http.connection, http.on_event, bound, PortPolicy(knows_by_event=False), name=HEALTH
+        http.connection, http.on_event, bound, PortPolicy(knows_by_event=False), name=name
     )
     parts.push_async_callback(server.close)
-    parts.push_async_callback(http.stop)
 
 
 def _tell_limit(admission: "ConnectionAdmission", wanted: int) -> None:

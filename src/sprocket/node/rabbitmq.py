@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
 from sprocket.base.settings import Loaded
-from sprocket.node.host import Host, Product, Running, Serve, Site
+from sprocket.node.host import Host, Product, Running, Serve, Site, metrics_port
 from sprocket.rabbitmq.settings import AmqpNodeSettings, AmqpSettings
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sprocket.rabbitmq.server.amqp_server import AmqpServer
     from sprocket.rabbitmq.server.vhost_connection import UserAuthenticator
     from sprocket.rabbitmq.store.recovery import VhostReport
+    from sprocket.runtime.http import HttpServer
 
 FOLDER = "rabbitmq"
 """What the node keeps, in a folder that it shares with others."""
@@ -43,7 +44,7 @@ class RunningAmqp(Running):
 
 
 HTTP = "amqp-http"
-METRICS = "amqp-metrics"
+METRICS = metrics_port("amqp")
 _USUAL = {HTTP: 15672, METRICS: 15692}
 """RabbitMQ's ports."""
 
@@ -118,8 +119,7 @@ async def _open(site: Site) -> Serve:
         site.parts.push_async_callback(broker.stop)
         await site.listen("amqp", server.connection, server.on_event, server.policy(pressure))
         site.parts.push_async_callback(finish)
-        http = _HttpApi(site, found, broker, authenticator, server, mechanisms)
-        await http.listen()
+        metrics = await _serve_management(site, found, broker, authenticator, server, mechanisms)
         told = {
             name: address(told_host(settings.server), site.ports[name])
             for name in ("amqp", HTTP, METRICS)
@@ -135,6 +135,7 @@ async def _open(site: Site) -> Serve:
                 *((f"recovery of {name}", _text(one)) for name, one in reports.items()),
             ],
             refusals=lambda: broker.refusals,
+            metrics=metrics,
             broker=broker,
             server=server,
             reports=reports,
@@ -143,84 +144,67 @@ async def _open(site: Site) -> Serve:
     return serve
 
 
-class _HttpApi:
-    """RabbitMQ's HTTP API of a node, at the ports that it has for it."""
+async def _serve_management(
+    site: Site,
+    found: "NodeFolder",
+    broker: "AmqpBroker",
+    authenticator: "UserAuthenticator",
+    server: "AmqpServer",
+    mechanisms: Sequence[str],
+) -> "HttpServer | None":
+    """Serve RabbitMQ's HTTP API if it has a port, and return what serves metrics if they do."""
+    import platform
 
-    def __init__(
-        self,
-        site: Site,
-        found: "NodeFolder",
-        broker: "AmqpBroker",
-        authenticator: "UserAuthenticator",
-        server: "AmqpServer",
-        mechanisms: Sequence[str],
-    ) -> None:
-        self._site = site
-        self._found = found
-        self._broker = broker
-        self._authenticator = authenticator
-        self._server = server
-        self._mechanisms = mechanisms
+    from sprocket.base import memory
+    from sprocket.rabbitmq.broker.administration import Administration
+    from sprocket.rabbitmq.server.management import (
+        Listener,
+        ManagementApi,
+        NodeFacts,
+        Served,
+        sample_for_ever,
+    )
+    from sprocket.runtime.http import HttpServer
+    from sprocket.runtime.tasks import Tasks
 
-    async def listen(self) -> None:
-        """Let clients in; nothing happens if there are no ports."""
-        import platform
-
-        from sprocket.base import memory
-        from sprocket.rabbitmq.broker.administration import Administration
-        from sprocket.rabbitmq.server.management import (
-            Listener,
-            ManagementApi,
-            NodeFacts,
-            Served,
-            sample_for_ever,
-        )
-        from sprocket.runtime.driver import PortPolicy
-        from sprocket.runtime.http import HttpServer
-        from sprocket.runtime.tasks import Tasks
-
-        site, found, broker = self._site, self._found, self._broker
-        settings, place = site.given.of(AmqpNodeSettings), site.place
-        ports = [name for name in (HTTP, METRICS) if name in site.ports]
-        if not ports:
-            return
-        words = {"amqp": "amqp", HTTP: "http", METRICS: "http/prometheus"}
-        facts = NodeFacts(
-            name=f"sprocket@{platform.node() or 'localhost'}",
-            cluster=found.cluster,
-            listeners=[
-                Listener(word, settings.server.host, site.ports[name])
-                for name, word in words.items()
-                if name in site.ports
-            ],
-            disk_free_bytes_min=settings.amqp.disk_free_bytes_min,
-            memory_bytes_max=broker.memory_bytes_max or memory.whole_bytes(),
-            mechanisms=self._mechanisms,
-            certificates=site.certificates,
-            started_at=place.clock.monotonic(),
-        )
-        administration = Administration(
-            found.table,
-            found.users,
-            found.policies,
-            found.definitions,
-            broker.vhosts,
-            broker.changes,
-            self._server,
-            place.clock,
-        )
-        served = Served(
-            broker, administration, self._authenticator, self._server.alarms, facts, place
-        )
-        api, statistics = ManagementApi(served), Tasks("amqp statistics")
-        statistics.spawn(sample_for_ever(served), "samples")
-        site.parts.push_async_callback(statistics.close)
-        handles = {HTTP: api.handle, METRICS: api.handle_scraper}
-        policy = PortPolicy(knows_by_event=False)
-        for name in ports:
-            http = HttpServer(handles[name], api.body_limit, api.is_known, place.clock)
-            site.parts.push_async_callback(http.stop)
-            await site.listen(name, http.connection, http.on_event, policy)
+    settings, place = site.given.of(AmqpNodeSettings), site.place
+    if HTTP not in site.ports and METRICS not in site.ports:
+        return None
+    words = {"amqp": "amqp", HTTP: "http", METRICS: "http/prometheus"}
+    facts = NodeFacts(
+        name=f"sprocket@{platform.node() or 'localhost'}",
+        cluster=found.cluster,
+        listeners=[
+            Listener(word, settings.server.host, site.ports[name])
+            for name, word in words.items()
+            if name in site.ports
+        ],
+        disk_free_bytes_min=settings.amqp.disk_free_bytes_min,
+        memory_bytes_max=broker.memory_bytes_max or memory.whole_bytes(),
+        mechanisms=mechanisms,
+        certificates=site.certificates,
+        started_at=place.clock.monotonic(),
+    )
+    administration = Administration(
+        found.table,
+        found.users,
+        found.policies,
+        found.definitions,
+        broker.vhosts,
+        broker.changes,
+        server,
+        place.clock,
+    )
+    served = Served(broker, administration, authenticator, server.alarms, facts, place)
+    api, statistics = ManagementApi(served), Tasks("amqp statistics")
+    statistics.spawn(sample_for_ever(served), "samples")
+    site.parts.push_async_callback(statistics.close)
+    if HTTP in site.ports:
+        http = HttpServer(api.handle, api.body_limit, api.is_known, place.clock)
+        await site.serve_http(HTTP, http)
+    if METRICS not in site.ports:
+        return None
+    return HttpServer(api.handle_scraper, api.body_limit, api.is_known, place.clock)
 
 
 def _text(report: "VhostReport") -> str:
