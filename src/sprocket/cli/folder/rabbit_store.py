@@ -446,8 +446,6 @@ def recover_folder(
 
     RabbitMQ may then go on with it. Not while a broker runs on the folder.
     """
-    import msgspec
-
     from sprocket.node import backup
     from sprocket.rabbitmq.settings import VhostGeometry
     from sprocket.rabbitmq.store import geometry, recovery
@@ -462,7 +460,7 @@ def recover_folder(
                     report = recovery.dry_run(disk, paths, fixed.segment_entries, step)
                 else:
                     report = backup.recover_vhost(disk, paths.root, step)
-            told = msgspec.to_builtins(report)
+            told = report.row()
             counts = told.pop("messages_by_folder")
             again = VhostReader(disk, paths.root)
             rows = [
@@ -472,10 +470,9 @@ def recover_folder(
             again.close()
             repair.write_report(
                 f"{paths.root}: {'would be recovered' if dry_run else 'recovered'}",
-                {"folder": paths.root, **told, "messages_by_queue": rows},
-                {"damage": "damaged", "void_log": "set aside", "messages_by_queue": "messages"},
+                report,
                 as_json=as_json,
-                hidden={"folder"},
+                row={"folder": paths.root, **told, "messages_by_queue": rows},
             )
 
 
@@ -524,8 +521,6 @@ def salvage_folder(
     """
     import os
 
-    import msgspec
-
     from sprocket.rabbitmq.store import layout
     from sprocket.rabbitmq.store import repair as vhosts
 
@@ -541,14 +536,8 @@ def salvage_folder(
                     step=step,
                 )
             done.append(report)
-            repair.write_report(
-                f"{reader.layout.root}: copied to {new}",
-                msgspec.to_builtins(report),
-                {"lost": "cannot be read", "damage": "damaged"},
-                as_json=as_json,
-                hidden={"nameless"},
-                column="fault",
-            )
+            title = f"{reader.layout.root}: copied to {new}"
+            repair.write_report(title, report, as_json=as_json)
         lost = sum(len(report.lost) + len(report.nameless) for report in done)
         if lost:
             raise NotAllRead(f"{lost} messages or folders were left behind")

@@ -4,7 +4,7 @@
 `convert` moves its queues.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sprocket.base.errors import ForeignStore, SettingsError, StoreError
+from sprocket.base.folder_report import FolderReport
 from sprocket.cli.terminal import output, tables
 
 if TYPE_CHECKING:
@@ -23,14 +24,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write JSON instead of a ta
 
 SHOWN_MAX = 1000
 """Findings in the table for people; JSON has all of them."""
-TABLES = {
-    "filled_up": "too short, filled up with zeros",
-    "damage": "stepped over",
-    "misplaced": "named another place, put right",
-    "left": "left behind",
-    "lost": "lost",
-}
-"""Members of reports that are a table for people, and what stands above it."""
 
 
 class Broken(StoreError):
@@ -105,35 +98,28 @@ def _cells(finding: Mapping[str, Any], folder: str) -> dict[str, Any]:
 
 
 def write_report(
-    title: str,
-    report: Mapping[str, Any],
-    headings: Mapping[str, str],
-    *,
-    as_json: bool,
-    hidden: Collection[str] = (),
-    column: str = "what",
+    title: str, report: FolderReport, *, as_json: bool, row: Mapping[str, Any] | None = None
 ) -> None:
     """Write what was done to a folder.
 
     Args:
         title: A line above it, for people.
-        report: Values by name.
-        headings: Which of them people see as a table, and what stands above it.
+        report: Of this.
         as_json: Whether it is written as JSON.
-        hidden: Values that people do not see.
-        column: What stands above sentences in a table.
+        row: Its values with others beside them; by default its own.
     """
+    row = row or report.row()
     if as_json:
-        output.write_json(report)
+        output.write_json(row)
         return
-    left_out = {*headings, *hidden}
-    tables.write_fields(title, {n: one for n, one in report.items() if n not in left_out})
-    for name, heading in headings.items():
-        rows = report.get(name)
+    left_out = {*(name for name, _ in report.TABLES), *report.HIDDEN}
+    tables.write_fields(title, {n: one for n, one in row.items() if n not in left_out})
+    for name, heading in report.TABLES:
+        rows = row.get(name)
         if isinstance(rows, dict):
             rows = [{"queue": queue, "messages": count} for queue, count in rows.items()]
         if rows:
-            cells = [one if isinstance(one, dict) else {column: one} for one in rows]
+            cells = [one if isinstance(one, dict) else {report.SENTENCES: one} for one in rows]
             tables.write_table(heading, cells)
 
 
@@ -173,15 +159,13 @@ def recover_store(
     as_json: AsJson = False,
 ) -> None:
     """Do in place what a broker's start does, and tell what that was; not while one runs."""
-    import msgspec
-
     from sprocket.node import backup
 
-    def recover(disk: "Disk", step: "Step") -> dict[str, Any]:
-        done, folded = backup.recover_store(disk, folder, step, whole=whole)
-        return {**msgspec.to_builtins(done), "tables": folded}
-
-    _do(recover, folder, "recovered", as_json=as_json)
+    with disk_of(folder) as disk:
+        with output.progress() as step:
+            done, folded = backup.recover_store(disk, folder, step, whole=whole)
+        row = {**done.row(), "tables": folded}
+        write_report(f"{folder}: recovered", done, as_json=as_json, row=row)
 
 
 def salvage_store(
@@ -196,11 +180,10 @@ def salvage_store(
     from sprocket.rocketmq.store.repair import salvage
 
     paths = os.path.abspath(folder), os.path.abspath(target)
-    _do(
-        lambda disk, step: salvage(disk, *paths, SystemClock(), step=step),
-        *(folder, f"copied to {target}"),
-        as_json=as_json,
-    )
+    with disk_of(folder) as disk:
+        with output.progress() as step:
+            done = salvage(disk, *paths, SystemClock(), step=step)
+        write_report(f"{folder}: copied to {target}", done, as_json=as_json)
 
 
 def convert_store(
@@ -212,24 +195,13 @@ def convert_store(
     import msgspec
 
     from sprocket.rocketmq.geometry import Engine
-    from sprocket.rocketmq.store.repair import ConvertReport, convert
+    from sprocket.rocketmq.store.repair import convert
 
-    def run(disk: "Disk", step: "Step") -> ConvertReport:
+    with disk_of(folder) as disk:
         try:
             wanted = msgspec.convert(engine, Engine)
         except msgspec.ValidationError:
             raise SettingsError(f"no engine {engine!r}: expected files or rocksdb") from None
-        return convert(disk, folder, wanted, step=step)
-
-    _do(run, folder, "converted", as_json=as_json)
-
-
-def _do(work: "Callable[[Disk, Step], Any]", folder: str, what: str, *, as_json: bool) -> None:
-    """Do something to a store, or with it, and tell what was done."""
-    import msgspec
-
-    with disk_of(folder) as disk:
         with output.progress() as step:
-            done = work(disk, step)
-        report = msgspec.to_builtins(done)
-        write_report(f"{folder}: {what}", report, TABLES, as_json=as_json)
+            done = convert(disk, folder, wanted, step=step)
+        write_report(f"{folder}: converted", done, as_json=as_json)

@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass, field
 
-from msgspec import Struct
+import msgspec
 
+from sprocket.base.folder_report import FolderReport
 from sprocket.rabbitmq.store.delayed import DelayedContents
 from sprocket.rabbitmq.store.message_store import StoreContents
 from sprocket.rabbitmq.store.queue_index import KnownSegment
 from sprocket.rabbitmq.store.write_ahead import Origin, WriteAheadLog
 
 
-class VhostReport(Struct, frozen=True, kw_only=True):
+class VhostReport(FolderReport, frozen=True, kw_only=True):
     """What was kept, cut, repaired and lost.
 
     Attributes:
@@ -33,6 +34,13 @@ class VhostReport(Struct, frozen=True, kw_only=True):
         messages_by_folder: What each queue has, by the name of its folder; the empty ones not.
     """
 
+    TABLES = (
+        ("damage", "damaged"),
+        ("void_log", "set aside"),
+        ("messages_by_queue", "messages"),
+    )
+    HIDDEN = ("folder",)
+
     clean_stop: bool
     segment_entries: int
     queues: int
@@ -45,9 +53,9 @@ class VhostReport(Struct, frozen=True, kw_only=True):
     repaired_segments: int = 0
     imported: int = 0
     lost: int = 0
-    void_log: list[str] = []
-    damage: list[str] = []
-    messages_by_folder: dict[str, int] = {}
+    void_log: list[str] = msgspec.field(default_factory=list)
+    damage: list[str] = msgspec.field(default_factory=list)
+    messages_by_folder: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

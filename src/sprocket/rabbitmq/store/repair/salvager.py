@@ -18,6 +18,7 @@ from itertools import groupby
 from msgspec import Struct, structs
 
 from sprocket.base.disk import Disk, copying
+from sprocket.base.folder_report import FolderReport
 from sprocket.base.progress import Step, unwatched
 from sprocket.rabbitmq.codec import index, message_term
 from sprocket.rabbitmq.codec.store import QueueTerms, clean_stop, entries, recovery_terms
@@ -54,7 +55,7 @@ class LostMessage(Struct, frozen=True):
     why: str
 
 
-class VhostSalvageReport(Struct, frozen=True, kw_only=True):
+class VhostSalvageReport(FolderReport, frozen=True, kw_only=True):
     """What was copied and what was not.
 
     Attributes:
@@ -69,6 +70,10 @@ class VhostSalvageReport(Struct, frozen=True, kw_only=True):
         nameless: Folders whose queue cannot be known: not copied, as nobody would find them.
         damage: What else was wrong.
     """
+
+    TABLES = (("lost", "cannot be read"), ("damage", "damaged"))
+    HIDDEN = ("nameless",)
+    SENTENCES = "fault"
 
     vhost: str
     queues: int

@@ -64,6 +64,7 @@ from sprocket.base.errors import (
     OffsetTooSmall,
     StoreError,
 )
+from sprocket.base.folder_report import FolderReport
 from sprocket.base.progress import Step, unwatched
 from sprocket.base.units import KIB
 from sprocket.rocketmq.codec.record import Entry
@@ -94,7 +95,7 @@ _ABORT_MARK = b" sprocket\n"
 _DOUBT_MARK = b"a sync failed\n"
 
 
-class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
+class RecoveryReport(FolderReport, frozen=True, kw_only=True):
     """What recovery found and did; kept as `config/recovery.json`.
 
     Attributes:
@@ -122,6 +123,12 @@ class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
             `topic@group` and queue; they are where these end now.
     """
 
+    TABLES = (
+        ("filled_up", "too short, filled up with zeros"),
+        ("damage", "stepped over"),
+        ("misplaced", "named another place, put right"),
+    )
+
     clean: bool
     at_ms: int
     seconds: float
@@ -141,7 +148,7 @@ class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
     queues_rebuilt: list[str]
     last_record: int
     last_stored_at_ms: int
-    offsets_set_back: dict[str, dict[int, int]] = {}
+    offsets_set_back: dict[str, dict[int, int]] = msgspec.field(default_factory=dict)
 
 
 class Repaired(msgspec.Struct):

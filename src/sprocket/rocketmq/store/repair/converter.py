@@ -18,10 +18,9 @@ an extended one instead, which RocksDB has no place for.
 
 from itertools import groupby
 
-from msgspec import Struct
-
 from sprocket.base.disk import Disk, SegmentFiles, SegmentReader
 from sprocket.base.errors import DiskFailed, ForeignStore, StoreFailed
+from sprocket.base.folder_report import FolderReport
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.geometry import Engine
@@ -46,7 +45,7 @@ UNITS_AT_ONCE = 4096
 _Unit = tuple[int, int, int]
 
 
-class ConvertReport(Struct, frozen=True, kw_only=True):
+class ConvertReport(FolderReport, frozen=True, kw_only=True):
     """What a conversion did.
 
     Attributes:

@@ -19,6 +19,7 @@ import msgspec
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk, Segment, SegmentFiles, copying, read_file, replace_file
 from sprocket.base.errors import DiskFailed, FileMissing, WireError
+from sprocket.base.folder_report import FolderReport
 from sprocket.base.progress import Step, unwatched
 from sprocket.base.tables import journal
 from sprocket.base.units import MIB
@@ -50,7 +51,7 @@ class Left(msgspec.Struct, frozen=True):
     why: str
 
 
-class SalvageReport(msgspec.Struct, frozen=True, kw_only=True):
+class SalvageReport(FolderReport, frozen=True, kw_only=True):
     """What was copied and what was left behind.
 
     Attributes:
@@ -64,6 +65,8 @@ class SalvageReport(msgspec.Struct, frozen=True, kw_only=True):
         unread: What the disk said of files of queues and tables that it did not give. Places of
             messages that only they knew may be given to others.
     """
+
+    TABLES = (("left", "left behind"), ("lost", "lost"))
 
     records: int
     bytes: int
