@@ -3,6 +3,7 @@
 import base64
 import binascii
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -37,6 +38,8 @@ from sprocket.rabbitmq.server.management.samples import Rates
 from sprocket.rabbitmq.server.management.served import Served
 from sprocket.rabbitmq.server.management.tallies import Tally, tallied
 from sprocket.runtime.http import HttpResponse
+
+P = TypeVar("P", VhostPermission, TopicPermission)
 
 
 class AccessRoutes:
@@ -288,83 +291,51 @@ class AccessRoutes:
 
     async def get_permission(self, call: Call) -> HttpResponse:
         """Return what a user may do in a virtual host."""
-        return answers.json_response(self._permissions(call)[0])
+        return answers.json_response(_of_user(self._served.users.permissions(), call)[0])
 
     async def put_permission(self, call: Call) -> HttpResponse:
         """Set what a user may do in a virtual host."""
-        body = call.body("configure", "write", "read")
-        user, vhost = self._user_in_vhost(call)
-        is_new = not self._served.users.has_permission(user, vhost)
-        given = VhostPermission(
-            user=user,
-            vhost=vhost,
-            configure=text(body, "configure"),
-            write=text(body, "write"),
-            read=text(body, "read"),
-        )
-        call.details |= {"configure": given.configure, "write": given.write, "read": given.read}
-        await self._allow(given)
-        return answers.put(is_new=is_new)
+        return await self._allow(call, VhostPermission, "configure", "write", "read")
 
     async def delete_permission(self, call: Call) -> HttpResponse:
         """Take a user's permission in a virtual host away."""
-        self._permissions(call)
+        _of_user(self._served.users.permissions(), call)
         await self._change.forbid(call.name("user"), call.name("vhost"))
         return answers.done()
 
     async def get_topics(self, call: Call) -> HttpResponse:
         """Return a user's rules about routing keys in a virtual host."""
-        return answers.json_response(self._topics(call))
+        return answers.json_response(_of_user(self._served.users.topic_permissions(), call))
 
     async def put_topic(self, call: Call) -> HttpResponse:
         """Set which routing keys a user may use with an exchange."""
-        body = call.body("exchange", "write", "read")
-        user, vhost = self._user_in_vhost(call)
-        is_new = not self._rules(user, vhost)
-        given = TopicPermission(
-            user=user,
-            vhost=vhost,
-            exchange=text(body, "exchange"),
-            write=text(body, "write"),
-            read=text(body, "read"),
-        )
-        call.details |= {"exchange": given.exchange, "write": given.write, "read": given.read}
-        await self._allow(given)
-        return answers.put(is_new=is_new)
+        return await self._allow(call, TopicPermission, "exchange", "write", "read")
 
     async def delete_topics(self, call: Call) -> HttpResponse:
         """Take a user's rules about routing keys in a virtual host away."""
-        self._topics(call)
+        _of_user(self._served.users.topic_permissions(), call)
         await self._change.clear_topics(call.name("user"), call.name("vhost"))
         return answers.done()
 
-    async def _allow(self, given: VhostPermission | TopicPermission) -> None:
-        with answers.refused_as(lambda refusal: answers.bad_request(refusal.remark)):
-            await self._change.allow(given)
-
-    def _user_in_vhost(self, call: Call) -> tuple[str, str]:
+    async def _allow(
+        self, call: Call, kind: type[VhostPermission] | type[TopicPermission], *names: str
+    ) -> HttpResponse:
+        body = call.body(*names)
         user, vhost = call.name("user"), call.name("vhost")
-        if self._served.users.get(user) is None or vhost not in self._served.vhosts:
+        users = self._served.users
+        if users.get(user) is None or vhost not in self._served.vhosts:
             raise answers.bad_request("vhost_or_user_not_found")
-        return user, vhost
-
-    def _permissions(self, call: Call) -> list[VhostPermission]:
-        user, vhost = call.name("user"), call.name("vhost")
-        every = self._served.users.permissions()
-        found = [one for one in every if one.user == user and one.vhost == vhost]
-        if not found:
-            raise answers.not_found()
-        return found
-
-    def _rules(self, user: str, vhost: str) -> list[TopicPermission]:
-        every = self._served.users.topic_permissions()
-        return [one for one in every if one.user == user and one.vhost == vhost]
-
-    def _topics(self, call: Call) -> list[TopicPermission]:
-        found = self._rules(call.name("user"), call.name("vhost"))
-        if not found:
-            raise answers.not_found()
-        return found
+        given = {name: text(body, name) for name in names}
+        call.details |= given
+        if kind is VhostPermission:
+            is_new = not users.has_permission(user, vhost)
+        else:
+            is_new = all(
+                (one.user, one.vhost) != (user, vhost) for one in users.topic_permissions()
+            )
+        with answers.refused_as(lambda refusal: answers.bad_request(refusal.remark)):
+            await self._change.allow(kind(user=user, vhost=vhost, **given))
+        return answers.put(is_new=is_new)
 
     async def _some(
         self, every: Iterable[VhostPermission] | Iterable[TopicPermission], call: Call
@@ -380,6 +351,14 @@ class AccessRoutes:
         clock = self._served.clock
         ordered = await in_order(found, lambda one: (one.vhost, one.user), clock)
         return answers.json_pieces(await json_array(ordered, lambda one: one, clock))
+
+
+def _of_user(every: Iterable[P], call: Call) -> list[P]:
+    user, vhost = call.name("user"), call.name("vhost")
+    found = [one for one in every if (one.user, one.vhost) == (user, vhost)]
+    if not found:
+        raise answers.not_found()
+    return found
 
 
 def _user(one: User) -> Row:
