@@ -7,7 +7,8 @@
     first, last = due:8 number:8            ; of its first and its last entry
     entry    = due:8 number:8 length:1 size:4 exchange term
 
-    manifest = "SpM1" crc:4 JSON            ; which runs there are, and what came before the log
+    manifest = "SpM1" crc:4 JSON            ; which runs there are, and what came before the log;
+                                            ; see checked_json
 
     record   = kind:1 number:8 at:8 body    ; in the write-ahead log
 
@@ -28,13 +29,13 @@ import msgspec
 from sprocket.base.checksum import crc32
 from sprocket.base.disk import Buffer
 from sprocket.base.errors import CorruptRecord
+from sprocket.rabbitmq.codec.checked_json import CheckedJson
 from sprocket.rabbitmq.model.names import name_bytes, name_text
 
 MAGIC: Final = b"SpD2"
 _MAGIC_WITHOUT_SUMS: Final = b"SpD1"
 MAGIC_START: Final = b"SpD"
 """How a block of any version begins."""
-MANIFEST_MAGIC: Final = b"SpM1"
 
 _HEAD = Struct(">4sIIIIQQQQ")
 HEAD_BYTES: Final = _HEAD.size
@@ -375,24 +376,6 @@ def _name(data: Buffer, at: int) -> tuple[str, int]:
     return name_text(bytes(data[start : start + length])), start + length
 
 
-def encode_manifest(found: DelayedManifest) -> bytes:
-    """Return the content of the file."""
-    content = msgspec.json.encode(found)
-    return MANIFEST_MAGIC + crc32(content).to_bytes(_CRC_BYTES, "big") + content
-
-
-def decode_manifest(data: bytes) -> DelayedManifest:
-    """Return what the file says.
-
-    Raises:
-        CorruptRecord: It is none, or not whole.
-    """
-    start = len(MANIFEST_MAGIC) + _CRC_BYTES
-    content = data[start:]
-    crc = data[len(MANIFEST_MAGIC) : start]
-    if not data.startswith(MANIFEST_MAGIC) or crc != crc32(content).to_bytes(_CRC_BYTES, "big"):
-        raise CorruptRecord(f"expected {MANIFEST_MAGIC.decode()} and a checksum, found {crc.hex()}")
-    try:
-        return msgspec.json.decode(content, type=DelayedManifest)
-    except (msgspec.DecodeError, UnicodeDecodeError) as caught:
-        raise CorruptRecord(f"no such file: {caught}") from caught
+_MANIFEST = CheckedJson(b"SpM1", DelayedManifest)
+encode_manifest = _MANIFEST.encode
+decode_manifest = _MANIFEST.decode
