@@ -161,7 +161,7 @@ async def _serve_management(
         Listener,
         ManagementApi,
         NodeFacts,
-        Served,
+        NodeServices,
         sample_for_ever,
     )
     from sprocket.runtime.http import HttpServer
@@ -195,9 +195,9 @@ async def _serve_management(
         server,
         place.clock,
     )
-    served = Served(broker, administration, authenticator, server.alarms, facts, place)
-    api, statistics = ManagementApi(served), Tasks("amqp statistics")
-    statistics.spawn(sample_for_ever(served), "samples")
+    services = NodeServices(broker, administration, authenticator, server.alarms, facts, place)
+    api, statistics = ManagementApi(services), Tasks("amqp statistics")
+    statistics.spawn(sample_for_ever(services), "samples")
     site.parts.push_async_callback(statistics.close)
     if HTTP in site.ports:
         http = HttpServer(api.handle, api.body_limit, api.is_known, place.clock)

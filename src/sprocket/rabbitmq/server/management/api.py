@@ -32,7 +32,7 @@ from sprocket.rabbitmq.server.management.resources import (
     PolicyRoutes,
     QueueRoutes,
 )
-from sprocket.rabbitmq.server.management.served import Served
+from sprocket.rabbitmq.server.management.services import NodeServices
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.http import HttpRequest, HttpResponse
 
@@ -69,22 +69,22 @@ class ManagementApi:
     """See the head of the module.
 
     Args:
-        served: What is shown and changed.
+        services: Of the node that is shown and changed.
 
     Threads: event loop only.
     """
 
-    def __init__(self, served: Served) -> None:
-        self._callers = Callers(served.users, served.topologies)
-        self._metrics = Metrics(served, self._callers)
+    def __init__(self, services: NodeServices) -> None:
+        self._callers = Callers(services.users, services.topologies)
+        self._metrics = Metrics(services, self._callers)
         self._routes = _Routes(
             [
-                *NodeRoutes(served).routes(),
-                *ConnectionRoutes(served).routes(),
-                *ExchangeRoutes(served).routes(),
-                *QueueRoutes(served).routes(),
-                *AccessRoutes(served).routes(),
-                *PolicyRoutes(served).routes(),
+                *NodeRoutes(services).routes(),
+                *ConnectionRoutes(services).routes(),
+                *ExchangeRoutes(services).routes(),
+                *QueueRoutes(services).routes(),
+                *AccessRoutes(services).routes(),
+                *PolicyRoutes(services).routes(),
             ]
         )
 

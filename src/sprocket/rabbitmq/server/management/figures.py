@@ -5,7 +5,7 @@ from typing import NamedTuple
 from sprocket.rabbitmq.model.counts import ClientChurn, QueueChurn
 from sprocket.rabbitmq.server.management import measures
 from sprocket.rabbitmq.server.management.process import descriptors, memory_bytes
-from sprocket.rabbitmq.server.management.served import Served
+from sprocket.rabbitmq.server.management.services import NodeServices
 
 
 class NodeFigures(NamedTuple):
@@ -30,9 +30,9 @@ class NodeFigures(NamedTuple):
     is_disk_low: bool
 
 
-def node_figures(served: Served) -> NodeFigures:
+def node_figures(services: NodeServices) -> NodeFigures:
     """Return them."""
-    facts, place, authenticator, low = served.facts, served.place, served.authenticator, served.low
+    facts, authenticator, low = services.facts, services.authenticator, services.low
     used, limit = descriptors()
     return NodeFigures(
         open_fds=used,
@@ -40,16 +40,16 @@ def node_figures(served: Served) -> NodeFigures:
         sockets=authenticator.connection_count,
         memory_bytes=memory_bytes(),
         memory_bytes_max=facts.memory_bytes_max,
-        disk_free_bytes=place.disk.free_bytes(place.folder),
+        disk_free_bytes=services.place.disk.free_bytes(services.place.folder),
         disk_free_bytes_min=facts.disk_free_bytes_min,
-        syncs=served.syncs.count,
-        sync_seconds=served.syncs.seconds,
-        uptime_seconds=served.clock.monotonic() - facts.started_at,
+        syncs=services.syncs.count,
+        sync_seconds=services.syncs.seconds,
+        uptime_seconds=services.clock.monotonic() - facts.started_at,
         connections=authenticator.connection_count,
         channels=authenticator.channel_count,
-        queues=sum([one.topology.queue_count for one in served.vhosts.values()]),
+        queues=sum([one.topology.queue_count for one in services.vhosts.values()]),
         clients=authenticator.churn,
-        churn=served.counts.queues,
+        churn=services.counts.queues,
         is_memory_low="memory" in low,
         is_disk_low="disk" in low,
     )

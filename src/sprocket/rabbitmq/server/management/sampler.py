@@ -12,17 +12,17 @@ from sprocket.rabbitmq.server.management import measures
 from sprocket.rabbitmq.server.management.figures import figures_row, node_figures
 from sprocket.rabbitmq.server.management.requests import made_of_each
 from sprocket.rabbitmq.server.management.samples import SAMPLE_SECONDS
-from sprocket.rabbitmq.server.management.served import Served, ServedChannel
+from sprocket.rabbitmq.server.management.services import NodeServices, OpenChannel
 from sprocket.rabbitmq.server.management.tallies import Tally, counted, tallied, together
 
 _log = log.get_limited_logger(__name__)
 
 
-async def sample_for_ever(served: Served) -> None:
+async def sample_for_ever(services: NodeServices) -> None:
     """Do one round after the other."""
     while True:
         try:
-            await _round(served)
+            await _round(services)
         except StoreError as error:
             _log.error("statistics cannot be taken; trying again", why=str(error))
         except Exception:  # the rounds after it are needed all the same
@@ -30,15 +30,15 @@ async def sample_for_ever(served: Served) -> None:
         await asyncio.sleep(SAMPLE_SECONDS)
 
 
-async def _round(served: Served) -> None:
-    samples, clock = served.samples, served.clock
+async def _round(services: NodeServices) -> None:
+    samples, clock = services.samples, services.clock
     samples.begin()
-    vhosts = list(served.vhosts.values())
+    vhosts = list(services.vhosts.values())
     queues = [queue for vhost in vhosts for queue in vhost.queues]
     exchanges = [counts for vhost in vhosts for counts in vhost.topology.counted_exchanges()]
-    connections, channels = served.authenticator.connections(), served.open_channels()
+    connections, channels = services.authenticator.connections(), services.open_channels()
 
-    def add_channel(one: ServedChannel) -> None:
+    def add_channel(one: OpenChannel) -> None:
         channel = one.channel
         row = measures.channel_row(channel.published_counts, channel.delivery_counts)
         samples.record(channel, row)
@@ -51,13 +51,13 @@ async def _round(served: Served) -> None:
     await made_of_each(
         exchanges, lambda one: samples.record(one, measures.exchange_row(one)), clock
     )
-    tallies = await tallied(served, vhosts)
+    tallies = await tallied(services, vhosts)
     for vhost in vhosts:
         tally = tallies[vhost.name]
         samples.record(vhost, tally_row(tally))
     whole = together(list(tallies.values()))
-    whole.published, whole.deliveries = await counted(served)
-    samples.record(served, (*tally_row(whole), *figures_row(node_figures(served))))
+    whole.published, whole.deliveries = await counted(services)
+    samples.record(services, (*tally_row(whole), *figures_row(node_figures(services))))
     samples.end()
 
 

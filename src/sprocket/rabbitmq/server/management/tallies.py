@@ -8,7 +8,7 @@ from sprocket.rabbitmq.broker.queues import BrokerQueue
 from sprocket.rabbitmq.broker.vhost_broker import VhostBroker
 from sprocket.rabbitmq.model.counts import DeliveryCounts, PublishCounts
 from sprocket.rabbitmq.server.management.requests import made_of_each
-from sprocket.rabbitmq.server.management.served import Served
+from sprocket.rabbitmq.server.management.services import NodeServices
 from sprocket.rabbitmq.server.vhost_connection import VhostConnection
 
 
@@ -35,7 +35,7 @@ class Tally(Struct):
         self.deliveries.add(other.deliveries)
 
 
-async def tallied(served: Served, vhosts: Sequence[VhostBroker]) -> dict[str, Tally]:
+async def tallied(services: NodeServices, vhosts: Sequence[VhostBroker]) -> dict[str, Tally]:
     """Return the sums of each of some virtual hosts, by name; 1 µs a queue or channel."""
     found = {one.name: Tally() for one in vhosts}
     for vhost in vhosts:
@@ -49,7 +49,7 @@ async def tallied(served: Served, vhosts: Sequence[VhostBroker]) -> dict[str, Ta
             to.unacked += queue.unacked_count
             to.consumers += len(queue.consumers)
 
-        await made_of_each(vhost.queues, add_queue, served.clock)
+        await made_of_each(vhost.queues, add_queue, services.clock)
 
     def add_channels(connection: VhostConnection) -> None:
         to = found.get(connection.vhost.name)
@@ -58,23 +58,23 @@ async def tallied(served: Served, vhosts: Sequence[VhostBroker]) -> dict[str, Ta
                 to.published.add(one.channel.published_counts)
                 to.deliveries.add(one.channel.delivery_counts)
 
-    await made_of_each(served.authenticator.connections(), add_channels, served.clock)
+    await made_of_each(services.authenticator.connections(), add_channels, services.clock)
     return found
 
 
-async def counted(served: Served) -> tuple[PublishCounts, DeliveryCounts]:
+async def counted(services: NodeServices) -> tuple[PublishCounts, DeliveryCounts]:
     """Return what the node has counted since its start; what is gone counts, so nothing falls."""
     published, deliveries = PublishCounts(), DeliveryCounts()
     # In one turn: what goes after that is in the lists.
-    published.add(served.counts.past_published)
-    for past in served.counts.past_queues.values():
+    published.add(services.counts.past_published)
+    for past in services.counts.past_queues.values():
         deliveries.add(past.deliveries)
-    channels = served.open_channels()
-    queues = [queue for vhost in served.vhosts.values() for queue in vhost.queues]
+    channels = services.open_channels()
+    queues = [queue for vhost in services.vhosts.values() for queue in vhost.queues]
     await made_of_each(
-        channels, lambda one: published.add(one.channel.published_counts), served.clock
+        channels, lambda one: published.add(one.channel.published_counts), services.clock
     )
-    await made_of_each(queues, lambda one: deliveries.add(one.counts), served.clock)
+    await made_of_each(queues, lambda one: deliveries.add(one.counts), services.clock)
     return published, deliveries
 
 

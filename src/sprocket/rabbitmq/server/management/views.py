@@ -24,7 +24,7 @@ from sprocket.rabbitmq.model.resource import ResourceKind
 from sprocket.rabbitmq.server.management import measures
 from sprocket.rabbitmq.server.management.requests import Json
 from sprocket.rabbitmq.server.management.samples import Rates
-from sprocket.rabbitmq.server.management.served import ServedChannel, connection_name
+from sprocket.rabbitmq.server.management.services import OpenChannel, connection_name
 from sprocket.rabbitmq.server.vhost_connection import VhostConnection
 
 _DIGEST_BYTES: Final = 6
@@ -180,7 +180,7 @@ def tracked_connection(connection: VhostConnection, node: str) -> Json:
     }
 
 
-def channel(one: ServedChannel, node: str, rates: Rates) -> Row:
+def channel(one: OpenChannel, node: str, rates: Rates) -> Row:
     """Return a channel."""
     state: ChannelState = one.channel.state()
     connection = one.connection
@@ -226,7 +226,7 @@ def connection_details(connection: VhostConnection) -> Json:
     }
 
 
-def consumer(one: QueueConsumer, of: ServedChannel | None, found: BrokerQueue, node: str) -> Row:
+def consumer(one: QueueConsumer, of: OpenChannel | None, found: BrokerQueue, node: str) -> Row:
     """Return a consumer; one of the API itself has no channel."""
     active = found.single_active_consumer
     is_active = active is None or active is one
@@ -243,7 +243,7 @@ def consumer(one: QueueConsumer, of: ServedChannel | None, found: BrokerQueue, n
     }
 
 
-def _channel_details(one: ServedChannel, node: str) -> Json:
+def _channel_details(one: OpenChannel, node: str) -> Json:
     peer = one.connection.session.peer
     return {
         "connection_name": connection_name(one.connection),

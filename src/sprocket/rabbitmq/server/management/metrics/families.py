@@ -14,7 +14,7 @@ from sprocket.rabbitmq.model.counts import Death, DeliveryCounts, PublishCounts,
 from sprocket.rabbitmq.model.declared_queue import CLASSIC, QUORUM
 from sprocket.rabbitmq.model.exchange import DEFAULT_EXCHANGE, Exchange
 from sprocket.rabbitmq.server.management.figures import NodeFigures
-from sprocket.rabbitmq.server.management.served import Served, connection_name
+from sprocket.rabbitmq.server.management.services import NodeServices, connection_name
 from sprocket.rabbitmq.server.vhost_connection import VhostConnection
 from sprocket.runtime.http import Family, Group, labelled
 
@@ -30,7 +30,7 @@ class Logins(NamedTuple):
 class Scope(NamedTuple):
     """What is scraped."""
 
-    served: Served
+    services: NodeServices
     node: NodeFigures
     logins: Sequence[Logins]
     vhosts: Sequence[VhostBroker]
@@ -128,7 +128,7 @@ def _counted_queues(scope: Scope) -> Iterable[_CountedQueue]:
 
 def _past_queues(scope: Scope) -> Sequence[_CountedQueue]:
     found = []
-    for kind, past in scope.served.counts.past_queues.items():
+    for kind, past in scope.services.counts.past_queues.items():
         deliveries = DeliveryCounts()
         deliveries.add(past.deliveries)
         found.append(_CountedQueue("", "", kind, deliveries, past.published))
@@ -136,7 +136,7 @@ def _past_queues(scope: Scope) -> Sequence[_CountedQueue]:
 
 
 def _connections(scope: Scope) -> Iterable[_Connection]:
-    connections = scope.served.authenticator.connections()
+    connections = scope.services.authenticator.connections()
     return (_connection(one) for one in connections)
 
 
@@ -148,36 +148,36 @@ def _connection(connection: VhostConnection) -> _Connection:
 
 
 def _past_connections(scope: Scope) -> Sequence[_Connection]:
-    past = scope.served.authenticator.churn.past
+    past = scope.services.authenticator.churn.past
     copied = Traffic(past.read_bytes, past.read_count, past.written_bytes, past.written_count)
     return [_Connection("", copied)]
 
 
 def _channels(scope: Scope) -> Iterable[_Channel]:
-    channels = scope.served.open_channels()
+    channels = scope.services.open_channels()
     return (_Channel(one.name, one.channel.published_counts) for one in channels)
 
 
 def _channels_now(scope: Scope) -> Iterable[_ChannelNow]:
-    channels = scope.served.open_channels()
+    channels = scope.services.open_channels()
     return (_ChannelNow(one.name, one.channel.state()) for one in channels)
 
 
 def _past_channels(scope: Scope) -> Sequence[_Channel]:
     published = PublishCounts()
-    published.add(scope.served.counts.past_published)
+    published.add(scope.services.counts.past_published)
     return [_Channel("", published)]
 
 
 def _vhosts(scope: Scope) -> Iterable[VhostBroker]:
-    return list(scope.served.vhosts.values())
+    return list(scope.services.vhosts.values())
 
 
 def _exchanges(scope: Scope) -> Iterable[_BoundExchange]:
     """Give every exchange to which somebody may bind and publish, but for the default one."""
     found = [
         (vhost, one)
-        for vhost in scope.served.vhosts.values()
+        for vhost in scope.services.vhosts.values()
         for one in vhost.topology.exchanges()
         if one.name != DEFAULT_EXCHANGE and not one.is_internal
     ]
@@ -187,7 +187,7 @@ def _exchanges(scope: Scope) -> Iterable[_BoundExchange]:
 
 
 def _deaths(scope: Scope) -> Iterable[_Deaths]:
-    return [_Deaths(death, count) for death, count in scope.served.counts.deaths.items()]
+    return [_Deaths(death, count) for death, count in scope.services.counts.deaths.items()]
 
 
 def _too_often(scope: Scope) -> Iterable[_Deaths]:

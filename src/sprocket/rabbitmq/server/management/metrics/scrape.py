@@ -22,7 +22,7 @@ from sprocket.rabbitmq.server.management.metrics.families import (
     Scope,
 )
 from sprocket.rabbitmq.server.management.requests import Callers
-from sprocket.rabbitmq.server.management.served import Served
+from sprocket.rabbitmq.server.management.services import NodeServices
 from sprocket.runtime.http import HttpResponse, MetricsText
 
 PREFIX: Final = "rabbitmq_"
@@ -80,20 +80,20 @@ class Metrics:
     """See the head of the module.
 
     Args:
-        served: The broker whose metrics these are.
+        services: Of the node whose metrics these are.
         callers: Knows the logins of the API.
 
     Threads: event loop only.
     """
 
-    def __init__(self, served: Served, callers: Callers) -> None:
-        self._served = served
+    def __init__(self, services: NodeServices, callers: Callers) -> None:
+        self._services = services
         self._callers = callers
-        self._started_at = served.clock.now_ms() / 1000
+        self._started_at = services.clock.now_ms() / 1000
 
     async def response(self, scrape: Scrape) -> HttpResponse:
         """Return what is asked for, as text; 404 if there is nothing of that name."""
-        text = MetricsText(self._scope(scrape), self._served.clock)
+        text = MetricsText(self._scope(scrape), self._services.clock)
         sums: Iterable[AnyGroup] = ()
         series: Sequence[tuple[AnyGroup, str]] = ()
         match scrape.what:
@@ -120,13 +120,13 @@ class Metrics:
         return text.response()
 
     def _scope(self, scrape: Scrape) -> Scope:
-        vhosts = self._served.vhosts
+        vhosts = self._services.vhosts
         wanted = scrape.vhosts if scrape.what is _What.DETAILED else None
         some = [one for name, one in vhosts.items() if wanted is None or name in wanted]
-        return Scope(self._served, node_figures(self._served), self._logins(), some)
+        return Scope(self._services, node_figures(self._services), self._logins(), some)
 
     def _identify(self, text: MetricsText[Scope]) -> None:
-        facts = self._served.facts
+        facts = self._services.facts
         names = {"rabbitmq_node": facts.name, "rabbitmq_cluster": str(facts.cluster)}
         version = {"rabbitmq_version": LIKE_VERSION, "product_name": "RabbitMQ"}
         for name, help_text, labels in (
@@ -136,7 +136,7 @@ class Metrics:
             text.add_one(f"{PREFIX}{name}", help_text, 1, **labels)
 
     def _logins(self) -> Sequence[Logins]:
-        logins, callers = self._served.authenticator.logins, self._callers
+        logins, callers = self._services.authenticator.logins, self._callers
         return [
             Logins("amqp091", logins[True], logins[False]),
             Logins("http", callers.succeeded_count, callers.failed_count),

@@ -35,7 +35,7 @@ from sprocket.rabbitmq.server.management.requests import (
     text,
 )
 from sprocket.rabbitmq.server.management.samples import Rates
-from sprocket.rabbitmq.server.management.served import Served
+from sprocket.rabbitmq.server.management.services import NodeServices
 from sprocket.rabbitmq.server.management.tallies import Tally, tallied
 from sprocket.runtime.http import HttpResponse
 
@@ -45,9 +45,9 @@ P = TypeVar("P", VhostPermission, TopicPermission)
 class AccessRoutes:
     """See the head of the module."""
 
-    def __init__(self, served: Served) -> None:
-        self._served = served
-        self._change = served.administration
+    def __init__(self, services: NodeServices) -> None:
+        self._services = services
+        self._change = services.administration
 
     def routes(self) -> Sequence[ApiRoute]:
         """Return the routes."""
@@ -103,14 +103,14 @@ class AccessRoutes:
 
     async def list_users(self, call: Call) -> HttpResponse:
         """Return all users."""
-        return await self._told_users(list(self._served.users), call)
+        return await self._told_users(list(self._services.users), call)
 
     async def list_users_without(self, call: Call) -> HttpResponse:
         """Return the users that may enter no virtual host."""
-        clock = self._served.clock
-        permissions = list(self._served.users.permissions())
+        clock = self._services.clock
+        permissions = list(self._services.users.permissions())
         some = set(await made_of_each(permissions, lambda one: one.user, clock))
-        found = [one for one in self._served.users if one.name not in some]
+        found = [one for one in self._services.users if one.name not in some]
         return await self._told_users(found, call)
 
     async def get_user(self, call: Call) -> HttpResponse:
@@ -148,7 +148,7 @@ class AccessRoutes:
     async def list_user_limits(self, call: Call) -> HttpResponse:
         """Return the limits of users that have any."""
         named = self._user(call) if "user" in call.names else None
-        some = list(self._served.users) if named is None else [named]
+        some = list(self._services.users) if named is None else [named]
         found = [{"user": one.name, "value": one.limits} for one in some if one.limits]
         return answers.json_response(sorted(found, key=lambda one: str(one["user"])))
 
@@ -172,45 +172,45 @@ class AccessRoutes:
 
     def _keep_an_administrator(self, call: Call, gone: Collection[str]) -> None:
         is_meant = call.flag(LAST_ADMINISTRATOR)
-        keep_an_administrator(self._served.users, gone=gone, is_meant=is_meant)
+        keep_an_administrator(self._services.users, gone=gone, is_meant=is_meant)
 
     def _user(self, call: Call) -> User:
-        found = self._served.users.get(call.name("user"))
+        found = self._services.users.get(call.name("user"))
         if found is None:
             raise answers.not_found()
         return found
 
     def _limited_user(self, call: Call) -> User:
-        found = self._served.users.get(call.name("user"))
+        found = self._services.users.get(call.name("user"))
         if found is None:
             raise answers.bad_request(["no_such_user", call.name("user")])
         return found
 
     async def _told_users(self, users: Sequence[User], call: Call) -> HttpResponse:
         what = Listed(users, lambda one: (one.name,), lambda one: one.name, _user)
-        return await listed(what, call.query, self._served.clock)
+        return await listed(what, call.query, self._services.clock)
 
     # Virtual hosts.
 
     async def list_vhosts(self, call: Call) -> HttpResponse:
         """Return the virtual hosts that the user may see."""
-        seen = self._served.seen(call.caller)
-        tallies = await tallied(self._served, seen)
-        rates = self._served.samples.rates(call.query)
+        seen = self._services.seen(call.caller)
+        tallies = await tallied(self._services, seen)
+        rates = self._services.samples.rates(call.query)
         what = Listed(
             seen,
             lambda one: (one.name,),
             lambda one: one.name,
             lambda one: self._vhost_view(one, tallies[one.name], rates),
         )
-        return await listed(what, call.query, self._served.clock)
+        return await listed(what, call.query, self._services.clock)
 
     async def get_vhost(self, call: Call) -> HttpResponse:
         """Return one virtual host."""
-        vhost = self._served.vhost(call.vhost)
-        tallies = await tallied(self._served, [vhost])
-        view = self._vhost_view(vhost, tallies[vhost.name], self._served.samples.rates(call.query))
-        return shown(view, call.query)
+        vhost = self._services.vhost(call.vhost)
+        tallies = await tallied(self._services, [vhost])
+        rates = self._services.samples.rates(call.query)
+        return shown(self._vhost_view(vhost, tallies[vhost.name], rates), call.query)
 
     async def put_vhost(self, call: Call) -> HttpResponse:
         """Make a virtual host, in which its maker may do everything; or change one."""
@@ -238,8 +238,8 @@ class AccessRoutes:
 
     async def list_vhost_limits(self, call: Call) -> HttpResponse:
         """Return the limits of virtual hosts that have any."""
-        served = self._served
-        some = served.seen(call.caller) if call.vhost is None else [served.vhost(call.vhost)]
+        services = self._services
+        some = services.seen(call.caller) if call.vhost is None else [services.vhost(call.vhost)]
         found = [
             {"vhost": one.name, "value": one.topology.vhost.limits}
             for one in some
@@ -262,13 +262,13 @@ class AccessRoutes:
         return answers.done()
 
     def _limits(self, call: Call) -> Mapping[str, int]:
-        return self._served.declarable(call.vhost).topology.vhost.limits
+        return self._services.declarable(call.vhost).topology.vhost.limits
 
     def _vhost_view(self, one: VhostBroker, tally: Tally, rates: Rates) -> Json:
-        served, vhost = self._served, one.topology.vhost
+        services, vhost = self._services, one.topology.vhost
         view = entities.VHOST.row(vhost, Output.API) | {
             "tracing": False,
-            "cluster_state": {served.facts.name: "stopped" if one.refusal else "running"},
+            "cluster_state": {services.facts.name: "stopped" if one.refusal else "running"},
         }
         if tally.queues:
             view |= rates.counters(
@@ -283,15 +283,15 @@ class AccessRoutes:
 
     async def list_permissions(self, call: Call) -> HttpResponse:
         """Return all permissions, those of a user, or those in a virtual host."""
-        return await self._some(self._served.users.permissions(), call)
+        return await self._some(self._services.users.permissions(), call)
 
     async def list_topics(self, call: Call) -> HttpResponse:
         """Return all rules about routing keys, those of a user, or those in a virtual host."""
-        return await self._some(self._served.users.topic_permissions(), call)
+        return await self._some(self._services.users.topic_permissions(), call)
 
     async def get_permission(self, call: Call) -> HttpResponse:
         """Return what a user may do in a virtual host."""
-        return answers.json_response(_of_user(self._served.users.permissions(), call)[0])
+        return answers.json_response(_of_user(self._services.users.permissions(), call)[0])
 
     async def put_permission(self, call: Call) -> HttpResponse:
         """Set what a user may do in a virtual host."""
@@ -299,13 +299,13 @@ class AccessRoutes:
 
     async def delete_permission(self, call: Call) -> HttpResponse:
         """Take a user's permission in a virtual host away."""
-        _of_user(self._served.users.permissions(), call)
+        _of_user(self._services.users.permissions(), call)
         await self._change.forbid(call.name("user"), call.name("vhost"))
         return answers.done()
 
     async def get_topics(self, call: Call) -> HttpResponse:
         """Return a user's rules about routing keys in a virtual host."""
-        return answers.json_response(_of_user(self._served.users.topic_permissions(), call))
+        return answers.json_response(_of_user(self._services.users.topic_permissions(), call))
 
     async def put_topic(self, call: Call) -> HttpResponse:
         """Set which routing keys a user may use with an exchange."""
@@ -313,7 +313,7 @@ class AccessRoutes:
 
     async def delete_topics(self, call: Call) -> HttpResponse:
         """Take a user's rules about routing keys in a virtual host away."""
-        _of_user(self._served.users.topic_permissions(), call)
+        _of_user(self._services.users.topic_permissions(), call)
         await self._change.clear_topics(call.name("user"), call.name("vhost"))
         return answers.done()
 
@@ -322,8 +322,8 @@ class AccessRoutes:
     ) -> HttpResponse:
         body = call.body(*names)
         user, vhost = call.name("user"), call.name("vhost")
-        users = self._served.users
-        if users.get(user) is None or vhost not in self._served.vhosts:
+        users = self._services.users
+        if users.get(user) is None or vhost not in self._services.vhosts:
             raise answers.bad_request("vhost_or_user_not_found")
         given = {name: text(body, name) for name in names}
         call.details |= given
@@ -341,14 +341,14 @@ class AccessRoutes:
         self, every: Iterable[VhostPermission] | Iterable[TopicPermission], call: Call
     ) -> HttpResponse:
         if call.vhost is not None:
-            self._served.vhost(call.vhost)
+            self._services.vhost(call.vhost)
         if "user" in call.names:
             self._user(call)
         user = call.name("user") if "user" in call.names else None
         found = [
             one for one in every if call.vhost in (None, one.vhost) and user in (None, one.user)
         ]
-        clock = self._served.clock
+        clock = self._services.clock
         ordered = await in_order(found, lambda one: (one.vhost, one.user), clock)
         return answers.json_pieces(await json_array(ordered, lambda one: one, clock))
 

@@ -20,7 +20,7 @@ from sprocket.rabbitmq.server.management.requests import (
     made_of_each,
     shown,
 )
-from sprocket.rabbitmq.server.management.served import Served, ServedChannel, connection_name
+from sprocket.rabbitmq.server.management.services import NodeServices, OpenChannel, connection_name
 from sprocket.rabbitmq.server.vhost_connection import VhostConnection
 from sprocket.runtime.http import HttpResponse
 
@@ -31,8 +31,8 @@ CLOSED = "Closed via management plugin"
 class ConnectionRoutes:
     """See the head of the module."""
 
-    def __init__(self, served: Served) -> None:
-        self._served = served
+    def __init__(self, services: NodeServices) -> None:
+        self._services = services
 
     def routes(self) -> Sequence[ApiRoute]:
         """Return the routes."""
@@ -55,23 +55,23 @@ class ConnectionRoutes:
 
     async def list_connections(self, call: Call) -> HttpResponse:
         """Return all connections, or those in one virtual host."""
-        served = self._served
+        services = self._services
         if call.vhost is not None:
-            served.vhost(call.vhost)
-        rates = served.samples.rates(call.query)
+            services.vhost(call.vhost)
+        rates = services.samples.rates(call.query)
         what = Listed(
-            served.connections(call.caller, call.vhost),
+            services.connections(call.caller, call.vhost),
             lambda one: (one.vhost.name, connection_name(one)),
             connection_name,
-            lambda one: views.connection(one, served.facts.name, rates),
+            lambda one: views.connection(one, services.facts.name, rates),
         )
-        return await listed(what, call.query, served.clock)
+        return await listed(what, call.query, services.clock)
 
     async def get_connection(self, call: Call) -> HttpResponse:
         """Return one connection."""
-        served = self._served
+        services = self._services
         found = self._connection(call)
-        view = views.connection(found, served.facts.name, served.samples.rates(call.query))
+        view = views.connection(found, services.facts.name, services.samples.rates(call.query))
         return shown(views.without_nothing(view), call.query)
 
     async def close_connection(self, call: Call) -> HttpResponse:
@@ -85,7 +85,7 @@ class ConnectionRoutes:
 
     async def connections_of_user(self, call: Call) -> HttpResponse:
         """Return the connections of one user."""
-        node, clock = self._served.facts.name, self._served.clock
+        node, clock = self._services.facts.name, self._services.clock
         found = await json_array(
             self._of_user(call), lambda one: views.tracked_connection(one, node), clock
         )
@@ -94,22 +94,22 @@ class ConnectionRoutes:
     async def close_user(self, call: Call) -> HttpResponse:
         """Close the connections of one user."""
         found = self._of_user(call)
-        await made_of_each(found, lambda one: self._close(one, call), self._served.clock)
+        await made_of_each(found, lambda one: self._close(one, call), self._services.clock)
         return answers.done()
 
     async def list_channels(self, call: Call) -> HttpResponse:
         """Return all channels, or those in one virtual host."""
         if call.vhost is not None:
-            self._served.vhost(call.vhost)
-        return await self._channels(call, self._served.connections(call.caller, call.vhost))
+            self._services.vhost(call.vhost)
+        return await self._channels(call, self._services.connections(call.caller, call.vhost))
 
     async def get_channel(self, call: Call) -> HttpResponse:
         """Return one channel, with its consumers."""
-        served, node = self._served, self._served.facts.name
+        services, node = self._services, self._services.facts.name
         name = call.name("channel")
-        for one in served.channels(served.connections(call.caller)):
+        for one in services.channels(services.connections(call.caller)):
             if one.name == name:
-                view = views.channel(one, node, served.samples.rates(call.query))
+                view = views.channel(one, node, services.samples.rates(call.query))
                 view["consumer_details"] = [
                     views.consumer(mine.consumer, one, mine.queue, node)
                     for mine in one.channel.consumed()
@@ -120,43 +120,43 @@ class ConnectionRoutes:
 
     async def list_consumers(self, call: Call) -> HttpResponse:
         """Return all consumers, or those in one virtual host."""
-        served = self._served
-        vhosts = {one.name for one in served.some(call.caller, call.vhost)}
+        services = self._services
+        vhosts = {one.name for one in services.some(call.caller, call.vhost)}
         connections = [
-            one for one in served.authenticator.connections() if one.vhost.name in vhosts
+            one for one in services.authenticator.connections() if one.vhost.name in vhosts
         ]
-        found: list[tuple[ConsumedQueue, ServedChannel]] = []
+        found: list[tuple[ConsumedQueue, OpenChannel]] = []
 
-        def add(one: ServedChannel) -> None:
+        def add(one: OpenChannel) -> None:
             found.extend([(mine, one) for mine in one.channel.consumed()])
 
-        await made_of_each(served.channels(connections), add, served.clock)
+        await made_of_each(services.channels(connections), add, services.clock)
         found = await in_order(
-            found, lambda one: (one[0].queue.name.vhost, one[0].queue.label), served.clock
+            found, lambda one: (one[0].queue.name.vhost, one[0].queue.label), services.clock
         )
-        node = served.facts.name
+        node = services.facts.name
         told = await json_array(
             found,
             lambda one: views.consumer(one[0].consumer, one[1], one[0].queue, node),
-            served.clock,
+            services.clock,
         )
         return answers.json_pieces(told)
 
     async def _channels(self, call: Call, connections: Sequence[VhostConnection]) -> HttpResponse:
-        served = self._served
-        rates = served.samples.rates(call.query)
-        channels = await made_of_each(served.channels(connections), lambda one: one, served.clock)
+        services = self._services
+        rates, clock = services.samples.rates(call.query), services.clock
+        channels = await made_of_each(services.channels(connections), lambda one: one, clock)
         what = Listed(
             channels,
             lambda one: (one.connection.vhost.name, connection_name(one.connection), one.number),
             lambda one: one.name,
-            lambda one: views.channel(one, served.facts.name, rates),
+            lambda one: views.channel(one, services.facts.name, rates),
         )
-        return await listed(what, call.query, served.clock)
+        return await listed(what, call.query, clock)
 
     def _connection(self, call: Call) -> VhostConnection:
         name = call.name("connection")
-        for one in self._served.authenticator.connections():
+        for one in self._services.authenticator.connections():
             if connection_name(one) == name:
                 _check_own(call.caller, one)
                 return one
@@ -166,7 +166,7 @@ class ConnectionRoutes:
         user = call.name("user")
         if user != call.caller.name and not call.caller.is_monitor:
             raise answers.not_authorised("User not authorised to access object")
-        return [one for one in self._served.authenticator.connections() if one.user.name == user]
+        return [one for one in self._services.authenticator.connections() if one.user.name == user]
 
     def _close(self, one: VhostConnection, call: Call) -> None:
         _check_own(call.caller, one)
@@ -176,9 +176,9 @@ class ConnectionRoutes:
         one.session.close(AmqpError(ReplyCode.CONNECTION_FORCED, why))
 
 
-def channels_by_identity(served: Served) -> dict[int, ServedChannel]:
+def channels_by_identity(services: NodeServices) -> dict[int, OpenChannel]:
     """Return every channel by the `id` of what its consumers deliver to."""
-    every = served.channels(served.authenticator.connections())
+    every = services.channels(services.authenticator.connections())
     return {id(one.channel): one for one in every}
 
 

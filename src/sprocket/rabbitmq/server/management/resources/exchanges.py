@@ -37,7 +37,7 @@ from sprocket.rabbitmq.server.management.requests import (
     shown,
     text,
 )
-from sprocket.rabbitmq.server.management.served import Served
+from sprocket.rabbitmq.server.management.services import NodeServices
 from sprocket.rabbitmq.server.management.short_channel import ShortChannel
 from sprocket.runtime.http import HttpResponse
 
@@ -67,8 +67,8 @@ Bound: TypeAlias = Binding | DeclaredQueue
 class ExchangeRoutes:
     """See the head of the module."""
 
-    def __init__(self, served: Served) -> None:
-        self._served = served
+    def __init__(self, services: NodeServices) -> None:
+        self._services = services
 
     def routes(self) -> Sequence[ApiRoute]:
         """Return the routes."""
@@ -96,32 +96,32 @@ class ExchangeRoutes:
 
     async def list_exchanges(self, call: Call) -> HttpResponse:
         """Return all exchanges, or those of one virtual host."""
-        served, rates = self._served, self._served.samples.rates(call.query)
+        services, rates = self._services, self._services.samples.rates(call.query)
         what = Listed(
             [
                 (vhost, one)
-                for vhost in served.some(call.caller, call.vhost)
+                for vhost in services.some(call.caller, call.vhost)
                 for one in vhost.topology.exchanges()
             ],
             lambda one: (one[1].vhost, one[1].name),
             lambda one: one[1].name,
             lambda one: views.exchange(one[0], one[1], rates),
         )
-        return await listed(what, call.query, served.clock)
+        return await listed(what, call.query, services.clock)
 
     async def get_exchange(self, call: Call) -> HttpResponse:
         """Return one exchange."""
-        vhost = self._served.vhost(call.vhost)
+        vhost = self._services.vhost(call.vhost)
         found = vhost.topology.find_exchange(_exchange_name(call))
         if found is None:
             raise answers.not_found()
-        view = views.exchange(vhost, found, self._served.samples.rates(call.query))
+        view = views.exchange(vhost, found, self._services.samples.rates(call.query))
         view["incoming"] = view["outgoing"] = []
         return shown(view, call.query)
 
     async def put_exchange(self, call: Call) -> HttpResponse:
         """Declare an exchange."""
-        vhost, body = self._served.declarable(call.vhost), call.body()
+        vhost, body = self._services.declarable(call.vhost), call.body()
         wanted = Exchange(
             vhost=vhost.name,
             name=_exchange_name(call),
@@ -136,12 +136,12 @@ class ExchangeRoutes:
             is_new = vhost.topology.declare_exchange(wanted, call.caller.requester(vhost.name))
             call.is_change = is_new
             call.details["type"] = wanted.type
-        await self._served.administration.durable()
+        await self._services.administration.durable()
         return answers.put(is_new=is_new)
 
     async def delete_exchange(self, call: Call) -> HttpResponse:
         """Delete an exchange."""
-        vhost = self._served.vhost(call.vhost)
+        vhost = self._services.vhost(call.vhost)
         name = _exchange_name(call)
         if vhost.topology.find_exchange(name) is None:
             raise answers.not_found()
@@ -149,16 +149,16 @@ class ExchangeRoutes:
             vhost.topology.delete_exchange(
                 name, call.caller.requester(vhost.name), if_unused=call.flag("if-unused")
             )
-        await self._served.administration.durable()
+        await self._services.administration.durable()
         return answers.done()
 
     async def publish(self, call: Call) -> HttpResponse:
         """Publish one message, and say whether a queue has got it."""
-        vhost = self._served.vhost(call.vhost)
+        vhost = self._services.vhost(call.vhost)
         body = call.body("routing_key", "properties", "payload", "payload_encoding")
         octets = properties.encode(_properties(members(body, "properties")))
         payload = _payload(text(body, "payload"), body["payload_encoding"])
-        channel = ShortChannel(vhost, self._served.clock)
+        channel = ShortChannel(vhost, self._services.clock)
         try:
             method = methods.BasicPublish(
                 0, _exchange_name(call), text(body, "routing_key"), True, False
@@ -184,7 +184,7 @@ class ExchangeRoutes:
     async def list_bindings(self, call: Call) -> HttpResponse:
         """Return all bindings, those of the default exchange too, or those of one vhost."""
         found: list[Bound] = []
-        for vhost in self._served.some(call.caller, call.vhost):
+        for vhost in self._services.some(call.caller, call.vhost):
             found += vhost.topology.queues()
             found += vhost.topology.bindings()
             await asyncio.sleep(0)
@@ -192,7 +192,7 @@ class ExchangeRoutes:
 
     async def bindings_from(self, call: Call) -> HttpResponse:
         """Return the bindings from an exchange."""
-        topology = self._served.vhost(call.vhost).topology
+        topology = self._services.vhost(call.vhost).topology
         name = _exchange_name(call)
         if name == DEFAULT_EXCHANGE:
             return await self._told(list(topology.queues()), call)
@@ -212,7 +212,7 @@ class ExchangeRoutes:
 
     async def bind(self, call: Call) -> HttpResponse:
         """Add a binding, and say what it is called."""
-        vhost, body = self._served.declarable(call.vhost), call.body()
+        vhost, body = self._services.declarable(call.vhost), call.body()
         destination = _destination(call)
         wanted = binding(
             vhost.name,
@@ -224,7 +224,7 @@ class ExchangeRoutes:
         with answers.refused_as(answers.of_declaration):
             call.is_change = vhost.topology.bind(wanted, call.caller.requester(vhost.name))
             call.details["key"] = text(body, "routing_key")
-        await self._served.administration.durable()
+        await self._services.administration.durable()
         location = views.location(destination.name, views.properties_key(wanted))
         return HttpResponse(status=201, headers={"location": location})
 
@@ -239,15 +239,15 @@ class ExchangeRoutes:
 
     async def unbind(self, call: Call) -> HttpResponse:
         """Take one binding away."""
-        vhost = self._served.vhost(call.vhost)
+        vhost = self._services.vhost(call.vhost)
         found = _called(self._between(call), call.name("key"))
         with answers.refused_as(answers.of_declaration):
             vhost.topology.unbind(found, call.caller.requester(vhost.name))
-        await self._served.administration.durable()
+        await self._services.administration.durable()
         return answers.done()
 
     def _between(self, call: Call) -> list[Binding]:
-        topology = self._served.vhost(call.vhost).topology
+        topology = self._services.vhost(call.vhost).topology
         destination = _destination(call)
         found = topology.bindings_to(destination)
         return [one for one in found if one.source == _exchange_name(call)]
@@ -255,7 +255,7 @@ class ExchangeRoutes:
     def _every_between(self, call: Call) -> list[Bound]:
         found: list[Bound] = [*self._between(call)]
         destination = _destination(call)
-        queue = self._served.vhost(call.vhost).topology.find_queue(destination.name)
+        queue = self._services.vhost(call.vhost).topology.find_queue(destination.name)
         if (
             _exchange_name(call) == DEFAULT_EXCHANGE
             and destination.kind is ResourceKind.QUEUE
@@ -265,7 +265,7 @@ class ExchangeRoutes:
         return found
 
     async def _to(self, destination: Destination, call: Call) -> HttpResponse:
-        topology = self._served.vhost(call.vhost).topology
+        topology = self._services.vhost(call.vhost).topology
         found: list[Bound] = [*topology.bindings_to(destination)]
         queue = topology.find_queue(destination.name)
         if destination.kind is ResourceKind.QUEUE and queue is not None:
@@ -274,7 +274,7 @@ class ExchangeRoutes:
 
     async def _told(self, found: Sequence[Bound], call: Call) -> HttpResponse:
         what = Listed(found, _order, _source, _view)
-        return await listed(what, call.query, self._served.clock)
+        return await listed(what, call.query, self._services.clock)
 
 
 def table(given: Mapping[str, object]) -> FieldTable:

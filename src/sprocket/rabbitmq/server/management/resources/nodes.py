@@ -25,7 +25,7 @@ from sprocket.rabbitmq.server.management.requests import (
     shown,
 )
 from sprocket.rabbitmq.server.management.samples import KEEP_SECONDS, SAMPLE_SECONDS
-from sprocket.rabbitmq.server.management.served import Served
+from sprocket.rabbitmq.server.management.services import NodeServices
 from sprocket.rabbitmq.server.management.tallies import counted, tallied, together
 from sprocket.runtime.certificates import CertificateFile, validities
 from sprocket.runtime.http import HttpResponse
@@ -59,9 +59,9 @@ _UNITS = {
 class NodeRoutes:
     """See the head of the module."""
 
-    def __init__(self, served: Served) -> None:
-        self._served = served
-        self._facts = served.facts
+    def __init__(self, services: NodeServices) -> None:
+        self._services = services
+        self._facts = services.facts
 
     def routes(self) -> Sequence[ApiRoute]:
         """Return the routes."""
@@ -89,21 +89,21 @@ class NodeRoutes:
 
     async def overview(self, call: Call) -> HttpResponse:
         """Return what the node does at the moment."""
-        served, facts, caller = self._served, self._facts, call.caller
-        vhosts = served.seen(caller)
-        connections = served.connections(caller)
-        tally = together(list((await tallied(served, vhosts)).values()))
+        services, facts, caller = self._services, self._facts, call.caller
+        vhosts = services.seen(caller)
+        connections = services.connections(caller)
+        tally = together(list((await tallied(services, vhosts)).values()))
         if caller.is_monitor:
-            published, deliveries = await counted(served)
+            published, deliveries = await counted(services)
         else:
             published, deliveries = tally.published, tally.deliveries
         counts = measures.channel_row(published, deliveries)
-        rates = served.samples.rates(call.query)
-        whose: Sequence[object] = [served] if caller.is_monitor else vhosts
-        churn = measures.churn(served.authenticator.churn, served.counts.queues)
+        rates = services.samples.rates(call.query)
+        whose: Sequence[object] = [services] if caller.is_monitor else vhosts
+        churn = measures.churn(services.authenticator.churn, services.counts.queues)
         totals: dict[str, int] = {
             "channels": sum(
-                await made_of_each(connections, lambda one: one.channel_count, served.clock)
+                await made_of_each(connections, lambda one: one.channel_count, services.clock)
             ),
             "connections": len(connections),
             "exchanges": sum(one.topology.exchange_count for one in vhosts),
@@ -132,7 +132,7 @@ class NodeRoutes:
             if any(counts)
             else {},
             "object_totals": totals,
-            "churn_rates": rates.counters(measures.NODE_CHURN, churn, served),
+            "churn_rates": rates.counters(measures.NODE_CHURN, churn, services),
         }
         if caller.is_monitor:
             totals["consumers"] = tally.consumers
@@ -155,7 +155,7 @@ class NodeRoutes:
     async def put_cluster_name(self, call: Call) -> HttpResponse:
         """Change what the cluster is called."""
         name = call.body("name")["name"]
-        change = self._served.administration
+        change = self._services.administration
         await change.put_global_parameter(GlobalParameter(name=PARAMETER, value=name))
         return answers.done()
 
@@ -177,7 +177,7 @@ class NodeRoutes:
         """Say whether the node is well: nothing is low."""
         if "node" in call.names:
             self._check_node(call)
-        low, refusals = self._served.alarms.low, self._served.refusals
+        low, refusals = self._services.alarms.low, self._services.refusals
         reasons = [f"low on {', '.join(sorted(low))}"] if low else []
         reasons += [
             f"virtual host '{name}' stores nothing: {why}" for name, why in refusals.items()
@@ -188,7 +188,7 @@ class NodeRoutes:
 
     async def check_vhosts(self, _: Call) -> HttpResponse:
         """Say which virtual hosts store nothing."""
-        refusals = self._served.refusals
+        refusals = self._services.refusals
         if not refusals:
             return answers.json_response({"status": "ok"})
         failed = {
@@ -204,7 +204,7 @@ class NodeRoutes:
 
     async def check_alarms(self, _: Call) -> HttpResponse:
         """Say whether anything is low."""
-        low = sorted(self._served.low)
+        low = sorted(self._services.low)
         if not low:
             return answers.json_response({"status": "ok"})
         alarms = [{"node": self._facts.name, "resource": one} for one in low]
@@ -240,7 +240,7 @@ class NodeRoutes:
         count = call.name("count")
         if not count.isdecimal() or len(count) > _COUNT_DIGITS_MAX:
             raise answers.bad_request("Invalid expiration value.")
-        now = self._served.clock.now_ms() // 1000
+        now = self._services.clock.now_ms() // 1000
         until = now + int(count) * seconds
         files = self._facts.certificates()
         own, authorities = [_expiring(one, now, until) for one in files] + [[]] * (2 - len(files))
@@ -283,9 +283,9 @@ class NodeRoutes:
         ]
 
     def _node(self, call: Call) -> Json:
-        rates = self._served.samples.rates(call.query)
-        served, facts, place = self._served, self._facts, self._served.place
-        figures = node_figures(served)
+        rates = self._services.samples.rates(call.query)
+        services, facts, place = self._services, self._facts, self._services.place
+        figures = node_figures(services)
         mechanisms = [
             {"name": one, "description": f"SASL {one} authentication mechanism", "enabled": True}
             for one in facts.mechanisms
@@ -317,8 +317,8 @@ class NodeRoutes:
             "enabled_plugins": ["rabbitmq_management", "rabbitmq_prometheus"],
             "mem_calculation_strategy": "rss",
             "cluster_links": [],
-            "io_sync_avg_time": 1000 * served.syncs.seconds / max(served.syncs.count, 1),
-            **rates.counters(measures.NODE_FIGURES, figures_row(figures), served),
+            "io_sync_avg_time": 1000 * services.syncs.seconds / max(services.syncs.count, 1),
+            **rates.counters(measures.NODE_FIGURES, figures_row(figures), services),
         }
 
 

@@ -30,7 +30,7 @@ from sprocket.rabbitmq.server.management.requests import (
     post,
     put,
 )
-from sprocket.rabbitmq.server.management.served import Served
+from sprocket.rabbitmq.server.management.services import NodeServices
 from sprocket.runtime.http import HttpResponse
 
 PRODUCT: Final = "RabbitMQ"
@@ -39,9 +39,9 @@ PRODUCT: Final = "RabbitMQ"
 class PolicyRoutes:
     """See the head of the module."""
 
-    def __init__(self, served: Served) -> None:
-        self._served = served
-        self._change = served.administration
+    def __init__(self, services: NodeServices) -> None:
+        self._services = services
+        self._change = services.administration
 
     def routes(self) -> Sequence[ApiRoute]:
         """Return the routes."""
@@ -86,26 +86,26 @@ class PolicyRoutes:
         """Return all policies, or those of one virtual host; users' or operators'."""
         found = [
             one
-            for vhost in self._served.some(call.caller, call.vhost)
+            for vhost in self._services.some(call.caller, call.vhost)
             for one in vhost.topology.policies()
             if one.is_operator is is_operator
         ]
         what = Listed(
             found, lambda one: (one.priority, one.vhost, one.name), lambda one: one.name, _policy
         )
-        return await listed(what, call.query, self._served.clock)
+        return await listed(what, call.query, self._services.clock)
 
     async def get_policy(self, call: Call, *, is_operator: bool) -> HttpResponse:
         """Return one policy."""
         name = call.name("name")
-        for one in self._served.vhost(call.vhost).topology.policies():
+        for one in self._services.vhost(call.vhost).topology.policies():
             if one.name == name and one.is_operator is is_operator:
                 return answers.json_response(_policy(one))
         raise answers.not_found()
 
     async def delete_policy(self, call: Call, *, is_operator: bool) -> HttpResponse:
         """Clear one policy."""
-        vhost = self._served.vhost(call.vhost).name
+        vhost = self._services.vhost(call.vhost).name
         name = call.name("name")
         if not await self._change.remove_policy(vhost, name, is_operator=is_operator):
             raise answers.not_found()
@@ -137,12 +137,12 @@ class PolicyRoutes:
         return answers.put(is_new=is_new)
 
     def _is_new(self, call: Call, *, is_operator: bool) -> bool:
-        policies = self._served.vhost(call.vhost).topology.policies()
+        policies = self._services.vhost(call.vhost).topology.policies()
         name = call.name("name")
         return not any(one.name == name and one.is_operator is is_operator for one in policies)
 
     def _in_vhost(self, call: Call) -> str:
-        return self._served.declarable(call.vhost).name
+        return self._services.declarable(call.vhost).name
 
     # Parameters.
 
@@ -151,7 +151,7 @@ class PolicyRoutes:
         component = call.names.get("component")
         found = [
             one
-            for vhost in self._served.some(call.caller, call.vhost)
+            for vhost in self._services.some(call.caller, call.vhost)
             for one in self._parameters(vhost.name)
             if component in (None, one["component"])
         ]
@@ -160,7 +160,7 @@ class PolicyRoutes:
     async def get_parameter(self, call: Call) -> HttpResponse:
         """Return one parameter."""
         wanted = call.name("component"), call.name("name")
-        for one in self._parameters(self._served.vhost(call.vhost).name):
+        for one in self._parameters(self._services.vhost(call.vhost).name):
             if (one["component"], one["name"]) == wanted:
                 return answers.json_response(one)
         raise answers.not_found()
@@ -180,7 +180,7 @@ class PolicyRoutes:
 
     async def delete_parameter(self, call: Call) -> HttpResponse:
         """Clear a parameter."""
-        vhost = self._served.vhost(call.vhost).name
+        vhost = self._services.vhost(call.vhost).name
         component, name = call.name("component"), call.name("name")
         if not any(
             (one["component"], one["name"]) == (component, name) for one in self._parameters(vhost)
@@ -195,7 +195,7 @@ class PolicyRoutes:
         return answers.done()
 
     def _parameters(self, vhost: str) -> list[Row]:
-        topology = self._served.vhosts[vhost].topology
+        topology = self._services.vhosts[vhost].topology
         operators = (one for one in topology.policies() if one.is_operator)
         return list(entities.parameters(topology.vhost, operators))
 
@@ -232,7 +232,7 @@ class PolicyRoutes:
     async def export(self, call: Call) -> HttpResponse:
         """Return all definitions, or those in one virtual host."""
         vhost = call.vhost
-        if vhost is not None and vhost not in self._served.vhosts:
+        if vhost is not None and vhost not in self._services.vhosts:
             raise answers.bad_request("vhost_not_found")
         members = self._change.export(vhost)
         if vhost is None:
@@ -245,8 +245,8 @@ class PolicyRoutes:
             if isinstance(value, str):
                 pieces.append(answers.encode(value))
             else:
-                write = definitions_codec.encode_entries
-                pieces += await json_array(value, lambda one: one, self._served.clock, write=write)
+                write, clock = definitions_codec.encode_entries, self._services.clock
+                pieces += await json_array(value, lambda one: one, clock, write=write)
         return answers.json_pieces([*pieces, b"}"])
 
     async def take(self, call: Call) -> HttpResponse:
@@ -260,7 +260,7 @@ class PolicyRoutes:
             raise answers.bad_request(str(error)) from error
         given = {one.name: ADMINISTRATOR in one.tag_names for one in file.users or ()}
         keep_an_administrator(
-            self._served.users,
+            self._services.users,
             gone={name for name, is_one in given.items() if not is_one},
             come={name for name, is_one in given.items() if is_one},
             is_meant=call.flag(LAST_ADMINISTRATOR),

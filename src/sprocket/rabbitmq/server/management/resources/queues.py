@@ -38,7 +38,7 @@ from sprocket.rabbitmq.server.management.requests import (
 )
 from sprocket.rabbitmq.server.management.resources.connections import channels_by_identity
 from sprocket.rabbitmq.server.management.resources.exchanges import table
-from sprocket.rabbitmq.server.management.served import Served
+from sprocket.rabbitmq.server.management.services import NodeServices
 from sprocket.rabbitmq.server.management.short_channel import ShortChannel
 from sprocket.runtime.http import HttpResponse
 
@@ -60,8 +60,8 @@ _ACK_MODES = {
 class QueueRoutes:
     """See the head of the module."""
 
-    def __init__(self, served: Served) -> None:
-        self._served = served
+    def __init__(self, services: NodeServices) -> None:
+        self._services = services
 
     def routes(self) -> Sequence[ApiRoute]:
         """Return the routes."""
@@ -80,8 +80,8 @@ class QueueRoutes:
 
     async def list_queues(self, call: Call) -> HttpResponse:
         """Return all queues, or those of one virtual host."""
-        served, node = self._served, self._served.facts.name
-        rates = served.samples.rates(call.query)
+        services, node = self._services, self._services.facts.name
+        rates = services.samples.rates(call.query)
         is_short, with_totals = call.flag("disable_stats"), call.flag("enable_queue_totals")
 
         def view(one: tuple[VhostBroker, BrokerQueue]) -> Json | None:
@@ -94,36 +94,36 @@ class QueueRoutes:
             return views.queue(vhost, declared, queue, node, rates)
 
         what = Listed(
-            [(of, one) for of in served.some(call.caller, call.vhost) for one in of.queues],
+            [(of, one) for of in services.some(call.caller, call.vhost) for one in of.queues],
             lambda one: one[1].name[:2],
             lambda one: one[1].label,
             view,
         )
-        return await listed(what, call.query, served.clock)
+        return await listed(what, call.query, services.clock)
 
     async def get_queue(self, call: Call) -> HttpResponse:
         """Return one queue, with its consumers."""
-        served, node = self._served, self._served.facts.name
+        services, node = self._services, self._services.facts.name
         vhost, found = self._found(call)
-        rates = served.samples.rates(call.query)
+        rates = services.samples.rates(call.query)
         view = views.queue(vhost, self._declaration(vhost, found), found, node, rates)
-        channels = channels_by_identity(served) if found.consumers else {}
+        channels = channels_by_identity(services) if found.consumers else {}
         view["consumer_details"] = [
             views.consumer(one, channels.get(id(one.receiver)), found, node)
             for one in found.consumers
         ]
         view["deliveries"] = view["incoming"] = []
         owner = self._declaration(vhost, found).owner
-        for connection in served.authenticator.connections() if owner is not None else ():
+        for connection in services.authenticator.connections() if owner is not None else ():
             if connection.number == owner:
                 view["owner_pid_details"] = views.connection_details(connection)
         return shown(view, call.query)
 
     async def put_queue(self, call: Call) -> HttpResponse:
         """Declare a queue."""
-        vhost, body = self._served.declarable(call.vhost), call.body()
-        node = text(body, "node", self._served.facts.name)
-        if node != self._served.facts.name:
+        vhost, body = self._services.declarable(call.vhost), call.body()
+        node = text(body, "node", self._services.facts.name)
+        if node != self._services.facts.name:
             raise answers.bad_request(f"Node {node} could not be contacted")
         wanted = DeclaredQueue(
             vhost=vhost.name,
@@ -164,7 +164,7 @@ class QueueRoutes:
 
     async def get_messages(self, call: Call) -> HttpResponse:
         """Get messages, and perhaps give them back."""
-        vhost = self._served.vhost(call.vhost)
+        vhost = self._services.vhost(call.vhost)
         body = call.body("ackmode", "count", "encoding")
         count = _integer(body["count"])
         mode = body["ackmode"]
@@ -178,7 +178,7 @@ class QueueRoutes:
         with answers.refused_as(answers.of_channel):
             self._check_readable(call, vhost, call.name("queue"))
             queue = vhost.queue(call.name("queue"), call.caller.requester(vhost.name))
-        channel = ShortChannel(vhost, self._served.clock)
+        channel = ShortChannel(vhost, self._services.clock)
         found: list[Json] = []
         size = 0
         last: Got | None = None
@@ -208,11 +208,11 @@ class QueueRoutes:
 
     async def test_aliveness(self, call: Call) -> HttpResponse:
         """Declare a queue, publish to it and get the message."""
-        vhost, name = self._served.vhost(call.vhost), "aliveness-test"
+        vhost, name = self._services.vhost(call.vhost), "aliveness-test"
         wanted = DeclaredQueue(vhost=vhost.name, name=name)
         publisher = Publisher(call.caller.user, call.caller.access(vhost.name))
         none = properties.NO_PROPERTIES
-        channel = ShortChannel(vhost, self._served.clock)
+        channel = ShortChannel(vhost, self._services.clock)
         try:
             call.caller.requester(vhost.name).access.check(
                 Need.CONFIGURE, queue_resource(name, vhost.name)
@@ -234,11 +234,11 @@ class QueueRoutes:
         await vhost.until_gone(Destination(ResourceKind.QUEUE, wanted.name))
         with answers.refused_as(answers.of_declaration):
             declared = vhost.declare(wanted, call.caller.requester(vhost.name))
-        await self._served.administration.durable()
+        await self._services.administration.durable()
         return declared.is_new
 
     def _found(self, call: Call) -> tuple[VhostBroker, BrokerQueue]:
-        vhost = self._served.vhost(call.vhost)
+        vhost = self._services.vhost(call.vhost)
         found = vhost.find(call.name("queue"))
         if found is None:
             raise answers.not_found()

@@ -1,4 +1,4 @@
-"""What the API shows and changes: the services of the node, and facts about it."""
+"""The services of a node by which the API shows and changes it, and facts about the node."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class NodeFacts:
     """Of the clock that only rises."""
 
 
-class ServedChannel(NamedTuple):
+class OpenChannel(NamedTuple):
     """A channel of somebody who is connected."""
 
     connection: VhostConnection
@@ -60,11 +60,11 @@ class ServedChannel(NamedTuple):
         return f"{connection_name(self.connection)} ({self.number})"
 
 
-class Served:
+class NodeServices:
     """See the head of the module.
 
     Args:
-        broker: Its services are taken from it.
+        broker: Most of them are its own.
         administration: Changes things.
         authenticator: Knows who is in.
         alarms: What is low.
@@ -146,16 +146,16 @@ class Served:
             and (caller.is_monitor or one.user.name == caller.name)
         ]
 
-    def open_channels(self) -> Iterator[ServedChannel]:
+    def open_channels(self) -> Iterator[OpenChannel]:
         """Give the channels of all connections; those that are open when this is called."""
         found = self.authenticator.open_channels()
-        return (ServedChannel(connection, one.number, one.channel) for one, connection in found)
+        return (OpenChannel(connection, one.number, one.channel) for one, connection in found)
 
-    def channels(self, connections: Sequence[VhostConnection]) -> Iterator[ServedChannel]:
+    def channels(self, connections: Sequence[VhostConnection]) -> Iterator[OpenChannel]:
         """Give the channels of some connections."""
         for connection in connections:
             for one in connection.channels():
-                yield ServedChannel(connection, one.number, one.channel)
+                yield OpenChannel(connection, one.number, one.channel)
 
 
 def connection_name(connection: VhostConnection) -> str:
