@@ -33,7 +33,7 @@ from sprocket.rocketmq.store.repair import back_up_store
 from sprocket.rocketmq.store.store import Store
 
 UNFINISHED = ".part"
-"""What is behind the name of a backup that is being made."""
+"""How the name of a backup ends while it is being made."""
 _LEFT = "is left of a backup that did not end; remove it, or choose another name"
 
 

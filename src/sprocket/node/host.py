@@ -194,7 +194,7 @@ class Host:
         """
         from sprocket.node.encryption import NodeEncryption
         from sprocket.node.health import PATH, Health
-        from sprocket.node.listening import Listening, told_host
+        from sprocket.node.listening import Listening, reachable_host
         from sprocket.node.opening import OpeningWatch
         from sprocket.runtime.driver import ConnectionAdmission, address
 
@@ -240,7 +240,7 @@ class Host:
                     port = metrics_port(name)
                     await _serve_http(listening, bound[port], port, one.metrics, parts)
             if HEALTH in bound:
-                told = address(told_host(own.server), bound[HEALTH].port)
+                told = address(reachable_host(own.server), bound[HEALTH].port)
                 rows = [("health", f"{told}{PATH}")]
                 running[HEALTH] = Running(ready={HEALTH: told}, rows=rows)
             _tell_limit(admission, own.limits.connections_max)

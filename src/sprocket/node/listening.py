@@ -129,7 +129,7 @@ def own_host(host: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1", "localhost": "127.0.0.1"}.get(host, host)  # noqa: S104
 
 
-def told_host(settings: ListenSettings) -> str:
+def reachable_host(settings: ListenSettings) -> str:
     """Return where clients reach a server that does not put its address into messages."""
     own = own_host(settings.host)
     return own if own == settings.host else settings.advertised_host or own

@@ -71,7 +71,7 @@ async def _open(site: Site) -> Serve:
     async def serve() -> RunningAmqp:
         import asyncio
 
-        from sprocket.node.listening import told_host
+        from sprocket.node.listening import reachable_host
         from sprocket.rabbitmq.broker.broker import AmqpBroker
         from sprocket.rabbitmq.server.amqp_server import AmqpServer
         from sprocket.rabbitmq.server.connection import WireLimits
@@ -121,7 +121,7 @@ async def _open(site: Site) -> Serve:
         site.parts.push_async_callback(finish)
         metrics = await _serve_management(site, found, broker, authenticator, server, mechanisms)
         told = {
-            name: address(told_host(settings.server), site.ports[name])
+            name: address(reachable_host(settings.server), site.ports[name])
             for name in ("amqp", HTTP, METRICS)
             if name in site.ports
         }

@@ -64,7 +64,7 @@ def _nameserver_ports(given: Loaded[object]) -> Mapping[str, int]:
 
 async def _open_nameserver(site: Site) -> Serve:
     """Read what tools have given it; routes come from the brokers."""
-    from sprocket.node.listening import told_host
+    from sprocket.node.listening import reachable_host
     from sprocket.rocketmq.codec.config import fastjson
     from sprocket.rocketmq.nameserver import KeyValues, NameServer, key_values
     from sprocket.rocketmq.remoting import Connection
@@ -91,7 +91,7 @@ async def _open_nameserver(site: Site) -> Serve:
         site.parts.push_async_callback(nameserver.stop)
         codec = partial(Connection, frame_bytes_max=settings.server.frame_bytes_max)
         await site.listen("nameserver", codec, Dispatcher(handlers.rows()))
-        told = address(told_host(settings.server), site.ports["nameserver"])
+        told = address(reachable_host(settings.server), site.ports["nameserver"])
         return Running(ready={"nameserver": told}, rows=[("NameServer", told)])
 
     return serve

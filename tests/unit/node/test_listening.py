@@ -29,7 +29,7 @@ def ignore(_peer: Peer, _event: object) -> None:
 def test_who_is_reached_where(host: str, advertised: str, own: str, told: str) -> None:
     """This process by itself, and the NameServer by others."""
     assert listening.own_host(host) == own
-    assert listening.told_host(ListenSettings(host=host, advertised_host=advertised)) == told
+    assert listening.reachable_host(ListenSettings(host=host, advertised_host=advertised)) == told
 
 
 @pytest.mark.parametrize(

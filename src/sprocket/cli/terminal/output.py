@@ -185,14 +185,14 @@ def progress(clock: Clock | None = None) -> Iterator[Step]:
     clock = clock or SystemClock()
     bar = progress_bar()
     is_bar = bar.console.is_terminal
-    told_at = clock.monotonic() + (PATIENCE_SECONDS if is_bar else LINE_SECONDS)
+    next_at = clock.monotonic() + (PATIENCE_SECONDS if is_bar else LINE_SECONDS)
     task = bar.add_task("", total=None)
 
     def step(what: str, done: int, total: int = 0) -> None:
-        nonlocal told_at
-        if clock.monotonic() < told_at:
+        nonlocal next_at
+        if clock.monotonic() < next_at:
             return
-        told_at = clock.monotonic() + (TELL_SECONDS if is_bar else LINE_SECONDS)
+        next_at = clock.monotonic() + (TELL_SECONDS if is_bar else LINE_SECONDS)
         if not is_bar:
             say(f"{what}: {done:,} of {total:,}" if total else f"{what}: {done:,}")
             return

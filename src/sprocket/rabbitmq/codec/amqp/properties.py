@@ -34,8 +34,8 @@ _APP_ID, _CLUSTER_ID = 1 << 3, 1 << 2
 
 _BEFORE_HEADERS = _CONTENT_TYPE | _CONTENT_ENCODING
 _BEFORE_EXPIRATION = _CORRELATION_ID | _REPLY_TO
-_BEHIND_MESSAGE_ID = _TIMESTAMP | _TYPE | _USER_ID | _APP_ID | _CLUSTER_ID
-_READ_BEHIND_HEAD = _REPLY_TO | _EXPIRATION | _USER_ID
+_AFTER_MESSAGE_ID = _TIMESTAMP | _TYPE | _USER_ID | _APP_ID | _CLUSTER_ID
+_READ_AFTER_HEAD = _REPLY_TO | _EXPIRATION | _USER_ID
 
 
 class Envelope(msgspec.Struct, frozen=True):
@@ -197,7 +197,7 @@ def complete(head: EnvelopeHead, octets: bytes) -> Envelope:
             expiration = octets[start:at].decode("utf-8", "surrogateescape")
         if flags & _MESSAGE_ID:
             at += 1 + octets[at]
-        if flags & _BEHIND_MESSAGE_ID:
+        if flags & _AFTER_MESSAGE_ID:
             if flags & _TIMESTAMP:
                 at += UINT64.size
             if flags & _TYPE:
@@ -214,7 +214,7 @@ def complete(head: EnvelopeHead, octets: bytes) -> Envelope:
         raise _malformed("a value is missing") from None
     if at != len(octets):
         raise _malformed("the last value does not end with them")
-    if not flags & _READ_BEHIND_HEAD:
+    if not flags & _READ_AFTER_HEAD:
         return head.envelope
     first = head.envelope
     return Envelope(

@@ -266,14 +266,14 @@ def _journal_places(data: Buffer, at: int, count_max: int) -> tuple[list[int], i
             found.append(at)
             at += JOURNAL_PREFIX_BYTES
             continue
-        behind = at + JOURNAL_HEAD_BYTES
-        if behind > end:
+        after = at + JOURNAL_HEAD_BYTES
+        if after > end:
             break
-        size = _unpack_size(data, behind - 4)[0]
-        if behind + size > end or (not size and data[at:behind] == _ZEROS):
+        size = _unpack_size(data, after - 4)[0]
+        if after + size > end or (not size and data[at:after] == _ZEROS):
             break
         found.append(at)
-        at = behind + size
+        at = after + size
     return found, at
 
 
@@ -289,14 +289,14 @@ def _segment_places(data: Buffer, at: int, count_max: int) -> tuple[list[int], i
             found.append(at)
             at += SEGMENT_PREFIX_BYTES
             continue
-        behind = at + SEGMENT_HEAD_BYTES
-        if behind > end:
+        after = at + SEGMENT_HEAD_BYTES
+        if after > end:
             break
-        behind += _unpack_size(data, behind - 4)[0]
-        if behind > end:
+        after += _unpack_size(data, after - 4)[0]
+        if after > end:
             break
         found.append(at)
-        at = behind
+        at = after
     return found, at
 
 

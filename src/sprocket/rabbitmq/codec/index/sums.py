@@ -109,7 +109,7 @@ class CheckedIndex(NamedTuple):
         damaged: Where messages begin that are not what was stored.
         findings: What is wrong besides: records that are not what was written.
         covered: Up to where checksums cover it without a gap.
-        told: The end of what the last of them covers, whether those bytes are there or not.
+        summed: The end of what the last of them covers, whether those bytes are there or not.
     """
 
     data: bytes
@@ -117,7 +117,7 @@ class CheckedIndex(NamedTuple):
     damaged: tuple[int, ...] = ()
     findings: tuple[IndexFinding, ...] = ()
     covered: int = 0
-    told: int = 0
+    summed: int = 0
 
 
 def check_index(data: bytes, sums: list[IndexSum], *, is_segment: bool) -> CheckedIndex:
@@ -128,7 +128,7 @@ def check_index(data: bytes, sums: list[IndexSum], *, is_segment: bool) -> Check
         sums: As `decode_sums` gives them.
         is_segment: Whether it is a segment's, else a journal's.
     """
-    covered, told = 0, sums[-1].end if sums else 0
+    covered, summed = 0, sums[-1].end if sums else 0
     parts: list[_Part] = []
     view = memoryview(data)
     for one in sums:
@@ -140,7 +140,7 @@ def check_index(data: bytes, sums: list[IndexSum], *, is_segment: bool) -> Check
         if crc32(here) != one.crc and (part := _compared(one, here, is_segment=is_segment)):
             parts.append(part)
     if not parts:
-        return CheckedIndex(data, covered=covered, told=told)
+        return CheckedIndex(data, covered=covered, summed=summed)
     read, repaired = bytearray(data), bytearray(data)
     for part in parts:
         read[part.start : part.end] = repaired[part.start : part.end] = part.data
@@ -152,7 +152,7 @@ def check_index(data: bytes, sums: list[IndexSum], *, is_segment: bool) -> Check
         tuple(start for part in parts for start in part.damaged),
         tuple(finding for part in parts for finding in part.findings),
         covered,
-        told,
+        summed,
     )
 
 

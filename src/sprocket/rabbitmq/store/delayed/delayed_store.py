@@ -347,8 +347,8 @@ class DelayedStore:
         head, position = run.head, run.position
         assert head is not None
         if head.last <= self._taken:
-            behind = position + delayed.HEAD_BYTES + head.size
-            following: NextBlock = yield partial(next_block, run.file, behind, run.file_bytes)
+            end = position + delayed.HEAD_BYTES + head.size
+            following: NextBlock = yield partial(next_block, run.file, end, run.file_bytes)
             if (run.position, run.head) == (position, head):
                 if following.faults and run.retried_at != position:
                     return following.faults[0]
@@ -366,9 +366,9 @@ class DelayedStore:
 
     def _tell_faults(self) -> None:
         for run in self._runs:
-            for fault in run.faults[run.told_count :]:
+            for fault in run.faults[run.reported_count :]:
                 _log.error("delayed messages cannot be read; they stay in the file", why=fault)
-            run.told_count = len(run.faults)
+            run.reported_count = len(run.faults)
 
     def _is_void(self, one: DelayedEntry) -> bool:
         return self._dropped.get(one.exchange, 0) > one.number

@@ -117,7 +117,7 @@ class DelayedRun:
         head: Of that; None if there is none.
         entries: Read, and not taken yet.
         faults: What cannot be read.
-        told_count: How many of these were reported.
+        reported_count: How many of these were reported.
         retried_at: Where a block was that could not be read; it is read once more.
     Threads: one at a time.
     """
@@ -130,7 +130,7 @@ class DelayedRun:
         self.head = begin.head
         self.entries: deque[DelayedEntry] = deque()
         self.faults = [*begin.faults]
-        self.told_count = 0
+        self.reported_count = 0
         self.retried_at = -1
         self._entries_at = self._done_at = begin.position
 

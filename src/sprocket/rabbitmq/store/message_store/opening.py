@@ -283,11 +283,11 @@ def _look(
         return found
     # What is after the last message that is kept may never have been durable: it is not damage.
     last = max((number for number in order if ends[number]), default=order[0])
-    behind = {layout.file(number) for number in order if number > last}
+    later = {layout.file(number) for number in order if number > last}
     damage = [
         one
         for one in found.damage
-        if one.path not in behind and (one.path != layout.file(last) or one.position < ends[last])
+        if one.path not in later and (one.path != layout.file(last) or one.position < ends[last])
     ]
     cut_bytes = contents.files[last].file_bytes - ends[last]
     return RecoveredStore(contents, damage, last=last, cut_bytes=cut_bytes)
@@ -330,7 +330,7 @@ def _is_whole(file: File, entry: StoreEntry, known: TermSum) -> bool:
 
 
 def _take_compacted(disk: Disk, layout: MessageStoreLayout) -> None:
-    """Put what a compaction of RabbitMQ's left behind its file, where it may be missing."""
+    """Append to each file what a compaction of RabbitMQ's wrote beside it, if it may lack that."""
     for number in numbers(disk.list(layout.root), COMPACTED_FILE):
         source = layout.compacted_file(number)
         data = read_file(disk, source)

@@ -66,7 +66,7 @@ class LoadedSegment:
         file_bytes: Length of that; 0 if there is none.
         whole_bytes: Up to where that is good; what is after is to be cut.
         covered_bytes: Up to where its checksums cover it without a gap.
-        told_bytes: The end of what the last of them covers, whether those bytes are there or not.
+        summed_bytes: The end of what the last of them covers, whether those bytes are there or not.
         is_sound: There is nothing in it that RabbitMQ would not start with, or that the checksums
             know better.
         has_damage: There are messages in it that are not what was stored.
@@ -82,7 +82,7 @@ class LoadedSegment:
     file_bytes: int
     whole_bytes: int
     covered_bytes: int
-    told_bytes: int
+    summed_bytes: int
     is_sound: bool
     has_damage: bool
     journal: IndexRecords
@@ -316,8 +316,8 @@ class LoadedIndex:
         known = None if self.are_sums_void or not counted else sums.read(self.disk, path)
         file = QueueIndexFile.segment(path, counted, known, self.entry_count)
         checked, records = file.checked, file.records
-        if checked.told > len(counted) and not self.tail.appends:
-            what = f"expected {checked.told} bytes, as the checksums say, found {len(counted)}"
+        if checked.summed > len(counted) and not self.tail.appends:
+            what = f"expected {checked.summed} bytes, as the checksums say, found {len(counted)}"
             self.damage.append(FileDamage(path, len(counted), what))
         self.damage += _found(file)
         journal = self.journal
@@ -336,7 +336,7 @@ class LoadedIndex:
             file_bytes=len(data),
             whole_bytes=records.stopped_at,
             covered_bytes=checked.covered,
-            told_bytes=checked.told,
+            summed_bytes=checked.summed,
             is_sound=not file.states.findings and checked.repaired is None,
             has_damage=bool(checked.damaged),
             journal=journal.records,

@@ -119,7 +119,7 @@ class _Plan:
     origin: Origin
     result: RecoveredIndex = field(default_factory=RecoveredIndex)
     appends: list[_Append] = field(default_factory=list)
-    told: list[SegmentAppend] = field(default_factory=list)
+    announced: list[SegmentAppend] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
     """Segments that are still to be resolved, by number."""
     loaded: dict[int, LoadedSegment] = field(default_factory=dict)
@@ -266,7 +266,7 @@ class IndexRecovery:
         self._begin()
         for plan in self._plans:
             for _ in self._rest(plan, has_stored):
-                plan.appends, plan.told = [], []
+                plan.appends, plan.announced = [], []
         return {plan.folder: plan.result for plan in self._plans}
 
     def _begin(self) -> None:
@@ -363,11 +363,11 @@ class IndexRecovery:
             return 0
         data = segment.missing()
         result.segments[segment.number] = KnownSegment(count, whole + len(data))
-        told = _sums(segment, data)
-        if told:
-            plan.appends.append(_Append(path, segment.file_bytes, whole, data, told))
+        added = _sums(segment, data)
+        if added:
+            plan.appends.append(_Append(path, segment.file_bytes, whole, data, added))
         if data or whole < segment.file_bytes:
-            plan.told.append(SegmentAppend(segment.number, whole, len(data), crc32(data)))
+            plan.announced.append(SegmentAppend(segment.number, whole, len(data), crc32(data)))
         return len(data)
 
     def _carry(self, result: RecoveredIndex, segment: LoadedSegment, count: int) -> bool:
@@ -378,7 +378,7 @@ class IndexRecovery:
             return False
         if segment.covered_bytes < segment.whole_bytes and not segment.has_damage:
             return False  # it is to get checksums
-        if segment.told_bytes > segment.whole_bytes:
+        if segment.summed_bytes > segment.whole_bytes:
             return False  # they are to say where it was cut
         records = segment.missing_records(segment.number * self._entry_count)
         if not 0 < len(records) <= min(CARRIED_EACH_BYTES_MAX, self._carried_bytes_left):
@@ -391,8 +391,8 @@ class IndexRecovery:
     def _append(self, log: WriteAheadLog, plans: list[_Plan]) -> None:
         """Tell the log what is planned, and do it; there are no plans then."""
         for plan in plans:
-            if plan.told:
-                log.note_appends(plan.origin, plan.told)
+            if plan.announced:
+                log.note_appends(plan.origin, plan.announced)
         log.commit()
         for done, plan in enumerate(plans):
             if done % STEP_QUEUES == 0:
@@ -412,7 +412,7 @@ class IndexRecovery:
                 finally:
                     file.close()
                 sums.append(self._disk, one.path, one.sums)
-            plan.appends, plan.told = [], []
+            plan.appends, plan.announced = [], []
         del plans[:-1]  # the last one may go on
 
     def _finish(self, log: WriteAheadLog) -> None:
@@ -486,7 +486,7 @@ def _sums(segment: LoadedSegment, data: bytes) -> list[IndexSum]:
     if covered < whole and not segment.has_damage and segment.is_sound:
         old = bytes(segment.records.data[covered:whole])
         found.append(index.index_sum(old, covered, is_segment=True))
-    if data or whole < max(segment.file_bytes, segment.told_bytes):
+    if data or whole < max(segment.file_bytes, segment.summed_bytes):
         # An entry of no bytes says where it was cut.
         found.append(index.index_sum(data, whole, is_segment=True))
     return found

@@ -67,16 +67,16 @@ class FaultyReads:
         parts = []
         end = min(position + size, file.size())
         while position < end:
-            behind = min(end, (position // _SECTOR_BYTES + 1) * _SECTOR_BYTES)
+            next_sector = min(end, (position // _SECTOR_BYTES + 1) * _SECTOR_BYTES)
             try:
-                parts.append(file.read(position, behind - position))
+                parts.append(file.read(position, next_sector - position))
             except DiskFailed as error:
-                parts.append(bytes(behind - position))
+                parts.append(bytes(next_sector - position))
                 sector = file.path, position // _SECTOR_BYTES
                 if sector not in self._unreadable:
                     self._unreadable.add(sector)
                     self.tell(file.path, position, str(error))
-            position = behind
+            position = next_sector
         return b"".join(parts)
 
 

@@ -351,11 +351,11 @@ def _stored(batch: WriteAheadBatch, names: dict[int, str]) -> dict[bytes, TermSu
 
 
 def _damage(
-    behind: _Batch, count: int, gaps: Sequence[_Gap], names: dict[str, dict[int, str]]
+    later: _Batch, count: int, gaps: Sequence[_Gap], names: dict[str, dict[int, str]]
 ) -> list[str]:
     """Say which batches are lost before one that is there."""
     if not gaps:
-        return [f"{behind.path}: {count} batches before it are lost"]
+        return [f"{later.path}: {count} batches before it are lost"]
     first = gaps[0]
     messages = 0
     for path, gap in gaps:
@@ -366,7 +366,7 @@ def _damage(
             if entry.kind == EntryKind.RECORDS
             and folders.get(entry.origin) not in (STORE_ORIGIN, DELAYED_ORIGIN)
         )
-    what = f"{count} batches before that of number {behind.batch.sequence} are damaged"
+    what = f"{count} batches before that of number {later.batch.sequence} are damaged"
     known = f"with {messages} messages as far as can be seen"
     return [f"{first.path} at {first.gap.start}: {what}, {known}"]
 

@@ -20,7 +20,7 @@ def test_whichever_byte_is_changed_all_else_is_as_it_was(is_segment: bool) -> No
     before = b"\xff" * 5  # unknown to the checksums
     sums = index.decode_sums(index.index_sum(data, 5, is_segment=is_segment).encode())
     whole = index.check_index(before + data, sums, is_segment=is_segment)
-    assert whole == index.CheckedIndex(before + data, told=5 + len(data))
+    assert whole == index.CheckedIndex(before + data, summed=5 + len(data))
     assert half.end == len(data)
     for at in range(len(data)):
         changed = bytearray(before + data)
