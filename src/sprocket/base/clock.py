@@ -11,7 +11,7 @@ from bisect import bisect_right
 from typing import NamedTuple, Protocol
 
 NEAR_MS = 50
-"""A wall clock that is off by no more was not set: that is the grain of what a wait promises."""
+"""A wall clock that is off by up to this was not set; waits are not more precise than this."""
 
 PARTS_MAX = 64
 """Steps of the wall clock that a `LogClock` remembers; a message waits for hours, not for years."""

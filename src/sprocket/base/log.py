@@ -85,7 +85,7 @@ _limit: Limit | None = None
 
 @contextmanager
 def limited_by(limit: Limit) -> Iterator[None]:
-    """Have `limit` decide meanwhile what limited loggers log, in all threads."""
+    """Let `limit` decide, inside the block, what limited loggers log, in all threads."""
     global _limit
     before, _limit = _limit, limit
     try:

@@ -47,7 +47,7 @@ class MeterWindow(Generic[K]):
         self._buckets: deque[_Bucket[K]] = deque([_Bucket()], maxlen=count)
 
     def take(self, counts: dict[K, Count], total: Count, seconds: float) -> None:
-        """Take up what was counted in the last `seconds`."""
+        """Add what was counted in the last `seconds`."""
         if self._buckets[-1].seconds >= self._bucket_seconds:
             self._buckets.append(_Bucket())
         bucket = self._buckets[-1]

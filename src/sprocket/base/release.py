@@ -25,7 +25,7 @@ _RELEASE = re.compile(r"\d{1,9}(\.\d{1,9})*")
 
 
 def require(disk: Disk, folder: str) -> list[str]:
-    """See that this release may open a folder.
+    """Check that this release may open a folder.
 
     Returns:
         What is wrong with the file that says so: a sentence, or none.
@@ -37,7 +37,7 @@ def require(disk: Disk, folder: str) -> list[str]:
 
 
 def admit(disk: Disk, folder: str, lowest: str) -> list[str]:
-    """Have a folder that is opened to write name a release as the lowest that may, if none does.
+    """Write into a folder which release is the lowest that may open it, if nothing says so yet.
 
     Args:
         disk: Where it is.

@@ -231,7 +231,7 @@ def _from_file(text: str | None, name: str) -> Iterable[tuple[str, Any]]:
 
 
 def _environment_name(variable: str) -> str | None:
-    """Return the full name that a variable sets, None when it is none of ours."""
+    """Return the full name that a variable sets, None when it is not one of ours."""
     if not variable.startswith(ENVIRONMENT_PREFIX) or "__" not in variable:
         return None
     group, _, name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().partition("__")

@@ -56,7 +56,7 @@ class SparkOptions:
         What Spark writes stays in files.
 
         Raises:
-            SettingsError: A setting is none; or, when it starts, there is no Java.
+            SettingsError: A setting is wrong; or, when it starts, there is no Java.
             QueryFailed: Spark does not start, as of a wrong master.
         """
         import tempfile

@@ -45,7 +45,7 @@ class NodeEncryption:
         certify: Gives a context a throw-away certificate; raises SettingsError.
 
     Raises:
-        SettingsError: A file is missing or is none, or they do not fit each other.
+        SettingsError: A file is missing or cannot be read, or they do not fit each other.
     Threads: event loop only.
     """
 
@@ -99,7 +99,7 @@ class NodeEncryption:
         return self._files
 
     def _make(self) -> None:
-        """Have a throw-away certificate made, then continue with those that wait for it."""
+        """Begin to make a throw-away certificate; clients that wait for it continue afterwards."""
         thread = DiskThread("sprocket-certificate")
         now_ms = self._clock.now_ms()
         thread.submit(lambda: self._certify(self._context, now_ms), self._made)

@@ -88,7 +88,7 @@ class Site:
     _watch: "OpeningWatch"
 
     async def open(self, do: "Callable[[Step], C]") -> "C":
-        """Have `do` open something that may take long, on a thread, and close it at the end."""
+        """Open something that may take long by `do`, on a thread, and close it at the end."""
         from sprocket.node.opening import on_a_thread
 
         found = await on_a_thread(self._watch, do)
@@ -190,7 +190,7 @@ class Host:
 
         Raises:
             StoreError: A folder is another's, locked or damaged.
-            SettingsError: A port is in use, or an address none of this machine.
+            SettingsError: A port is in use, or an address is not this machine's.
         """
         from sprocket.node.encryption import NodeEncryption
         from sprocket.node.health import PATH, Health

@@ -50,7 +50,7 @@ class Listening:
             hint: What people are told to do if somebody has it.
 
         Raises:
-            SettingsError: The port is in use, or the address none of this machine.
+            SettingsError: The port is in use, or the address is not this machine's.
         """
         host = self._server.host
         with _refusing(host, port, hint):

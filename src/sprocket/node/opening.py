@@ -45,7 +45,7 @@ class OpeningWatch:
         self._is_unwanted = False
 
     def end(self) -> None:
-        """Have the next step end the opening. Threads: any."""
+        """Make the next step end the opening. Threads: any."""
         self._is_unwanted = True
 
     def step(self, what: str, done: int, total: int = 0) -> None:

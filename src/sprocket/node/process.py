@@ -253,7 +253,7 @@ def _end_at_once(number: int, line: str) -> None:
 
 
 def allow_connections() -> None:
-    """Have as many files open as the system lets us: each connection is one, and 1024 are few."""
+    """Raise the limit of open files as far as we may: a connection is one, and 1024 are few."""
     try:
         import resource
     except ImportError:  # as on Windows, where there is no such limit

@@ -82,7 +82,7 @@ class File(Protocol):
         """Return `size` bytes from `position`; fewer only at the end of the file.
 
         Threads: any; other threads run while it waits for the disk, as they do not while a view
-        does. Where another one closes the file meanwhile, what comes is of no use.
+        does. Where another one closes the file meanwhile, what comes is not to be used.
         """
 
     def read_view(self, position: int, size: int) -> memoryview:
@@ -105,13 +105,13 @@ class File(Protocol):
         """
 
     def start_reading(self, position: int, size: int) -> None:
-        """Have the system begin to read a range from the disk, and do not wait for it.
+        """Ask the system to begin to read a range from the disk; it does not wait for that.
 
         A reader that continues in order, above all through a view, then waits less.
         """
 
     def give_back(self, position: int, size: int) -> None:
-        """Have the system forget its copy in memory of a synced range; views read it anew.
+        """Ask the system to forget its copy in memory of a synced range; views read it anew.
 
         What is dirty, or in use by others, stays.
         Threads: any.
@@ -149,7 +149,7 @@ class File(Protocol):
         """
 
     def start_sync(self) -> PendingSync | None:
-        """Have the system do by itself what `sync` does; None where it cannot.
+        """Start what `sync` does, run by the system itself; None where it cannot.
 
         It may be under way while the file is written, or closed.
         """
@@ -236,7 +236,7 @@ class Disk(Protocol):
         """Rename a file, replacing `target`, or a folder. Durable after `sync_folder` of both."""
 
     def exchange(self, one: str, other: str) -> bool:
-        """Let two folders of one file system have each other's names, both at once.
+        """Exchange the names of two folders of one file system, both at once.
 
         Durable after `sync_folder` of both. Returns False where the system cannot do it; then
         nothing has changed.

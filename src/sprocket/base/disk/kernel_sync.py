@@ -110,7 +110,7 @@ class _Context:
         self._one = ctypes.c_long(1)
 
     def begin(self, descriptor: int) -> None:
-        """Have a file synced; raises OSError."""
+        """Start the sync of a file; raises OSError."""
         self._request.descriptor = descriptor
         if self._ask(self._numbers.submit, self._id, self._one, self._requests) != 1:
             raise OSError(errno.EAGAIN, "not taken")  # nobody may wait for what was not begun
@@ -178,7 +178,7 @@ class KernelSyncs:
         self._is_off = False
 
     def start(self, descriptor: int, refuse: Callable[[OSError], NoReturn]) -> PendingSync | None:
-        """Have a file synced; return None where the kernel cannot, and nothing is begun then.
+        """Start the sync of a file; return None where the kernel cannot, and nothing is begun then.
 
         Costs some 3 µs.
 

@@ -61,7 +61,7 @@ class Missing(Protocol):
         """How many bytes it is, 0 if they do not count."""
 
     def fetch(self) -> Fetched:
-        """Have the disk bring it; on any thread."""
+        """Read it from the disk; on any thread."""
 
 
 class WouldBlock(Exception):
@@ -75,7 +75,7 @@ class WouldBlock(Exception):
         self.missing = missing
 
     def fetch(self) -> Fetched:
-        """Have the disk bring all of it; on any thread."""
+        """Read all of it from the disk; on any thread."""
         found: Fetched = {}
         for one in self.missing:
             found |= one.fetch()
@@ -174,7 +174,7 @@ class Attempt:
         return is_own
 
     def close(self) -> None:
-        """Let go of everything; a file that was given out closes when nobody has it in hand."""
+        """Forget all files; one that was given out closes when nobody uses it any more."""
         for found in self.fetched.values():
             if not isinstance(found, bytes | _Answer | StoreError):
                 found.close()

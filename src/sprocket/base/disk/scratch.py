@@ -46,7 +46,7 @@ class Scratch:
         return memoryview(chunk)[start:end]
 
     def _take_another(self, size: int) -> bool:
-        """Go on in a chunk that is free; say whether there is one."""
+        """Continue in a chunk that is free; return whether there is one."""
         if size > CHUNK_BYTES:
             return False
         free = next(filter(_is_free, self._chunks), None)

@@ -284,7 +284,7 @@ class SegmentReader:
         return self.start + len(self.data)
 
     def bring(self, position: int, size: int) -> int:
-        """Have `size` bytes from a position on in hand, or as many as the segment has of them.
+        """Read `size` bytes from a position on into `data`, or as many as the segment has of them.
 
         `data` begins at the position `start`; directly after it lies what is `unreadable`, if
         anything is. What was handed out before stays valid.
@@ -342,7 +342,7 @@ class SegmentFiles:
         self._is_drop_unsynced = False
 
     def load(self, *, derived: bool = False) -> list[str]:
-        """Take up the files that are there; return the names that were not taken.
+        """Load the files that are there; return the names that were left out.
 
         An empty last file is the trace of a crash between creating and lengthening; it is removed.
 
@@ -461,7 +461,7 @@ class SegmentFiles:
         return segment
 
     def adopt(self, start: int) -> Segment:
-        """Take up the next file, which somebody made with `create_segment`."""
+        """Add the next file, which somebody made with `create_segment`."""
         assert not self._segments or start == self.end_of_files
         segment = self._segment(start)
         self._segments.append(segment)

@@ -31,7 +31,7 @@ there returns, which is more than the type of a generator can say."""
 def advance(
     steps: Generator[Call, Any, object], result: Any = None, error: BaseException | None = None
 ) -> Call | None:
-    """Go on to the next call, given what the one before returned or raised; None: all is done.
+    """Continue to the next call, given what the one before returned or raised; None: all is done.
 
     Raises:
         BaseException: Whatever the work raises, `error` if it did not catch that.

@@ -1,4 +1,4 @@
-"""`sprocket group`: consumer groups, how far they are, who is in them, over the wire."""
+"""`sprocket group`: consumer groups, how far they are, who their members are, over the wire."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

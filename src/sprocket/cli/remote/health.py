@@ -64,7 +64,7 @@ def ask(url: str, check: str | None, timeout_seconds: float) -> dict[str, list[s
     """Return why checks fail, by their names; nothing for one that does not.
 
     Raises:
-        SettingsError: The address is none.
+        SettingsError: The address is wrong.
         NotConnected: There is no connection, or it was lost.
         RequestTimeout: There was no answer in time: the process is stuck.
         ClientError: The answer is from something else.

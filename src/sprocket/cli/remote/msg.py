@@ -187,7 +187,7 @@ def stored_between(
 ) -> "Iterator[ReceivedMessage]":
     """Give at most `limit` messages stored from one time until before another, oldest first.
 
-    Times are milliseconds since 1970; an end or a limit of None is none.
+    Times are milliseconds since 1970; None sets no end, or no limit.
     """
     each = [_of_queue(puller, queue, begin_ms, end_ms) for queue in puller.queues(topic)]
     return islice(merge(*each, key=lambda one: one.stored_at_ms), limit)

@@ -223,7 +223,7 @@ class LogOptions:
 
 @contextmanager
 def _structlog_kept() -> Iterator[None]:
-    """Have structlog afterwards as it is now."""
+    """Restore the settings of structlog at the end of the block."""
     structlog = log.configured()
     before = None if structlog is None else structlog.get_config()
     try:

@@ -148,7 +148,7 @@ def as_row(message: StoredMessage) -> list[str]:
 def received_json(message: "ReceivedMessage") -> dict[str, Any]:
     """Return a message that a broker gave: as `as_json` does, its broker, and the body whole.
 
-    `body` is its text, or `body_base64` its bytes if it is none.
+    `body` is its text, or `body_base64` its bytes if it is not text.
     """
     told = {"broker": message.queue.broker_name, **as_json(message.stored)}
     if "body_error" in told:
@@ -179,7 +179,7 @@ def _body_of(message: StoredMessage) -> str:
 
 
 def body_text(body: bytes) -> str:
-    """Return the body as text, or as hex if it is none; the beginning only of a long one."""
+    """Return the body as text, or as hex if it is not text; of a long one only the beginning."""
     shown = body[:BODY_SHOWN_BYTES_MAX]
     rest = f"… ({len(body)} bytes)" if len(body) > len(shown) else ""
     try:

@@ -32,7 +32,7 @@ class Pattern:
         text: As it was written.
 
     Raises:
-        PatternInvalid: It is none.
+        PatternInvalid: It is not an expression.
     """
 
     def __init__(self, text: str) -> None:

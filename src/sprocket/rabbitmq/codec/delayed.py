@@ -155,7 +155,7 @@ class RunFile(msgspec.Struct, frozen=True, array_like=True):
     file_bytes: int
     """Of its file."""
     position: int
-    """Blocks before it are of no use any more."""
+    """Blocks before it are obsolete."""
 
 
 class DelayedManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -222,7 +222,7 @@ def decode_head(data: Buffer) -> BlockHead:
     """Return what a head says.
 
     Raises:
-        CorruptRecord: It is none.
+        CorruptRecord: It is not a head.
     """
     if len(data) < HEAD_BYTES:
         raise CorruptRecord("delayed messages: a block is cut")

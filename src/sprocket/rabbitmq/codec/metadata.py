@@ -127,7 +127,7 @@ def decode_line(line: bytes) -> tuple[int, Change]:
     """Return a line, after its sequence.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not a line.
     """
     try:
         sequence, gone, put = _decode_line(line)

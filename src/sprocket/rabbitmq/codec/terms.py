@@ -65,7 +65,7 @@ class TermMap(Struct, frozen=True):
 
 
 class Pid(Struct, frozen=True):
-    """A process, of no use after it ended."""
+    """A process; it may have ended."""
 
     node: Atom
     rest: bytes
@@ -73,7 +73,7 @@ class Pid(Struct, frozen=True):
 
 
 class Reference(Struct, frozen=True):
-    """A reference, of no use after its node stopped."""
+    """A reference; its node may have stopped."""
 
     node: Atom
     creation: int

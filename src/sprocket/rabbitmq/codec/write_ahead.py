@@ -66,7 +66,7 @@ class WriteAheadEntry(MsgStruct, frozen=True, gc=False):
 
 
 _KINDS = (EntryKind.NAME, *EntryKind)
-"""By number, of which 0 is none: to make a member of its number takes longer than an entry."""
+"""By number; 0 is not a kind. To look up a member by its number takes longer than an entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def decode_name(content: bytes) -> NamedOrigin:
     """Return what a NAME says.
 
     Raises:
-        CorruptRecord: It is none.
+        CorruptRecord: It is not a NAME.
     """
     if len(content) <= _POSITION.size:
         raise CorruptRecord("write-ahead log: a name that is cut")
@@ -187,7 +187,7 @@ def decode_flush(content: bytes) -> list[SegmentAppend]:
     """Return what a FLUSH says.
 
     Raises:
-        CorruptRecord: Its length is none of a whole number of appends.
+        CorruptRecord: It is not a whole number of appends.
     """
     if len(content) % _APPEND.size:
         raise CorruptRecord(f"write-ahead log: a flush of {len(content)} bytes")
@@ -214,7 +214,7 @@ class WriteAheadGap:
 def scan(
     data: Buffer, number: int, sequence: int | None
 ) -> Iterator[WriteAheadBatch | WriteAheadGap]:
-    """Yield the batches of a file, and what stands between them that is none.
+    """Yield the batches of a file, and the gaps between them.
 
     A file ends where no batch follows any more. What an earlier use of the file has left does not
     count: its batches say another file's number, or have numbers that are too low.
@@ -288,7 +288,7 @@ class _Search:
     def following(
         self, at: int, floor: int, sequence: int | None
     ) -> tuple[WriteAheadBatch, int] | None:
-        """Return the next batch after something that is none, and where it begins."""
+        """Return the next batch after a gap, and where it begins."""
         view = self._view
         beyond = None if sequence is None else sequence + 1
         magic, _, found, size = _HEAD.unpack_from(view, at)

@@ -49,7 +49,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
 
 
 def text_of(field: Field | None) -> str | None:
-    """Return the text of a string; None if the value is none."""
+    """Return the text of a string; None if the value is not a string."""
     if field is None or not isinstance(field.value, bytes):
         return None
     return field.value.decode("utf-8", "surrogateescape")

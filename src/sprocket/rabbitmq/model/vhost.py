@@ -11,7 +11,7 @@ DEFAULT_VHOST: Final = "/"
 QUEUES_MAX: Final = "max-queues"
 CONNECTIONS_MAX: Final = "max-connections"
 CHANNELS_MAX: Final = "max-channels"
-"""Names of limits, of users and of virtual hosts; a negative one is none."""
+"""Names of limits, of users and of virtual hosts; a negative one limits nothing."""
 
 
 class Vhost(Struct, frozen=True, kw_only=True):

@@ -73,7 +73,7 @@ def _encoded(count: int) -> bytes:
 
 
 def require_vhost(disk: Disk, layout: VhostLayout, vhost: str) -> list[str]:
-    """See that a folder is that of a virtual host, or of none yet; nobody may know its name.
+    """Check that a folder is that of a virtual host, or of none yet; its name may be unknown.
 
     Returns:
         What is wrong with the file that says so, a sentence each.

@@ -101,7 +101,7 @@ class QueueLayout:
 
     @staticmethod
     def set_aside(path: str) -> str:
-        """Return the path that a file gets which is of no use, but for what could not be read."""
+        """Return the path that a damaged file gets when it is replaced."""
         return f"{path}.damaged"
 
 

@@ -61,7 +61,7 @@ class StoredEntry(Struct, frozen=True, gc=False):
 
 
 class WithdrawnMessage(NamedTuple):
-    """A message that is in the queue no more, as it was refused.
+    """A message that was taken out of the queue, since it was refused.
 
     Attributes:
         id: Its id.
@@ -104,14 +104,14 @@ class TurnMessages:
         return [known[one.id] for one in messages]
 
     def arrived(self, queue: "StoredQueue", count: int) -> None:
-        """Have a queue append this many messages more, with the next write at the latest."""
+        """Note that a queue appends this many more messages, with the next write at the latest."""
         self._waiting[queue] = None
         self._arrived += count
         if self._arrived >= ARRIVED_MAX:
             self.append_arrived()
 
     def append_arrived(self) -> None:
-        """Have all queues append what waits for that."""
+        """Append what has arrived in all queues."""
         waiting, self._waiting, self._arrived = self._waiting, {}, 0
         for queue in waiting:
             queue.append_arrived()
@@ -122,7 +122,7 @@ class TurnMessages:
         self._terms = {}
 
     def begin_sync(self) -> None:
-        """Have nothing to sync."""
+        """Do nothing: there is nothing to sync."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +326,7 @@ class StoredQueue:
             self._delivered_end = max(self._delivered_end, max(seq_ids) + 1)
 
     def ack(self, seq_ids: Sequence[int]) -> None:
-        """Have messages no more; each is named once.
+        """Remove messages; each is named once.
 
         Raises:
             CorruptRecord: One is not there; nothing has changed for it and those after it.
@@ -360,7 +360,7 @@ class StoredQueue:
         return self.index.origin.unwritten_from
 
     def withdraw(self, message_ids: Container[bytes]) -> "dict[int, WithdrawnMessage]":
-        """Have messages no more that were refused, as the write after them has failed.
+        """Remove messages that were refused, since the write after them has failed.
 
         What is not written yet is as if it had never come.
 
@@ -480,7 +480,7 @@ class StoredQueue:
         return self._count - len(self.unreadable)
 
     def purge(self) -> None:
-        """Have no messages any more."""
+        """Remove all messages."""
         self.append_arrived()
         states = self.index.forget()
         self._purges += 1
@@ -498,7 +498,7 @@ class StoredQueue:
         self._around.touched[self] = None
 
     def remove(self) -> StepsTo[None]:
-        """Have nothing any more; the next flush takes the folder away.
+        """Remove all messages and files; the next flush removes the folder.
 
         Raises:
             DiskFull, DiskFailed, StoreFailed: It may come back after a crash.
@@ -560,7 +560,7 @@ class StoredQueue:
         store.remove([one for one in message_ids if one in store])
 
     def keep_sizes(self) -> None:
-        """Let go of what is known of segments that are gone."""
+        """Forget what is known of segments that were removed."""
         self._sizes.keep(self.index.unacked)
 
 

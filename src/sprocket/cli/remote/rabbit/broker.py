@@ -59,7 +59,7 @@ class RabbitRemote:
         """Return the API, on a connection that is open until the command has answered.
 
         Raises:
-            SettingsError: The address is none, or the file cannot be used.
+            SettingsError: The address is wrong, or the file cannot be used.
         """
         from sprocket.cli.remote.rabbit.management import Management
 

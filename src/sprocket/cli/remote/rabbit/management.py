@@ -52,7 +52,7 @@ class Management:
         clock: For tests.
 
     Raises:
-        SettingsError: The address is none, or the file cannot be used.
+        SettingsError: The address is wrong, or the file cannot be used.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Management:
         self.request("PUT", path, body=body)
 
     def post(self, *path: str, body: object, query: Mapping[str, str] | None = None) -> Any:
-        """Have something done; return the answer. Raises ClientError: see `request`."""
+        """Ask for something to be done; return the answer. Raises ClientError: see `request`."""
         return self.request("POST", path, body=body, query=query)
 
     def delete(self, *path: str, why: str = "", query: Mapping[str, str] | None = None) -> None:

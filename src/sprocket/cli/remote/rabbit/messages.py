@@ -40,7 +40,7 @@ PERSISTENT, TRANSIENT = 2, 1
 BODY_LETTERS_SHOWN = 200
 """Of a body, for people; scripts get it whole."""
 TAKEN_AT_A_TIME = 100
-"""Messages in one answer that are in the broker no more, so that little is on the way at a time."""
+"""Messages that one answer takes out of the broker: little is on the way at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,9 +185,9 @@ def fetched(
 ) -> Iterator[dict[str, Any]]:
     """Give the first messages of a queue.
 
-    Those that are taken out come in small answers, and each is given before the next is asked for:
-    the broker has it no more. Those that are put back come in one, as the next request would give
-    the same again.
+    Those that are taken out come in small answers, and each is given before the next is asked for,
+    since the broker does not have it any more. Those that are put back come in one answer: the next
+    request would give the same again.
 
     Raises:
         ClientError: See `Management.request`.

@@ -12,7 +12,7 @@ from sprocket.rabbitmq.model.vhost import CHANNELS_MAX, CONNECTIONS_MAX, Vhost, 
 
 
 class Admissions:
-    """Counts who is in."""
+    """Counts connections and channels that are open."""
 
     def __init__(self) -> None:
         self._of_vhost: Counter[str] = Counter()
@@ -41,7 +41,7 @@ class Admissions:
         self._of_user[user.name] += 1
 
     def leave(self, user: str, vhost: str) -> None:
-        """Count a connection no more."""
+        """Stop counting a connection."""
         _take_off(self._of_vhost, vhost)
         _take_off(self._of_user, user)
 
@@ -60,7 +60,7 @@ class Admissions:
         self._channels[user.name] += 1
 
     def close_channel(self, user: str) -> None:
-        """Count a channel no more."""
+        """Stop counting a channel."""
         _take_off(self._channels, user)
 
 

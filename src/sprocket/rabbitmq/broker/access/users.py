@@ -151,7 +151,7 @@ class Users:
         """Set what a user may do in a virtual host that is there, or with an exchange of it.
 
         Raises:
-            RequestRefused: PRECONDITION_FAILED; there is no such user, or an expression is none.
+            RequestRefused: PRECONDITION_FAILED; there is no such user, or an expression is wrong.
             DiskFull, DiskFailed: All is as before.
         """
         self._check_user(permission.user)

@@ -100,7 +100,7 @@ def decode(payload: bytes, start: int, end: int) -> AmqpMethod:
     """Return the method that a frame's payload, `payload[start:end]`, is.
 
     Raises:
-        AmqpError: It is none, or its arguments cannot be.
+        AmqpError: It is not a method, or its arguments cannot be.
     """
     layout = find(payload, start)
     if layout is None:
@@ -456,7 +456,7 @@ class AccessRequestOk(AmqpMethod, frozen=True):
 
 @_method(40, 10, CLIENT)
 class ExchangeDeclare(AmqpMethod, frozen=True):
-    """Have an exchange, or ask whether there is one (`passive`)."""
+    """Declare an exchange, or ask whether there is one (`passive`)."""
 
     ticket: Short
     exchange: ShortString
@@ -491,7 +491,7 @@ class ExchangeDeleteOk(AmqpMethod, frozen=True):
 
 @_method(40, 30, CLIENT)
 class ExchangeBind(AmqpMethod, frozen=True):
-    """Have messages go from one exchange to another."""
+    """Bind an exchange to another, so that messages go from that to the first."""
 
     ticket: Short
     destination: ShortString
@@ -525,7 +525,7 @@ class ExchangeUnbindOk(AmqpMethod, frozen=True):
 
 @_method(50, 10, CLIENT)
 class QueueDeclare(AmqpMethod, frozen=True):
-    """Have a queue, or ask whether there is one (`passive`)."""
+    """Declare a queue, or ask whether there is one (`passive`)."""
 
     ticket: Short
     queue: ShortString
@@ -548,7 +548,7 @@ class QueueDeclareOk(AmqpMethod, frozen=True):
 
 @_method(50, 20, CLIENT)
 class QueueBind(AmqpMethod, frozen=True):
-    """Have messages go from an exchange to a queue."""
+    """Bind a queue to an exchange, so that messages go from that to the queue."""
 
     ticket: Short
     queue: ShortString
@@ -629,7 +629,7 @@ class BasicQosOk(AmqpMethod, frozen=True):
 
 @_method(60, 20, CLIENT)
 class BasicConsume(AmqpMethod, frozen=True):
-    """Have messages of a queue delivered."""
+    """Ask for the messages of a queue to be delivered."""
 
     ticket: Short
     queue: ShortString
@@ -741,14 +741,14 @@ class BasicReject(AmqpMethod, frozen=True):
 
 @_method(60, 100, CLIENT)
 class BasicRecoverAsync(AmqpMethod, frozen=True):
-    """Have all that is not acknowledged delivered again; there is no answer."""
+    """Ask for all that is not acknowledged to be delivered again; there is no answer."""
 
     requeue: Bit
 
 
 @_method(60, 110, CLIENT)
 class BasicRecover(AmqpMethod, frozen=True):
-    """Have all that is not acknowledged delivered again."""
+    """Ask for all that is not acknowledged to be delivered again."""
 
     requeue: Bit
 
@@ -769,7 +769,7 @@ class BasicNack(AmqpMethod, frozen=True):
 
 @_method(85, 10, CLIENT)
 class ConfirmSelect(AmqpMethod, frozen=True):
-    """Have each message acknowledged that is published."""
+    """Ask for a confirm of each message that is published."""
 
     nowait: Bit
 

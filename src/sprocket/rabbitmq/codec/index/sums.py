@@ -79,7 +79,7 @@ def index_sum(data: Buffer, position: int, *, is_segment: bool) -> IndexSum:
 
 
 def decode_sums(data: bytes) -> list[IndexSum]:
-    """Return the entries of a file, by position; what is none is skipped.
+    """Return the entries of a file, by position; what is not an entry is skipped.
 
     Where a later entry begins, earlier ones do not count any more: the file was cut there.
     """

@@ -66,7 +66,7 @@ class NodeServices:
     Args:
         broker: Most of them are its own.
         administration: Changes things.
-        authenticator: Knows who is in.
+        authenticator: Knows the clients that are logged in.
         alarms: What is low.
         facts: About the node.
         place: Where it keeps its files, and the clock.

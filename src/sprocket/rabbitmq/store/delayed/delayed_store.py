@@ -180,7 +180,7 @@ class DelayedStore:
         return one.number
 
     def withdraw(self, numbers: Collection[int]) -> set[int]:
-        """Have messages no more that were refused, as the write after them has failed.
+        """Remove messages that were refused, since the write after them has failed.
 
         Returns:
             The numbers of those that were there.
@@ -289,7 +289,7 @@ class DelayedStore:
         return 0 <= self._origin.unwritten_from <= key.number
 
     def done(self, at_us: int) -> None:
-        """Have no more what the last `take_steps` has returned: it is in its queues."""
+        """Remove what the last `take_steps` has returned: it is in its queues."""
         counts, self._leaving = self._leaving, {}
         for run in self._runs:
             run.note_done()
@@ -305,7 +305,7 @@ class DelayedStore:
             self.counts = {}  # of what was in damaged blocks nobody knows the exchange
 
     def drop(self, exchange: str, at_us: int) -> None:
-        """Have none of an exchange's messages any more."""
+        """Remove all messages of an exchange."""
         if exchange not in self.counts:
             return
         number = self._next_number
@@ -360,7 +360,7 @@ class DelayedStore:
             if (run.position, run.head) == (position, head):
                 if loaded.following.faults and run.retried_at != position:
                     return loaded.following.faults[0]
-                run.take_in(loaded)
+                run.take_block(loaded)
         self._tell_faults()
         return ""
 
@@ -374,7 +374,7 @@ class DelayedStore:
         return self._dropped.get(one.exchange, 0) > one.number
 
     def _forget(self, number: int) -> None:
-        """Let go of a message in memory, if it is there."""
+        """Remove a message from memory, if it is there."""
         one = self._memory.pop(number, None)
         if one is not None:
             self._memory_bytes -= len(one.term)
@@ -455,7 +455,7 @@ class DelayedStore:
         )
 
     def _keep_steps(self, manifest: DelayedManifest) -> Steps:
-        """Have the manifest say something, durably."""
+        """Write the manifest, durably."""
         data = delayed.encode_manifest(manifest)
         yield partial(self._disk.make_folder, self._layout.root)
         yield partial(replace_file, self._disk, self._layout.manifest, data)
@@ -536,7 +536,7 @@ class DelayedStore:
     def _replace_steps(
         self, runs: Sequence[DelayedRun], made: DelayedRun | None, known: dict[int, RunFile]
     ) -> Steps:
-        """Have a run, or none, in the place of some."""
+        """Replace some runs by one, or by none."""
         left = [one for one in self._runs if one not in runs]
         files = [known[one.number] for one in left]
         if made is not None:

@@ -1,6 +1,6 @@
 """How the store of delayed messages is opened.
 
-After a crash the records of the log that the manifest does not cover are taken up: what they add
+After a crash the records of the log that the manifest does not cover are applied: what they add
 becomes a run, and the manifest says all, before the log goes. That may be cut short and begun
 again: records count by their numbers.
 
@@ -66,7 +66,7 @@ class Replay:
     entries: dict[int, DelayedEntry]
 
     def take(self, data: Iterable[bytes]) -> None:
-        """Take up records of the log. Raises CorruptRecord; those before count."""
+        """Apply records of the log. Raises CorruptRecord; those before it count."""
         counts, dropped = dict(self.manifest.counts), dict(self.manifest.dropped)
         done = DelayedKey(self.manifest.done_us, self.manifest.done_number)
         next_number, at_us = self.manifest.next_number, self.manifest.at_us

@@ -107,7 +107,7 @@ class DelayedRun:
     Args:
         file: Opened; `close` gives it up.
         known: What it is.
-        begin: Its first block of use, from `next_block`.
+        begin: Its first block that is not obsolete, from `next_block`.
 
     Attributes:
         number: Of the run.
@@ -148,15 +148,15 @@ class DelayedRun:
 
     @property
     def left_bytes(self) -> int:
-        """Bytes that are still of use."""
+        """Bytes that are not obsolete."""
         return self.file_bytes - self._done_at
 
     def note_done(self) -> None:
         """Note that all that was taken was routed."""
         self._done_at = self._entries_at if self.entries else self.position
 
-    def take_in(self, loaded: LoadedBlock) -> None:
-        """Have what was read of the block at `position`."""
+    def take_block(self, loaded: LoadedBlock) -> None:
+        """Take what was read of the block at `position`."""
         self.entries.extend(loaded.entries)
         self._entries_at = self.position
         self.position, self.head = loaded.following.position, loaded.following.head
@@ -200,7 +200,7 @@ class RunWriter:
 
     Args:
         disk: Where it lies.
-        path: Of the file; one that is there is of no use and is replaced.
+        path: Of the file; one that is there is replaced.
         block_bytes: From which size on a block is full.
 
     Threads: one at a time.
@@ -220,7 +220,7 @@ class RunWriter:
         """Write an entry, later in the order than all before.
 
         Raises:
-            DiskFull, DiskFailed: The file is of no use.
+            DiskFull, DiskFailed: The file is not to be used.
         """
         self._waiting.append(one)
         self._waiting_bytes += len(one.term)
@@ -263,7 +263,7 @@ def write_run(disk: Disk, path: str, entries: Sequence[DelayedEntry], block_byte
 
 
 class ObsoleteEntries(NamedTuple):
-    """Which entries are of no use any more.
+    """Which entries are obsolete.
 
     Attributes:
         upto: All that are not later were routed.
@@ -316,7 +316,7 @@ class Merge:
         self._entries: Iterator[DelayedEntry] = iter(())
 
     def step(self) -> bool:
-        """Go on; say whether that was all.
+        """Continue; return whether that was all.
 
         Raises:
             DiskFull, DiskFailed: Nothing has changed; `close` is still to be called.
@@ -363,7 +363,7 @@ def _entries(file: File, known: RunFile, faults: list[str]) -> Iterator[DelayedE
 def entries_of_run(
     disk: Disk, path: str, known: RunFile, faults: list[str]
 ) -> Iterator[DelayedEntry]:
-    """Give what can be read of a run, from the first block that is of use on.
+    """Give what can be read of a run, from the first block on that is not obsolete.
 
     Raises:
         DiskFailed: It cannot be opened.

@@ -58,7 +58,7 @@ class WaitingMessages:
         """Write what waits into a new folder, durably; return how many messages.
 
         Raises:
-            DiskFull, DiskFailed: The new folder is of no use.
+            DiskFull, DiskFailed: The new folder is not to be used.
         """
         disk, counts = self._disk, dict[str, int]()
         manifest = structs.replace(self.manifest, counts={}, dropped={}, runs=())

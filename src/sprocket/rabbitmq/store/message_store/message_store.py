@@ -167,7 +167,7 @@ class MessageStore:
     # -- messages
 
     def add(self, message_id: bytes, term: bytes, references: int = 1) -> None:
-        """Take up a message for this many queues; one that is there is only counted.
+        """Append a message for this many queues; one that is there is only counted.
 
         Durability: with the log's next sync.
         """
@@ -311,7 +311,7 @@ class MessageStore:
         self._expect(-self._expected_bytes)
 
     def _expect(self, size: int) -> None:
-        """Have the log count what is written with it."""
+        """Let the log count what is written with it."""
         self._expected_bytes += size
         self.log.expect(size)
 
@@ -405,7 +405,7 @@ class MessageStore:
         return found
 
     def drop_handle(self, number: int) -> None:
-        """Let go of a file that is not there any more, or not the same; reads may go on."""
+        """Forget a file that was removed or replaced; reads that have begun may continue."""
         self._handles.pop(number, None)
 
     def close(self) -> None:

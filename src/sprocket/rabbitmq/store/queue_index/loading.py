@@ -251,7 +251,7 @@ def _records(journal: IndexRecords, states: MessageStates, first: int) -> bytes:
 
 
 def _extents(records: IndexRecords, places: Places) -> tuple[Places, Places]:
-    """Return where publish records begin and end; nothing of use where there is none."""
+    """Return where publish records begin and end; any places where there is none."""
     starts = np.append(records.starts, records.stopped_at)
     rows = np.searchsorted(records.starts, places)
     return starts[rows], starts[np.minimum(rows + 1, len(starts) - 1)]

@@ -333,7 +333,7 @@ class QueueIndex:
                 yield seq_id, journal.records[relative_id]
 
     def withdraw(self, seq_ids: Sequence[int]) -> None:
-        """Have messages be gone whose records are not written: as if they had never come.
+        """Remove messages whose records are not written, as if they had never come.
 
         A flush that has begun keeps what it has taken; there they are acknowledged.
         """
@@ -362,7 +362,7 @@ class QueueIndex:
             self.ack(begun)
 
     def replay_journal(self, data: bytes) -> list[tuple[int, bytes]]:
-        """Take up the journal.jif of a clean stop, or what recovery has left in the log.
+        """Load the journal.jif of a clean stop, or what recovery has left in the log.
 
         Called once, before anything else happens; `origin` says how much is journal.jif's. What
         `segments` said of messages left includes it.
@@ -508,7 +508,7 @@ class QueueIndex:
         return found
 
     def forget(self) -> "list[SegmentState]":
-        """Have no message; files are void from now on, and the next flush removes them.
+        """Remove all messages; files are void from now on, and the next flush removes them.
 
         Returns:
             What there was.

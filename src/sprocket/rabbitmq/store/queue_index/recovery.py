@@ -270,7 +270,7 @@ class IndexRecovery:
         return {plan.folder: plan.result for plan in self._plans}
 
     def _begin(self) -> None:
-        """Have `stored_ids` done."""
+        """Run `stored_ids`, if that was not done."""
         if not self._plans:
             for _ in self.stored_ids():
                 pass
@@ -371,7 +371,7 @@ class IndexRecovery:
         return len(data)
 
     def _carry(self, result: RecoveredIndex, segment: LoadedSegment, count: int) -> bool:
-        """Have the log carry what a segment lacks, if it is little and the file is in order."""
+        """Let the log carry what a segment lacks, if it is little and the file is in order."""
         if not self._carried_bytes_left or not segment.is_sound:
             return False
         if segment.has_file and not 0 < segment.whole_bytes == segment.file_bytes:
@@ -493,7 +493,7 @@ def _sums(segment: LoadedSegment, data: bytes) -> list[IndexSum]:
 
 
 def _rename_as_version_1(disk: Disk, layout: QueueLayout) -> None:
-    """Have a .queue_name say that the queue is of version 1, if it can be read."""
+    """Write into a .queue_name that the queue is of version 1, if it can be read."""
     try:
         data = read_file(disk, layout.name)
         name = encode_queue_name(decode_queue_name(data, layout.root.rpartition("/")[2]))

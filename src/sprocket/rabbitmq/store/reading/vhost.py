@@ -163,7 +163,7 @@ class VhostReader:
         compares_sums: The index of a queue is compared with its checksums, where it has any.
 
     Raises:
-        ForeignStore: It is none.
+        ForeignStore: It is not such a folder.
     """
 
     def __init__(self, disk: Disk, folder: str, *, compares_sums: bool = True) -> None:

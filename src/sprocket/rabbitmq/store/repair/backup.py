@@ -58,7 +58,7 @@ def back_up_node(disk: Disk, source: str, target: str, step: Step = unwatched) -
 
     Raises:
         StoreLocked: Somebody else copies it, and did for ten seconds.
-        DiskFull, DiskFailed: The copy is of no use.
+        DiskFull, DiskFailed: The copy is not whole.
     Durability: none before `Disk.sync_tree`.
     """
     size = copying.copy_tables(disk, source, target, lambda name: name not in _NOT_COPIED)
@@ -68,7 +68,7 @@ def back_up_node(disk: Disk, source: str, target: str, step: Step = unwatched) -
         copy = f"{target}{folder.removeprefix(source)}"
         with suppress(FileMissing):
             size += _back_up_vhost(disk, folder, copy)
-        if not disk.is_folder(folder):  # it was deleted meanwhile; half of it is of no use
+        if not disk.is_folder(folder):  # it was deleted meanwhile, and the copy is not whole
             disk.remove_tree(copy)
     return size
 

@@ -254,7 +254,7 @@ class _Scanned:
     void_sums: list[bytes] = field(default_factory=list)
 
     def add(self, path: str, scanned: Iterable[WriteAheadBatch | WriteAheadGap]) -> None:
-        """Take up what one more file has."""
+        """Add what one more file has."""
         names = self.names.setdefault(path, {})
         is_first = True
         for one in scanned:

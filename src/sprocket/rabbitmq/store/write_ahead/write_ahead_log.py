@@ -141,7 +141,7 @@ class WriteAheadSync:
         self._before = before
 
     def start(self) -> PendingSync | None:
-        """Have the system sync by itself; None where it cannot, or there are several files."""
+        """Start a sync that the system runs by itself; None if it cannot, or for several files."""
         is_alone = len(self._files) == 1 and not self._before
         return self._files[0].start_sync() if is_alone else None
 
@@ -219,7 +219,7 @@ class NextWriteAheadFile:
 
 
 class WriteAheadLog:
-    """Appends records of all queues, and says when which file is needed no more.
+    """Appends records of all queues, and says when a file is not needed any more.
 
     Args:
         disk: Where it lies.
@@ -266,7 +266,7 @@ class WriteAheadLog:
         """Whether a batch is to be written only to say so."""
 
     def write_with(self, other: WrittenWithLog) -> None:
-        """Have something written with each `write`, and synced before the log is."""
+        """Write something else with each `write`, and sync it before the log."""
         self._with.append(other)
 
     def expect(self, size: int) -> None:
@@ -274,7 +274,7 @@ class WriteAheadLog:
         self.pending_bytes += size
 
     def append(self, origin: Origin, record: bytes) -> None:
-        """Take up a record of a queue's journal, or some.
+        """Append a record of a queue's journal, or some.
 
         Durability: none before `write` and a sync.
         """
@@ -285,7 +285,7 @@ class WriteAheadLog:
         self.pending_bytes += len(record)
 
     def append_all(self, origin: Origin, records: Sequence[bytes]) -> None:
-        """Take up records of a queue's journal, in order; see `append`."""
+        """Append records of a queue's journal, in order; see `append`."""
         if not records:
             return
         parts = origin._parts
@@ -295,7 +295,7 @@ class WriteAheadLog:
         self.pending_bytes += sum(map(len, records))
 
     def withdraw(self, origin: Origin, keep: Callable[[bytes], bytes]) -> None:
-        """Have some of the records be gone that an origin has appended and that are not written.
+        """Remove some of the records that an origin has appended and that are not written yet.
 
         Args:
             origin: Whose.
@@ -462,7 +462,7 @@ class WriteAheadLog:
             self._holders[self._number] += 1
 
     def say_synced(self) -> None:
-        """Have a batch say what is durable, if none does yet and nothing else is to be written.
+        """Append a batch that says what is durable, if none does yet and nothing else waits.
 
         Nobody waits for it: a kill leaves it, and what it speaks of is there without it. If it
         cannot be written the next batch says so. Costs some 10 µs where there is something to say.
@@ -671,7 +671,7 @@ class WriteAheadLog:
             raise StoreFailed(self.failure)
 
     def _roll(self) -> None:
-        """Go on in the next file, which is made here if nobody has made it."""
+        """Continue in the next file, and create it if nobody has."""
         if self._next is None:
             assert not self._is_making, "the next file is being made"
             job = self._make_next()
@@ -725,4 +725,4 @@ class WriteAheadLog:
 
 
 def _wait() -> None:
-    """Do nothing, when those before have done something."""
+    """Do nothing: when this is done, the work before it is."""

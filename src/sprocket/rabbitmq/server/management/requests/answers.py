@@ -83,7 +83,7 @@ def of_declaration(refusal: RequestRefused) -> ApiError:
 
 @contextmanager
 def refused_as(error_of: Callable[[RequestRefused], ApiError]) -> Iterator[None]:
-    """Have what is refused inside of it answered by an error."""
+    """Answer what is refused inside the block with an error."""
     try:
         yield
     except RequestRefused as refusal:

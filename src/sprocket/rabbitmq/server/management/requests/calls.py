@@ -75,7 +75,7 @@ class Call:
             needed: Members that must be there.
 
         Raises:
-            ApiError: 400; it is none, or something is missing.
+            ApiError: 400; it is not an object, or a member is missing.
         """
         try:
             found: object = msgspec.json.decode(self._request.body or b"{}")

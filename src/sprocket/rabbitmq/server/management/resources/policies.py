@@ -299,7 +299,7 @@ def _policy_definition(name: str, body: Mapping[str, object]) -> PolicyDefinitio
 
 
 def _upload(call: Call) -> bytes:
-    """Return the JSON of an upload; refuse what is none."""
+    """Return the JSON of an upload; refuse what is not JSON."""
     try:
         msgspec.json.decode(call.raw())
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
