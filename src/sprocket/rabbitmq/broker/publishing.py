@@ -5,8 +5,7 @@ Source: `rabbit_channel:handle_method(#'basic.publish'{})`, `rabbit_basic`; docs
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -16,7 +15,7 @@ from sprocket.rabbitmq.broker.channels import REPLY_TO, DirectReplies, MessageTa
 from sprocket.rabbitmq.broker.message_ids import MessageIds
 from sprocket.rabbitmq.broker.queues import BrokerQueue
 from sprocket.rabbitmq.broker.refusals import precondition_failed
-from sprocket.rabbitmq.broker.topology import EXPIRY_MS_MAX, Headers, VhostTopology, no_headers
+from sprocket.rabbitmq.broker.topology import EXPIRY_MS_MAX, Headers, VhostTopology
 from sprocket.rabbitmq.codec.amqp import (
     Envelope,
     ReplyCode,
@@ -42,39 +41,41 @@ _NUMBER = re.compile(r"([+-]?[0-9]+)(.*)", re.DOTALL)
 
 FindQueues = Callable[[str, Sequence[str], Headers], Sequence[MessageTaker]]
 """Gives the queues for an exchange that is there, keys and headers."""
-ROUTES_MAX: Final = 1024
-"""Methods whose routes are remembered for each publisher; then it begins anew."""
+ROUTES_MAX: Final = 16_384
+"""Routes that a virtual host remembers; then it begins anew. A client that never uses a key twice
+costs 6 MB."""
 
 
 class KnownRoute(Struct, frozen=True, gc=False, eq=False):
-    """Where messages go that are published by one method, whatever their headers are."""
+    """Where messages go that are published by one method.
 
-    method: methods.BasicPublish
+    It is remembered unless headers have a say in it: 0.3 µs, where to check and to look takes 2 to
+    5 µs (docs/decisions/0038-fast-ways.md).
+    """
+
     keys: tuple[str, ...]
     queues: tuple[MessageTaker, ...]
     reply_key: str | None
     """Whose reply it is, if it goes to a channel."""
+    queue_count: int
+    """How many of those that get them are queues: what an exchange keeps goes out later."""
+    is_mandatory: bool
     counts: ExchangeCounts
     """Of the exchange."""
+    allowed_at: int
+    """After which change of permissions it was found that this may be published."""
+
+    def count(self, messages: int) -> None:
+        """Count messages that go this way."""
+        self.counts.published_in += messages
+        self.counts.published_out += messages * self.queue_count
 
 
-class Publisher:
-    """The publisher.
+class Publisher(NamedTuple):
+    """Who publishes: a user, and what they may do."""
 
-    Args:
-        user: Its user.
-        access: What they may do.
-    """
-
-    __slots__ = ("access", "made_at", "routes", "user")
-
-    def __init__(self, user: User, access: Access) -> None:
-        self.user = user
-        self.access = access
-        self.routes: dict[int, KnownRoute] = {}
-        """What is remembered for them, by the identity of the method that a route has."""
-        self.made_at = (-1, -1)
-        """After which changes of topology and permissions that was found."""
+    user: User
+    access: Access
 
 
 class _Group:
@@ -89,15 +90,14 @@ class _Group:
         self.positions: list[int] = []
 
     def publication(self) -> Publication:
-        route, count = self.route, len(self.messages)
-        route.counts.published_in += count
-        route.counts.published_out += count * len(route.queues)
+        route = self.route
+        route.count(len(self.messages))
         return Publication(
             self.messages,
             self.positions,
             route.queues,
             self.priority,
-            is_mandatory=route.method.mandatory,
+            is_mandatory=route.is_mandatory,
             reply_key=route.reply_key,
         )
 
@@ -106,18 +106,18 @@ class _Groups:
     """Groups that lead to different queues, so that the order among them does not matter."""
 
     def __init__(self) -> None:
-        self._groups: dict[tuple[int, int], _Group] = {}
+        self._groups: dict[tuple[KnownRoute, int], _Group] = {}
         self._taken: set[MessageTaker | None] = set()
 
     def of(self, route: KnownRoute, priority: int) -> _Group | None:
         """Return the group of a route; None if what there is must go before it."""
-        found = self._groups.get((id(route), priority))
+        found = self._groups.get((route, priority))
         if found is None:
             queues = route.queues or (None,)  # what comes back comes in order, too
             if not self._taken.isdisjoint(queues):
                 return None
             self._taken.update(queues)
-            found = self._groups[id(route), priority] = _Group(route, priority)
+            found = self._groups[route, priority] = _Group(route, priority)
         return found
 
     def take(self) -> list[Publication]:
@@ -152,6 +152,9 @@ class Publishing:
         self._replies = replies
         self._ids = ids
         self._vhost = topology.vhost.name
+        self._routes: dict[tuple[Access, methods.BasicPublish], KnownRoute] = {}
+        self._routed_at = 0
+        """After which change of topology that was found."""
 
     def publications(
         self, sent: Sequence[SentMessage], publisher: Publisher, reply_key: Callable[[], str]
@@ -173,8 +176,8 @@ class Publishing:
         groups = _Groups()
         vhost, ids = self._vhost, self._ids.take(len(sent))
         envelope = None
-        found: dict[int, _Group] = {}
-        """Of messages with this envelope, by the identity of their method."""
+        found: dict[methods.BasicPublish, _Group] = {}
+        """Of messages with this envelope."""
         is_persistent = False
         try:
             for position, one in enumerate(sent):
@@ -182,14 +185,16 @@ class Publishing:
                 if one.envelope is not envelope:
                     envelope, found = one.envelope, {}
                     is_persistent = envelope.delivery_mode == _PERSISTENT
-                group = found.get(id(method))
+                group = found.get(method)
                 if group is None:
-                    route = self._route(method, envelope, publisher)
-                    if route is None:
+                    if _is_special(envelope):
                         yield from groups.take()
                         found = {}
                         yield self._special(one, position, ids[position], publisher, reply_key)
                         continue
+                    route = self._known(method, publisher)
+                    if route is None:
+                        route = self._find(method, (), envelope.headers, publisher.access)
                     priority = envelope.priority or 0
                     group = groups.of(route, priority)
                     if group is None:
@@ -197,7 +202,7 @@ class Publishing:
                         found = {}
                         group = groups.of(route, priority)
                         assert group is not None, "a group with none before it"
-                    found[id(method)] = group
+                    found[method] = group
                 group.positions.append(position)
                 group.messages.append(
                     BasicMessage(
@@ -215,59 +220,61 @@ class Publishing:
             raise
         yield from groups.take()
 
-    def _route(
-        self, method: methods.BasicPublish, envelope: Envelope, publisher: Publisher
-    ) -> KnownRoute | None:
-        """Return where a message goes; None if more of it is to be looked at.
+    def _known(self, method: methods.BasicPublish, publisher: Publisher) -> KnownRoute | None:
+        """Return what is remembered of a method's route; None if it has to be found.
 
         Raises:
             RequestRefused: It may not be published.
         """
-        headers = envelope.headers
-        if (
-            envelope.expiration is not None
-            or envelope.user_id is not None
-            or envelope.reply_to == REPLY_TO
-            or envelope.delivery_mode not in _MODES
-            or (headers is not None and b"CC" in headers)  # and perhaps BCC
-        ):
-            return None
-        made_at = (self._topology.changes, publisher.access.changes)
-        if publisher.made_at != made_at or len(publisher.routes) >= ROUTES_MAX:
-            publisher.routes.clear()
-            publisher.made_at = made_at
-        known = publisher.routes.get(id(method))
-        if known is not None:
+        access = publisher.access
+        if self._routed_at != self._topology.changes:
+            self._routes.clear()
+            self._routed_at = self._topology.changes
+        known = self._routes.get((access, method))
+        if known is not None and known.allowed_at == access.changes:
             return known
-        self._check(method, publisher)
-        keys = (method.routing_key,)
+        if method.immediate:
+            raise RequestRefused(ReplyCode.NOT_IMPLEMENTED, "immediate=true")
+        self._topology.check_publish(method.exchange, method.routing_key, access)
+        return None
+
+    def _find(
+        self,
+        method: methods.BasicPublish,
+        copies: tuple[str, ...],
+        headers: bytes | None,
+        access: Access,
+    ) -> KnownRoute:
+        """Find where a message goes, and remember it if others with its method go the same way."""
+        exchange, key = method.exchange, method.routing_key
+        keys = (key, *copies)
         is_asked = False
-        queues: tuple[MessageTaker, ...]
-        reply_key: str | None
+        queues: Sequence[MessageTaker] = ()
+        reply_key = None
 
         def look() -> FieldTable:
             nonlocal is_asked
             is_asked = True
-            return NO_FIELDS if headers is None else _decoded(headers)
+            return NO_FIELDS if headers is None else tables.decode_table(headers, 0, len(headers))
 
-        if self._is_reply(method):
-            queues, reply_key = (), method.routing_key
+        if exchange == DEFAULT_EXCHANGE and self._replies.is_key(key):
+            reply_key = key
         else:
-            queues, reply_key = tuple(self._find_queues(method.exchange, keys, look)), None
-        if is_asked:
-            return None
-        counts = self._topology.exchange_counts(method.exchange)
-        found = KnownRoute(method, keys, queues, reply_key, counts)
-        publisher.routes[id(method)] = found
+            queues = self._find_queues(exchange, keys, look)
+        found = KnownRoute(
+            keys,
+            tuple(queues),
+            reply_key,
+            sum([isinstance(one, BrokerQueue) for one in queues]),
+            method.mandatory,
+            self._topology.exchange_counts(exchange),
+            access.changes,
+        )
+        if not (is_asked or copies):
+            if len(self._routes) >= ROUTES_MAX:
+                self._routes.clear()
+            self._routes[access, method] = found
         return found
-
-    def _check(self, method: methods.BasicPublish, publisher: Publisher) -> None:
-        if method.immediate:
-            raise RequestRefused(ReplyCode.NOT_IMPLEMENTED, "immediate=true")
-        self._topology.check_publish(method.exchange, method.routing_key, publisher.access)
-
-    def _is_reply(self, method: methods.BasicPublish) -> bool:
-        return method.exchange == DEFAULT_EXCHANGE and self._replies.is_key(method.routing_key)
 
     def _special(
         self,
@@ -277,10 +284,9 @@ class Publishing:
         publisher: Publisher,
         reply_key: Callable[[], str],
     ) -> Publication:
-        """Return what is to be put into queues for one message, at all of which is looked."""
+        """Return what is to be put into queues for one message that asks for more than that."""
         method, envelope = sent.method, sent.envelope
-        exchange, key = method.exchange, method.routing_key
-        self._check(method, publisher)
+        route = self._known(method, publisher)
         octets: bytes | BasicProperties = sent.properties
         if envelope.reply_to == REPLY_TO:
             known = properties.decode(sent.properties)
@@ -294,46 +300,46 @@ class Publishing:
             raise precondition_failed(
                 f"invalid message: {{delivery_mode_unknown,{envelope.delivery_mode}}}"
             )
-        keys: tuple[str, ...] = (key,)
-        headers: Headers = no_headers
-        table = envelope.headers
-        if table is not None:
-            headers = partial(_decoded, table)
-            if b"CC" in table:  # and perhaps BCC
-                decoded = headers()
-                keys += _copies(decoded, COPIES) + _copies(decoded, BLIND_COPIES)
-                if decoded.get(BLIND_COPIES) is not None:
-                    octets = _without_blind_copies(octets)
+        copies: tuple[str, ...] = ()
+        headers = envelope.headers
+        if headers is not None and b"CC" in headers:  # and perhaps BCC
+            decoded = tables.decode_table(headers, 0, len(headers))
+            copies = _copies(decoded, COPIES) + _copies(decoded, BLIND_COPIES)
+            if decoded.get(BLIND_COPIES) is not None:
+                octets = _without_blind_copies(octets)
+        if route is None or copies:
+            route = self._find(method, copies, headers, publisher.access)
+        route.count(1)
         message = BasicMessage(
             message_id,
             self._vhost,
-            exchange,
-            keys,
+            method.exchange,
+            route.keys,
             octets,
             sent.fragments,
             envelope.delivery_mode == _PERSISTENT,
         )
-        counts = self._topology.exchange_counts(exchange)
-        counts.published_in += 1
-        if self._is_reply(method):
-            return Publication(
-                (message,), (position,), is_mandatory=method.mandatory, reply_key=key
-            )
-        queues = self._find_queues(exchange, keys, headers)
-        # An exchange that keeps it for a while is not counted, and neither is what follows.
-        counts.published_out += sum([isinstance(one, BrokerQueue) for one in queues])
         return Publication(
             (message,),
             (position,),
-            queues,
+            route.queues,
             envelope.priority or 0,
             expiration_ms,
-            method.mandatory,
+            route.is_mandatory,
+            route.reply_key,
         )
 
 
-def _decoded(table: bytes) -> FieldTable:
-    return tables.decode_table(table, 0, len(table))
+def _is_special(envelope: Envelope) -> bool:
+    """Whether more of a message is to be looked at than where it goes."""
+    headers = envelope.headers
+    return (
+        envelope.expiration is not None
+        or envelope.user_id is not None
+        or envelope.reply_to == REPLY_TO
+        or envelope.delivery_mode not in _MODES
+        or (headers is not None and b"CC" in headers)  # and perhaps BCC
+    )
 
 
 def _check_user(named: str, user: User) -> None:

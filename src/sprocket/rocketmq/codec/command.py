@@ -5,7 +5,7 @@ happens together with the rest of the header; for all others it happens when a c
 header they are (`Command.header`), and until then they stay bytes.
 
 A hot header takes 1.05 µs, another one 1.8, and one in another dialect 8.9; see
-docs/decisions/0038-fast-ways-of-rocketmq.md.
+docs/decisions/0038-fast-ways.md.
 
 Reading is as tolerant as RocketMQ's own reader (fastjson): what the fast decoder refuses — member
 names in another case, numbers for texts, unknown members — is read again by the slow one. So is the

@@ -1,15 +1,29 @@
 """What becomes of messages that were sent together, before queues get them."""
 
+import contextlib
+from collections.abc import Callable
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.field_tables import table
 from tests.rabbit_queues import Yard
-from tests.rabbit_topology import declare_queue, fresh_vhost
+from tests.rabbit_topology import (
+    ANYBODY,
+    EXCHANGE,
+    bound,
+    declare_exchange,
+    declare_queue,
+    fresh_vhost,
+)
 
 from sprocket.rabbitmq.broker.access import UserAccess
 from sprocket.rabbitmq.broker.channels import DirectReplies, Publication
 from sprocket.rabbitmq.broker.message_ids import MessageIds
 from sprocket.rabbitmq.broker.publishing import Publisher, Publishing
 from sprocket.rabbitmq.broker.queues import BrokerQueue
-from sprocket.rabbitmq.codec.amqp import Envelope, SentMessage, methods
+from sprocket.rabbitmq.broker.topology import VhostTopology
+from sprocket.rabbitmq.codec.amqp import Envelope, SentMessage, methods, tables
 from sprocket.rabbitmq.errors import RequestRefused
 from sprocket.rabbitmq.model.user import User, VhostPermission
 
@@ -35,6 +49,15 @@ class Shop:
             MessageIds(),
         )
         self._made = {name: Yard().queue(name) for name in "ab"}
+
+    def fresh(self) -> Publishing:
+        """Return one that remembers nothing, and asks the topology for queues."""
+        return Publishing(
+            self.topology,
+            lambda *given: [self._made[name] for name in self.topology.route(*given).queues],
+            DirectReplies(),
+            MessageIds(),
+        )
 
     def _find(self, key: str) -> list[BrokerQueue]:
         self.looked_count += 1
@@ -103,7 +126,7 @@ def test_ways_are_looked_for_once_until_something_changes() -> None:
     """The topology, or what the user may do."""
     shop = Shop()
     for _ in range(3):
-        shop.publish(sent("a"), sent("b"), sent("a"))
+        shop.publish(sent("a"), sent("b"), sent("a"), sent("a", BRIEF))
     assert shop.looked_count == 2
     before = shop.topology.changes
     declare_queue(shop.topology, "another")
@@ -113,6 +136,84 @@ def test_ways_are_looked_for_once_until_something_changes() -> None:
     shop.access.change(None, {})
     ((_, why),) = shop.publish(sent("a"))
     assert "refused for user 'ann'" in why
+
+
+HEADERS = {
+    "none": None,
+    "matching": tables.encode_table(table({"x": 1}))[4:],
+    "copies": tables.encode_table(table({"CC": ["b"], "BCC": ["a"]}))[4:],
+    "no copies": tables.encode_table(table({"CC": []}))[4:],
+}
+ENVELOPES = [
+    *(Envelope(2, headers=one) for one in HEADERS.values()),
+    *(Envelope(1, 7, "5", headers=one) for one in HEADERS.values()),
+    Envelope(3),
+    Envelope(2, expiration="five"),
+]
+METHODS = [
+    methods.BasicPublish(0, exchange, key, is_mandatory, False)
+    for exchange in ("", "d", "h", "to h", "nowhere")
+    for key, is_mandatory in (("a", True), ("b", False), ("amq.rabbitmq.reply-to.k", False))
+]
+Change = Callable[[VhostTopology, UserAccess], object]
+CHANGES: list[Change] = [
+    lambda topology, _: topology.bind(bound("d", "a", "b"), ANYBODY),
+    lambda topology, _: topology.unbind(bound("d", "a", "b"), ANYBODY),
+    lambda topology, _: topology.bind(bound("d", "b", "x"), ANYBODY),
+    lambda topology, _: declare_exchange(topology, "nowhere"),
+    lambda topology, _: topology.delete_exchange("nowhere", ANYBODY, if_unused=False),
+    lambda _, access: access.change(None, {}),
+    lambda _, access: access.change(ANYTHING, {}),
+]
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(
+                st.sampled_from(METHODS),
+                st.lists(st.sampled_from(ENVELOPES), min_size=1, max_size=4),
+            ),
+            st.sampled_from(CHANGES),
+        )
+    )
+)
+def test_ways_that_are_remembered_are_those_that_are_found(
+    steps: list[tuple[methods.BasicPublish, list[Envelope]] | Change],
+) -> None:
+    """Whatever is asked of a message, and after any change: whoever remembers nothing agrees."""
+    shop = Shop()
+    topology = shop.topology
+    for name in "ab":
+        declare_queue(topology, name)
+    declare_exchange(topology, "d", arguments={"alternate-exchange": "h"})
+    for name in ("h", "to h"):
+        declare_exchange(topology, name, "headers" if name == "h" else "fanout")
+    topology.bind(bound("h", "a", arguments={"x": 1}), ANYBODY)
+    topology.bind(bound("to h", "h", kind=EXCHANGE), ANYBODY)
+
+    def found(publishing: Publishing, one: SentMessage) -> list[object]:
+        counts = topology.exchange_counts(one.method.exchange)
+        before = counts.published_in, counts.published_out
+        said: list[object] = []
+        try:
+            for each in publishing.publications((one,), shop.publisher, lambda: "reply"):
+                (message,) = each.messages
+                labels = sorted(queue.label for queue in each.queues)
+                said += (labels, message.routing_keys, message.properties, each[3:])
+        except RequestRefused as refusal:
+            said.append(refusal.remark)
+        return [said, counts.published_in - before[0], counts.published_out - before[1]]
+
+    remembering = shop.fresh()
+    for step in steps:
+        if isinstance(step, tuple):
+            for envelope in step[1]:
+                one = SentMessage(step[0], b"\0\0", envelope, (b"body",))
+                assert found(shop.fresh(), one) == found(remembering, one)
+        else:
+            with contextlib.suppress(RequestRefused):
+                step(topology, shop.access)
 
 
 def test_ways_are_looked_for_again_when_others_had_their_turn() -> None:

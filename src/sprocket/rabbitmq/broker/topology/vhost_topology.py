@@ -292,7 +292,7 @@ class VhostTopology:
 
     def release(self, exchange: str, keys: Sequence[str], headers: Headers) -> Routed:
         """Return where a message goes that an exchange has kept long enough."""
-        return self._router.release(exchange, keys, headers)
+        return self._router.route(exchange, keys, headers, is_released=True)
 
     # Exchanges.
 
@@ -595,7 +595,7 @@ class VhostTopology:
         self._look_up(queue)
         if queue.owner is not None:
             self._of_owner.setdefault(queue.owner, {})[queue.name] = None
-        self._router.forget()
+        self._router.count_change()
 
     def _add_binding(self, binding: Binding) -> None:
         self._from.setdefault(binding.source, {})[binding] = None
@@ -631,7 +631,7 @@ class VhostTopology:
             self._in_force.pop(Destination(ResourceKind.QUEUE, queue.name), None)
             if queue.owner is not None:
                 _discard(self._of_owner, queue.owner, queue.name)
-        self._router.forget()
+        self._router.count_change()
         return Removed(
             tuple(gone_bindings), tuple(one for one in gone_exchanges if one not in exchanges)
         )

@@ -4,7 +4,7 @@ Source: RocketMQ `SendMessageProcessor`, `AbstractSendMessageProcessor.msgCheck`
 
 Properties of nearly all messages can be stored as they came, with the broker's own behind them.
 Checking many strings together costs a fifth of checking each, so that a record takes 0.9 µs among
-32 and not 2.4 (docs/decisions/0038-fast-ways-of-rocketmq.md). The joint check counts, so what one
+32 and not 2.4 (docs/decisions/0038-fast-ways.md). The joint check counts, so what one
 string lacks could be made good by another; therefore what must be true of each string is also
 checked in each.
 

@@ -25,7 +25,7 @@ _Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 ROWS_MIN = 12
 """From so many messages on numpy is as quick as plain Python; see
-docs/decisions/0038-fast-ways-of-rocketmq.md."""
+docs/decisions/0038-fast-ways.md."""
 
 _NAME_END, _PAIR_END = b"\x01", b"\x02"
 _VALUE_LOWEST, _VALUE_MORE = b"\x03", b"\x7c"
