@@ -98,7 +98,7 @@ class ListQueue:
 
 LIMITS = st.sampled_from(
     [
-        QueueOptions(),
+        *[QueueOptions()] * 3,  # the only one that takes several together
         QueueOptions(max_priority=2),
         QueueOptions(message_ttl_ms=50),
         QueueOptions(max_length=7),
@@ -148,9 +148,13 @@ class QueueMachine(RuleBasedStateMachine):
         priority=st.integers(0, 3),
         ttl_ms=st.sampled_from([None, None, None, 0, 10, 60]),
         is_persistent=st.booleans(),
+        is_together=st.booleans(),
     )
-    def publish(self, count: int, priority: int, ttl_ms: int | None, is_persistent: bool) -> None:
-        """Publish some that are alike."""
+    def publish(
+        self, count: int, priority: int, ttl_ms: int | None, is_persistent: bool, is_together: bool
+    ) -> None:
+        """Publish some that are alike, one by one or, to a queue that takes that, together."""
+        together = []
         for _ in range(count):
             body = f"{self.number}" + "x" * (self.number % 7)
             ttls = [one for one in (ttl_ms, self.options.message_ttl_ms) if one is not None]
@@ -158,10 +162,14 @@ class QueueMachine(RuleBasedStateMachine):
             expires_at_ms = self.now_ms + min(ttls) if ttls else None
             known = Known((-level, self.number), body, is_persistent, expires_at_ms)
             self.model.publish(known)
-            self.queue.publish(
-                message(body, is_persistent=is_persistent), priority=priority, expiration_ms=ttl_ms
-            )
+            one = message(body, is_persistent=is_persistent)
+            if is_together and self.queue.takes_all and ttl_ms is None:
+                together.append(one)
+            else:
+                self.queue.publish(one, priority=priority, expiration_ms=ttl_ms)
             self.number += 1
+        if together:
+            self.queue.publish_all(together)
         self.settle()
 
     @rule()

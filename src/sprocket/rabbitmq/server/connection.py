@@ -273,6 +273,8 @@ T = TypeVar("T")
 class Memo:
     """Remembers what octets mean, for all connections of a server: most messages look alike.
 
+    A method takes 1.6 µs to decode, the first properties 0.2 to 0.9.
+
     It forgets everything when it has `MEMO_ENTRIES_MAX` entries, of 256 octets at most.
     """
 
@@ -509,7 +511,8 @@ class AmqpConnection:
     ) -> int:
         """Read the content of a message whose two frames are there and as they should be.
 
-        It takes a third of the time of what reads every frame by itself, and whatever else.
+        It saves 0.4 µs of the 2.1 that it takes to read every frame by itself, which reads whatever
+        else there is.
 
         Returns:
             Where its body's frame ends; 0 if that is to be read frame by frame.

@@ -4,6 +4,8 @@ import struct
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.amqp import (
     LOGIN,
     connection,
@@ -571,6 +573,30 @@ def test_what_octets_mean_is_remembered() -> None:
         (one,) = messages_of(found.receive(message(1, b"body", f"key-{number}")))
         assert one.method.routing_key == f"key-{number}"
     assert len(memo.publishes) == 10
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(
+                ["9000 00 02", "1000 02", "1000 01", "1800 02 05", "1100 02 01 35", "0000"]
+            ),
+            st.binary(max_size=8).map(bytes.hex),
+        ),
+        max_size=8,
+    )
+)
+def test_properties_that_begin_alike_are_read_as_each_by_itself(texts: list[str]) -> None:
+    """Whatever came before them on any connection, and whether they are properties at all."""
+    memo = Memo()
+    for octets in map(bytes.fromhex, texts):
+        try:
+            expected = properties.read_envelope(octets)
+        except AmqpError:
+            with pytest.raises(AmqpError):
+                memo.envelope(octets)
+        else:
+            assert expected == memo.envelope(octets)
 
 
 def test_what_is_long_is_not_remembered() -> None:

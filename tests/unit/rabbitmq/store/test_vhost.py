@@ -124,6 +124,23 @@ def test_small_messages_wait_for_the_write_and_are_in_it() -> None:
     assert ids(opened(disk.crash(lambda _: 0)).queue(Q)) == [0, 1, 5, 6]
 
 
+@pytest.mark.parametrize("sizes", [(20,) * 8, (20, LARGE, 20, 20)])
+def test_what_waits_for_the_write_is_written_as_if_it_did_not(sizes: tuple[int, ...]) -> None:
+    """The same bytes, also where a large message comes between small ones."""
+    written = []
+    for is_at_once in (False, True):
+        disk = SimulatedDisk()
+        store = opened(disk)
+        for number, size in enumerate(sizes):
+            publish(store.queue(Q), number, size=size)
+            if is_at_once:
+                store.queue(Q).append_arrived()
+        store.queue(Q).ack([1])
+        store.log.commit()
+        written.append({name: disk.contents()[f"{ROOT}/{name}"] for name in log_files(disk)})
+    assert written[0] == written[1]
+
+
 def test_what_happens_to_a_queue_is_behind_what_waits() -> None:
     """It is acknowledged, read and purged as if it had been noted."""
     disk = SimulatedDisk()

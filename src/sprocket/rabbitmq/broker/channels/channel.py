@@ -19,7 +19,7 @@ Source: `rabbit_channel`; docs/formats/amqp.md.
 import secrets
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import compress, groupby
 from operator import attrgetter
 from typing import Final, NamedTuple, Protocol
 
@@ -398,14 +398,11 @@ class BrokerChannel:
         if not is_stored:
             confirms.take(numbers)
             return
-        if keeps_transient or all(one.is_persistent for one in messages):
-            confirms.take_when_durable(PublishedMessages(numbers, messages, queues))
-            return
-        pairs = list(zip(numbers, messages, strict=True))
-        storing = [number for number, message in pairs if message.is_persistent]
-        persistent = [message for _, message in pairs if message.is_persistent]
-        confirms.take_when_durable(PublishedMessages(storing, persistent, queues))
-        confirms.take([number for number, message in pairs if not message.is_persistent])
+        is_kept = [keeps_transient or one.is_persistent for one in messages]
+        if not all(is_kept):
+            confirms.take([one for one, kept in zip(numbers, is_kept, strict=True) if not kept])
+            numbers, messages = list(compress(numbers, is_kept)), list(compress(messages, is_kept))
+        confirms.take_when_durable(PublishedMessages(numbers, messages, queues))
 
     def confirm_select(self) -> None:
         """Answer what is published from now on. Raises RequestRefused."""
@@ -677,8 +674,7 @@ class BrokerChannel:
         consumed = self._consumed[consumer.tag]
         tag = self._next_tag
         self._next_tag = tag + len(entries)
-        if consumed.queue.counts.redelivered:  # its own count is up to date
-            self.delivery_counts.redelivered += sum([one.is_delivered for one in entries])
+        self.delivery_counts.redelivered += sum([one.is_delivered for one in entries])
         if consumer.no_ack:
             self.delivery_counts.delivered_no_ack += len(entries)
         else:
@@ -707,16 +703,13 @@ class BrokerChannel:
         Raises:
             RequestRefused: It does not have one of them. Those before it are settled.
         """
-        if self._transaction is not None:
+        taken: list[Held] = []
+        try:
             for tag in tags:
-                taken = [self._unacked.take(tag)]
-                self._transaction.settled.append(_Settlement(taken, is_ack=True))
-            return
-        taken, unknown = self._unacked.take_each(tags)
-        if taken:
-            self._settle(_Settlement(taken, is_ack=True))
-        if unknown is not None:
-            raise unknown
+                taken.append(self._unacked.take(tag))
+        finally:
+            if taken:
+                self._settle_or_keep(_Settlement(taken, is_ack=True))
 
     def reject(self, tag: int, *, is_requeue: bool) -> None:
         """Give back a message that the client had, or make a dead letter of it.
@@ -724,7 +717,9 @@ class BrokerChannel:
         Raises:
             RequestRefused: It does not have it.
         """
-        settlement = _Settlement([self._unacked.take(tag)], is_requeue=is_requeue)
+        self._settle_or_keep(_Settlement([self._unacked.take(tag)], is_requeue=is_requeue))
+
+    def _settle_or_keep(self, settlement: _Settlement) -> None:
         if self._transaction is None:
             self._settle(settlement)
         else:
@@ -877,12 +872,9 @@ class BrokerChannel:
         taken = settlement.taken
         if settlement.is_ack:
             self.delivery_counts.acked += len(taken)
-        if len(taken) == 1:
-            by_consumed = {taken[0].consumed: [taken[0].entry]}
-        else:
-            by_consumed = {}
-            for held in taken:
-                by_consumed.setdefault(held.consumed, []).append(held.entry)
+        by_consumed: dict[ConsumedQueue, list[QueueEntry]] = {}
+        for held in taken:
+            by_consumed.setdefault(held.consumed, []).append(held.entry)
         for consumed, entries in by_consumed.items():
             queue, consumer = consumed
             if settlement.is_ack:

@@ -44,10 +44,9 @@ class UnackedDeliveries:
         """Note that messages were delivered with the tags from `first_tag` on."""
         if not self._held:
             self._first_tag = first_tag
-        if len(entries) == 1:
-            self._held[first_tag] = (consumed, entries[0])
-        else:
-            self._held.update(enumerate([(consumed, one) for one in entries], first_tag))
+        held = self._held
+        for tag, one in enumerate(entries, first_tag):
+            held[tag] = (consumed, one)
 
     def take(self, tag: int) -> Held:
         """Take one message. Raises RequestRefused: the client does not have it."""
@@ -80,17 +79,6 @@ class UnackedDeliveries:
             some = tags[at : at + count]
             self._first_tag = some[-1] + 1
             yield [Held(one, *held.pop(one)) for one in some if one in held]
-
-    def take_each(self, tags: Sequence[int]) -> tuple[list[Held], RequestRefused | None]:
-        """Take single messages; with the first one that is not there it ends, and says so."""
-        pop = self._held.pop
-        taken: list[Held] = []
-        for tag in tags:
-            found = pop(tag, None)
-            if found is None:
-                return taken, _unknown(tag)
-            taken.append(Held(tag, *found))
-        return taken, None
 
     def put_back(self, taken: Iterable[Held]) -> None:
         """Have the client hold again what was taken, with the tags of before."""

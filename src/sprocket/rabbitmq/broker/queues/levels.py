@@ -102,7 +102,6 @@ class ReadyLevel:
         "_backlog_start",
         "_durable",
         "_first_seq_id",
-        "_has_returns",
         "_keeps_transient",
         "_large_bytes",
         "_limits",
@@ -144,8 +143,6 @@ class ReadyLevel:
         self._keeps_transient = keeps_transient
         self._next_seq_id = 0 if durable is None else durable.next_seq_id
         self._first_seq_id = self._next_seq_id
-        self._has_returns = self.backlog_count > 0
-        """Whether anything that is ready may have been delivered before."""
         self._transient = MemoryStorage(self._next_seq_id)
         # What has no other storage is in memory anyway, and does not count.
         limits = windows.limits
@@ -180,10 +177,6 @@ class ReadyLevel:
         if self._returned:
             return self._returned[0][1]
         return self._window[0] if self._window else None
-
-    def redelivered_count(self, entries: Sequence[QueueEntry]) -> int:
-        """Return how many of some messages somebody may have had; costs nothing if none can be."""
-        return sum([one.is_delivered for one in entries]) if self._has_returns else 0
 
     def storage_depth(self) -> StorageDepth:
         """Return what the storages keep."""
@@ -276,45 +269,35 @@ class ReadyLevel:
                 room -= size
         return count
 
-    def take(self, count: int, now_us: int) -> list[QueueEntry]:
-        """Take up to `count` messages off the front; none after one that has expired by now."""
-        taken: list[QueueEntry] = []
-        if self.may_expire:
-            while len(taken) < count and (head := self.head) is not None:
-                if head.expires_at_us is not None and head.expires_at_us <= now_us:
-                    break
-                taken.append(self._take_head())
-        else:
-            while self._returned and len(taken) < count:
-                taken.append(self._take_head())
-            if len(taken) < count:
-                window = self._window
-                fresh = min(count - len(taken), len(window))
-                pop = window.popleft
-                batch = [pop() for _ in range(fresh)]
-                size = sum([one.body_bytes for one in batch])
-                self.ready_bytes -= size
-                self._window_bytes -= size
-                self._windows.held_bytes -= size
-                taken = taken + batch if taken else batch
-        if not self.held_count:
-            self.may_expire = False
-        return taken
+    def take(self, count: int, now_us: int, *, is_expired: bool = False) -> list[QueueEntry]:
+        """Take up to `count` messages off the front that have expired by now, or have not.
 
-    def take_expired(self, now_us: int, count_max: int) -> list[QueueEntry]:
-        """Take off what has expired at the front, `count_max` messages at most."""
+        It ends with the first one that is otherwise.
+        """
         taken: list[QueueEntry] = []
-        while len(taken) < count_max and (head := self.head) is not None:
-            if head.expires_at_us is None or head.expires_at_us > now_us:
+        returned, window = self._returned, self._window
+        from_window = size = 0
+        while len(taken) < count and (returned or window):
+            head = returned[0][1] if returned else window[0]
+            expires_at_us = head.expires_at_us
+            if (expires_at_us is not None and expires_at_us <= now_us) is not is_expired:
                 break
-            taken.append(self._take_head())
-        if not self.held_count:
+            size += head.body_bytes
+            if returned:
+                heappop(returned)
+            else:
+                window.popleft()
+                from_window += head.body_bytes
+            taken.append(head)
+        self.ready_bytes -= size
+        self._window_bytes -= from_window
+        self._windows.held_bytes -= from_window
+        if not (returned or window):
             self.may_expire = False
         return taken
 
     def put_back(self, entries: Iterable[QueueEntry]) -> None:
         """Make messages ready again that were taken, each at its place."""
-        self._has_returns = True
         entries = list(entries)
         for one in entries:
             one.is_delivered = True
@@ -570,13 +553,3 @@ class ReadyLevel:
                 continue
             self._durable.ack([one.seq_id for one in stored])
             start = stop
-
-    def _take_head(self) -> QueueEntry:
-        if self._returned:
-            _, entry = heappop(self._returned)
-        else:
-            entry = self._window.popleft()
-            self._window_bytes -= entry.body_bytes
-            self._windows.held_bytes -= entry.body_bytes
-        self.ready_bytes -= entry.body_bytes
-        return entry

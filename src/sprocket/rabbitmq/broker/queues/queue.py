@@ -234,15 +234,11 @@ class BrokerQueue:
     @property
     def ready_count(self) -> int:
         """How many messages are ready."""
-        if self._lowest is self._descending[0]:
-            return self._lowest.ready_count
         return sum([level.ready_count for level in self._levels])
 
     @property
     def published_count(self) -> int:
         """How many messages were ever put into it since it was opened; once it is deleted, too."""
-        if self._lowest is self._descending[0]:
-            return self._lowest.published_count
         return sum([level.published_count for level in self._levels])
 
     @property
@@ -304,11 +300,33 @@ class BrokerQueue:
         Raises:
             StoreError: It is not in the queue.
         """
-        if self._is_plain and expiration_ms is None:
-            self.publish_all([message])
-            return True
         assert not self.is_deleted, "published to a queue that was deleted"
-        return self._publish_within_limits(message, priority, expiration_ms)
+        self._turns.work_left -= 1
+        options = self._options
+        if options.overflow is not Overflow.DROP_HEAD and self._would_be_full(message):
+            if options.overflow is Overflow.REJECT_PUBLISH_DLX and (
+                options.dead_letter_exchange is not None
+            ):
+                unqueued = QueueEntry(_UNQUEUED, message, None, False, 0, 0)
+                self._count_deaths(DeathReason.MAX_LENGTH, 1)
+                self._services.dead_letters.add(self, DeathReason.MAX_LENGTH, [unqueued])
+            return False
+        ttl_ms = options.message_ttl_ms
+        if expiration_ms is not None and (ttl_ms is None or expiration_ms < ttl_ms):
+            ttl_ms = expiration_ms
+        level = self._levels[min(priority, len(self._levels) - 1)]
+        if ttl_ms == 0:
+            self._pump()
+        expires_at_us = None if ttl_ms is None else 1000 * (self._clock.now_ms() + ttl_ms)
+        level.publish([message], expires_at_us)
+        is_free = not self._hold_count and level.held_count > 0
+        if ttl_ms == 0 and self.ready_count == 1 and is_free:
+            self._serve(level, 1, -1)  # to somebody who has room, whatever the time
+        elif options.overflow is Overflow.DROP_HEAD and self._is_over_limit():
+            self._pump()
+        self._trim()
+        self._mark()
+        return True
 
     @property
     def takes_all(self) -> bool:
@@ -316,7 +334,7 @@ class BrokerQueue:
         return self._is_plain
 
     def publish_all(self, messages: Sequence[BasicMessage]) -> None:
-        """Take messages, in order; it `takes_all`.
+        """Take messages, in order; it `takes_all`: 32 cost 0.3 µs each, by `publish` 2.3.
 
         Raises:
             StoreError: None of them is in the queue. That can only be if there is one, whose
@@ -428,7 +446,7 @@ class BrokerQueue:
         if self._drops_head:
             self._pump()  # what comes back is dropped before anybody else gets it
         for level in self._levels:
-            level.put_back(entries if len(self._levels) == 1 else _of_level(entries, level))
+            level.put_back(_of_level(entries, level))
         self._trim()
         if consumer.is_waiting:
             self.wake(consumer)
@@ -582,9 +600,6 @@ class BrokerQueue:
         if not settled:
             return
         self._settled = []
-        if len(self._levels) == 1:
-            self._lowest.settle(settled)
-            return
         for level in self._levels:
             its = _of_level(settled, level)
             if its:
@@ -608,7 +623,7 @@ class BrokerQueue:
                         self._give(self._getters.pop(0), None)
                     return True
                 now_us = 1000 * self._clock.now_ms() if level.may_expire else 0
-                if level.may_expire and (expired := level.take_expired(now_us, left)):
+                if level.may_expire and (expired := level.take(left, now_us, is_expired=True)):
                     self._drop(expired, DeathReason.EXPIRED)
                     left -= len(expired)
                     self._turns.work_left -= len(expired)
@@ -640,7 +655,7 @@ class BrokerQueue:
         found = self._consumers.next(count)
         if not found:
             return 0
-        if len(found) == 1:
+        if len(found) == 1:  # 0.6 µs less than as the last of many
             (consumer,) = found
             entries = level.take(min(count, consumer.room()), now_us)
             self._hand_over(level, consumer, entries)
@@ -669,7 +684,7 @@ class BrokerQueue:
         self, level: ReadyLevel, consumer: QueueConsumer, entries: list[QueueEntry]
     ) -> None:
         self._turns.work_left -= len(entries)
-        self.counts.redelivered += level.redelivered_count(entries)
+        self.counts.redelivered += sum([one.is_delivered for one in entries])
         if consumer.no_ack:
             self.counts.delivered_no_ack += len(entries)
             self._settled += entries
@@ -705,36 +720,6 @@ class BrokerQueue:
         getter.got(entry, self.ready_count)
 
     # Limits.
-
-    def _publish_within_limits(
-        self, message: BasicMessage, priority: int, expiration_ms: int | None
-    ) -> bool:
-        self._turns.work_left -= 1
-        options = self._options
-        if options.overflow is not Overflow.DROP_HEAD and self._would_be_full(message):
-            if options.overflow is Overflow.REJECT_PUBLISH_DLX and (
-                options.dead_letter_exchange is not None
-            ):
-                unqueued = QueueEntry(_UNQUEUED, message, None, False, 0, 0)
-                self._count_deaths(DeathReason.MAX_LENGTH, 1)
-                self._services.dead_letters.add(self, DeathReason.MAX_LENGTH, [unqueued])
-            return False
-        ttl_ms = options.message_ttl_ms
-        if expiration_ms is not None and (ttl_ms is None or expiration_ms < ttl_ms):
-            ttl_ms = expiration_ms
-        level = self._levels[min(priority, len(self._levels) - 1)]
-        if ttl_ms == 0:
-            self._pump()
-        expires_at_us = None if ttl_ms is None else 1000 * (self._clock.now_ms() + ttl_ms)
-        level.publish([message], expires_at_us)
-        is_free = not self._hold_count and level.held_count > 0
-        if ttl_ms == 0 and self.ready_count == 1 and is_free:
-            self._serve(level, 1, -1)  # to somebody who has room, whatever the time
-        elif options.overflow is Overflow.DROP_HEAD and self._is_over_limit():
-            self._pump()
-        self._trim()
-        self._mark()
-        return True
 
     @property
     def _drops_head(self) -> bool:

@@ -1,7 +1,6 @@
 """A channel's client: what it is told, as frames."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Final
 
 from sprocket.rabbitmq.broker.channels import Confirmation, Got
@@ -12,8 +11,6 @@ from sprocket.rabbitmq.model.message import BasicMessage
 from sprocket.rabbitmq.server.session import Replies
 
 CANCEL_NOTIFY: Final = "consumer_cancel_notify"
-ORIGINS_MAX: Final = 1024
-"""Pairs of exchange and key whose octets are remembered."""
 
 
 class ChannelWriter:
@@ -128,7 +125,6 @@ def _key(message: BasicMessage) -> str:
     return message.routing_keys[0] if message.routing_keys else ""
 
 
-@lru_cache(maxsize=ORIGINS_MAX)
 def _origin(exchange: str, key: str) -> bytes:
     """Return exchange and key, as they stand in a delivery."""
     short = tables.encode_short_string
