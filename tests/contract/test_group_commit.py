@@ -10,7 +10,7 @@ from tests.timers import FakeTimers
 from sprocket.base.disk import PendingSync
 from sprocket.base.errors import DiskFull, StoreError, StoreFailed, SyncLate
 from sprocket.runtime.group_commit import (
-    GATHER_TURNS_MAX,
+    BATCH_TURNS_MAX,
     REFUSED_SECONDS,
     THREAD_RECORDS,
     WRITE_ENOUGH,
@@ -76,7 +76,7 @@ class Echo:
     def collect(self, line: bytes) -> None:
         """Do so, but append it with others."""
         if not self._collected:
-            self.commit.gather(self)
+            self.commit.enqueue(self)
         self._collected.append(line)
 
     @property
@@ -84,7 +84,7 @@ class Echo:
         """How many lines it has collected."""
         return len(self._collected)
 
-    def take_up(self) -> None:
+    def append(self) -> None:
         """Append them."""
         lines, self._collected = self._collected, []
         self.store(*lines)
@@ -213,7 +213,7 @@ def test_who_is_waited_for_may_run(is_sync: bool) -> None:
     for _ in range(2):  # the second time nobody is missing
         echo.store(b"d", b"e")
         echo.timers.drain()
-        assert echo.yields == (GATHER_TURNS_MAX if is_sync else 1)
+        assert echo.yields == (BATCH_TURNS_MAX if is_sync else 1)
 
 
 def test_under_async_flush_the_first_to_come_back_is_not_written_alone() -> None:

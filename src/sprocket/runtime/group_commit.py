@@ -5,9 +5,9 @@ answers them. What is in the log, and what is said, is their business.
 
 Theory of operation
 
-Whatever appends to the log says so with `wait`. The first of a turn of the loop schedules `_gather`
+Whatever appends to the log says so with `wait`. The first of a turn of the loop schedules `_batch`
 for the next one; whatever else arrives joins, as long as more is to be expected. A `Source`
-collects requests, and calls `gather` for the first of them: when the group is complete, and before
+collects requests, and calls `enqueue` for the first of them: when the group is complete, and before
 it is written, the source appends all that it has, as one among many costs two thirds of one alone.
 `_commit` writes all of it with one call, then:
 
@@ -71,7 +71,7 @@ W = TypeVar("W", bound="Asker")
 W_contra = TypeVar("W_contra", bound="Asker", contravariant=True)
 R = TypeVar("R")
 
-GATHER_TURNS_MAX = 8
+BATCH_TURNS_MAX = 8
 """Turns of the loop for which a group may wait. One that brings nothing costs some 2 µs, a sync
 200; with 16 connections × 1 outstanding nearly all of them share each sync then."""
 
@@ -122,7 +122,7 @@ class Source(Protocol):
     def waiting_count(self) -> int:
         """How many requests it has."""
 
-    def take_up(self) -> None:
+    def append(self) -> None:
         """Append what all of them carry, in order."""
 
 
@@ -311,7 +311,7 @@ class GroupCommit(Generic[W, R]):
         self._again_timer: Timer | None = None
         self._try_timer: Timer | None = None
         self._commit_is_due = False
-        self._gathered = self._gather_turns = self._committed = 0
+        self._batched = self._batch_turns = self._committed = 0
         self._shared_lately = 1  # at most; one fewer after each write that fewer shared
         self._is_filling = self._is_held_up = False
         self._is_slow, self._job_is_out = mode.wait_seconds_max == 0, False
@@ -325,17 +325,17 @@ class GroupCommit(Generic[W, R]):
         """Begin to fill ahead."""
         self._fill()
 
-    def gather(self, source: Source) -> None:
-        """Have a source take up what it has, with all that it gets in these turns of the loop."""
+    def enqueue(self, source: Source) -> None:
+        """Have a source append what it has, with all that it gets in these turns of the loop."""
         self._sources.append(source)
         if not self._commit_is_due:
             self._commit_is_due = True
-            self._timers.call_soon(self._gather)
+            self._timers.call_soon(self._batch)
 
-    def take_up_now(self) -> None:
+    def append_now(self) -> None:
         """Have sources append what they have, so that what comes next is after it."""
         while self._sources:
-            self._sources.pop(0).take_up()
+            self._sources.pop(0).append()
 
     def wait(self, asker: W) -> None:
         """Answer somebody when what they appended may be acknowledged, or is refused.
@@ -345,7 +345,7 @@ class GroupCommit(Generic[W, R]):
         self._new.append(asker)
         if not self._commit_is_due:
             self._commit_is_due = True
-            self._timers.call_soon(self._gather)
+            self._timers.call_soon(self._batch)
 
     @property
     def waiting_count(self) -> int:
@@ -368,14 +368,14 @@ class GroupCommit(Generic[W, R]):
 
         Waiters that come meanwhile are not waited for: under load there is always one.
         """
-        self.take_up_now()
+        self.append_now()
         for last in self.unanswered[-1:]:
             while any(one is last for one in self.unanswered):
                 await asyncio.sleep(SETTLE_SECONDS)
 
     def close(self) -> None:
         """Stop timers; what still waits is refused. The log itself is closed by its owner."""
-        self.take_up_now()
+        self.append_now()
         self._is_closed = True
         if self._follower is not None:
             self._follower.close()
@@ -386,7 +386,7 @@ class GroupCommit(Generic[W, R]):
         self._new, self._written, self._syncing = [], [], []
         self._responder.refuse(left, StoreFailed("the broker stops"))
 
-    def _gather(self) -> None:
+    def _batch(self) -> None:
         """Commit once a turn of the loop has brought nothing more, or they were enough.
 
         A sync is worth waiting for: as many as shared the last one will soon be back. Without one,
@@ -401,22 +401,22 @@ class GroupCommit(Generic[W, R]):
         count = sum([one.waiting_count for one in self._sources])
         count += sum([one.records for one in self._new])
         if self._is_sync:
-            is_more_due = count > self._gathered or count < self._committed
+            is_more_due = count > self._batched or count < self._committed
         else:
-            is_more_due = self._gathered < count < WRITE_ENOUGH and count != self._shared_lately
-        if is_more_due and self._gather_turns < GATHER_TURNS_MAX:
-            self._gathered = count
-            self._gather_turns += 1
+            is_more_due = self._batched < count < WRITE_ENOUGH and count != self._shared_lately
+        if is_more_due and self._batch_turns < BATCH_TURNS_MAX:
+            self._batched = count
+            self._batch_turns += 1
             if count < self._committed:
                 self._yield_core()
-            self._timers.call_soon(self._gather)
+            self._timers.call_soon(self._batch)
             return
-        self._gathered = self._gather_turns = 0
+        self._batched = self._batch_turns = 0
         self._commit()
 
     def _commit(self) -> None:
         """Write what was appended since the last turn, then see to its sync."""
-        self.take_up_now()
+        self.append_now()
         self._commit_is_due = False
         group = self._new
         if not group:

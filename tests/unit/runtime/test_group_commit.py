@@ -16,8 +16,8 @@ from sprocket.base.durations import DurationHistogram
 from sprocket.base.errors import DiskFailed, DiskFull, StoreError, SyncLate
 from sprocket.base.errors import StoreFailed as Failed
 from sprocket.runtime.group_commit import (
+    BATCH_TURNS_MAX,
     FILL_RECORDS_MAX,
-    GATHER_TURNS_MAX,
     READY_BESIDE,
     TRY_SECONDS,
     FlushMode,
@@ -271,7 +271,7 @@ class Scene:
     def ask(self, name: str) -> None:
         """Have a record stored with others."""
         if not self._asked:
-            self.commit.gather(self)
+            self.commit.enqueue(self)
         self._asked.append(name)
 
     @property
@@ -279,7 +279,7 @@ class Scene:
         """How many have only asked."""
         return len(self._asked)
 
-    def take_up(self) -> None:
+    def append(self) -> None:
         """Append what was asked for."""
         asked, self._asked = self._asked, []
         self.taken.append(asked)
@@ -329,7 +329,7 @@ def test_a_group_waits_while_turns_bring_more_but_not_for_ever() -> None:
     scene.group("b")
     assert scene.log.done == ["write", "sync"]
     scene.log.done.clear()
-    for turn in range(2 * GATHER_TURNS_MAX + 2):
+    for turn in range(2 * BATCH_TURNS_MAX + 2):
         scene.store(str(turn))
         scene.timers.turn()
     scene.timers.drain()
@@ -341,12 +341,12 @@ def test_as_many_as_shared_the_last_sync_are_waited_for_but_not_for_ever() -> No
     scene = Scene()
     scene.group("a", "b", "c")
     scene.store("d")
-    for _ in range(GATHER_TURNS_MAX - 2):
+    for _ in range(BATCH_TURNS_MAX - 2):
         scene.timers.turn()
     scene.group("e", "f")
     assert scene.log.done.count("sync") == 2
     scene.store("g")
-    for _ in range(GATHER_TURNS_MAX):
+    for _ in range(BATCH_TURNS_MAX):
         scene.timers.turn()
     assert scene.log.done.count("sync") == 2
     scene.timers.turn()
@@ -393,7 +393,7 @@ def test_what_is_asked_in_some_turns_is_taken_up_at_once(is_sync: bool) -> None:
     assert scene.answers == [("a", None), ("b", None), ("c", None)]
     assert scene.commit.waiting_count == 0
     scene.ask("d")
-    scene.commit.take_up_now()
+    scene.commit.append_now()
     scene.group("e")
     assert scene.answers[3:] == [("d", None), ("e", None)]
 

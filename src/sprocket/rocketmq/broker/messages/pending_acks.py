@@ -153,8 +153,8 @@ class DurableAppender:
         self._store = store
         self._refused = refused
         self._wait = commits.wait
-        self.gather = commits.gather
-        self.take_up_now = commits.take_up_now
+        self.enqueue = commits.enqueue
+        self.append_now = commits.append_now
         self.pressure = pressure
 
     def append(self, records: Sequence[NewRecord], told: Told[A], asked: Sequence[A]) -> None:

@@ -96,13 +96,13 @@ class SendHandlers:
             return
         sends = self._sends
         if not sends:
-            self._durable.gather(self)
+            self._durable.enqueue(self)
         sends.append(request)
         if not self._knows(header.topic):
-            self._durable.take_up_now()  # NameServers learn of a new topic as soon as possible
+            self._durable.append_now()  # NameServers learn of a new topic as soon as possible
 
     def _send_batch(self, asked: Request, request: SendRequest) -> None:
-        self._durable.take_up_now()
+        self._durable.append_now()
         peer, command, batch = asked.peer, asked.command, self._sender.batch(request)
         if isinstance(batch, NewRecord):
             one = (peer, command, batch.queue_id, batch.unique_key, True)
@@ -113,10 +113,10 @@ class SendHandlers:
 
     @property
     def waiting_count(self) -> int:
-        """How many single messages are to be taken up."""
+        """How many single messages are to be appended."""
         return len(self._sends)
 
-    def take_up(self) -> None:
+    def append(self) -> None:
         """Append what was sent in some turns of the loop."""
         sends, self._sends = self._sends, []
         records: list[NewRecord] = []
