@@ -17,7 +17,7 @@ PARTS_MAX = 64
 """Steps of the wall clock that a `LogClock` remembers; a message waits for hours, not for years."""
 
 _SLOW = 2
-"""Milliseconds that pass for each one of a `LogClock` that is ahead of the wall."""
+"""Milliseconds that pass for each millisecond of a `LogClock` that is ahead of the wall clock."""
 
 
 class Clock(Protocol):
@@ -41,7 +41,7 @@ class SystemClock:
 
 
 class _Part(NamedTuple):
-    """A stretch of log time that passes evenly: where it began, and what one millisecond takes."""
+    """An interval in which log time passes evenly: its start, and what a millisecond takes."""
 
     log_ms: int
     monotonic_ms: float

@@ -1,4 +1,4 @@
-"""Python's garbage collector, kept out of work that makes very much that stays."""
+"""Python's garbage collector, off during work that creates many objects that stay."""
 
 import gc
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Keep the garbage collector from looking again and again through what is made to stay.
+    """Keep the garbage collector off while many objects are created that stay.
 
     It would take a sixth of the time that 100,000 queues take.
     """

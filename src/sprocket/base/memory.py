@@ -18,9 +18,9 @@ _MOUNTS = "/proc/self/mountinfo"
 _LIMIT_FILES = {"cgroup2": "memory.max", "cgroup": "memory.limit_in_bytes"}
 """What says in a group's folder how much it may take, by the kind of file system."""
 FREED_BYTES_MIN = 4 << 20
-"""This much more must be free than was kept before it is worth giving back."""
+"""It is worth giving memory back if this much more is free than was kept."""
 CALM_BYTES = 8 << 20
-"""If less is freed or taken between two looks, nobody is in the middle of something large."""
+"""If less is freed or taken between two checks, no large work is under way."""
 _FILE_BYTES_MAX = 256 << 10
 """More than any of these files has, whose lengths the system says are 0."""
 
@@ -113,7 +113,7 @@ class FreedMemory:
         return is_calm and free - self._kept >= FREED_BYTES_MIN
 
     def give_back(self) -> None:
-        """Do it."""
+        """Give the free memory back to the system."""
         if self._trim is not None and self._info is not None:
             self._trim(0)
             self._kept = self._last = int(self._info().fordblks)

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 
 ROLL_SECONDS = 10
-"""How often a table is handed over; rates are as exact as that."""
+"""How often counts are handed over; rates are as exact as that."""
 
 K = TypeVar("K")
 
@@ -40,7 +40,7 @@ class _Bucket(Generic[K]):
 
 
 class MeterWindow(Generic[K]):
-    """The buckets of one span; each takes things up for `bucket_seconds`."""
+    """The buckets of one span, of `bucket_seconds` each."""
 
     def __init__(self, bucket_seconds: float, count: int) -> None:
         self._bucket_seconds = bucket_seconds

@@ -5,9 +5,9 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 
 _LIKENESS_MIN = 0.5
-"""Of two names, 0 to 1; below it a suggestion puzzles more than it helps."""
+"""How alike two names must be, 0 to 1: a suggestion that is less alike only confuses."""
 _MISSPELT_MIN = 0.75
-"""From it on somebody has mistyped the name, so that words in common do not matter."""
+"""Names that are as alike as this are a typing error: words in common do not matter then."""
 _WORD = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
 """A word of a name such as `consumerGroup` or `orders-archive`, of four letters at least."""
 _COMMON_MIN = 0.25

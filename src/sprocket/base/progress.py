@@ -25,4 +25,4 @@ class Step(Protocol):
 
 
 def unwatched(what: str, done: int, total: int = 0) -> None:
-    """Take no note: nobody watches."""
+    """Do nothing: nobody watches the work."""

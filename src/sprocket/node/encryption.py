@@ -23,7 +23,7 @@ from sprocket.runtime.offload import DiskThread
 from sprocket.runtime.settings import EncryptionSettings
 
 LOOK_SECONDS = 1.0
-"""How often the files are looked at, at most."""
+"""How often the files are checked for changes, at most."""
 
 _AUTH = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "require": ssl.CERT_REQUIRED}
 

@@ -23,7 +23,7 @@ from sprocket.runtime.standard_streams import write_at_once
 START_END_SECONDS = 0.5
 """How long a start that is told to stop may take to end: half of the second that people wait."""
 LOOK_SECONDS = 1.0
-"""How often it is looked whether something stores nothing."""
+"""How often it is checked whether everything still stores what it gets."""
 STOP_SECONDS = 60.0
 """How long a stop may take of a process that gave up; a disk that stalls would hold it for ever."""
 FEEDS = 3

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FOLDER = "rabbitmq"
 """What the node keeps, in a folder that it shares with others."""
 OVERDUE_SECONDS = 60.0
-"""How often unacknowledged messages are looked at, RabbitMQ's interval."""
+"""How often it is checked how long messages are unacknowledged; RabbitMQ's interval."""
 
 _MEANING = {
     "sync": "on the disk (one fdatasync covers everybody who waits)",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sprocket.runtime.pressure import Pressure
 
 VIP_DISTANCE = 2
-"""How far below a broker's port its second one is; clients work it out by themselves."""
+"""How far below a broker's port its second one is; clients compute it."""
 ASYNC_MEMORY_PART = 16
 """This part of the machine's memory may wait for the disk under async flush. Linux makes writers
 stand still, and with them the event loop, when 15 % of what is free does."""
@@ -244,10 +244,10 @@ def nameserver_tls(settings: TlsSettings) -> "SSLContext | None":
 
 
 def _refuse_foreign(place: Place, other_folders: frozenset[str]) -> None:
-    """Leave a folder alone that holds something and is not a store.
+    """Refuse a folder that holds something and is not a store.
 
     Raises:
-        ForeignStore: There are files, and none of a store's.
+        ForeignStore: It has files, but not those of a store.
     """
     from sprocket.rocketmq.store.layout import StoreLayout
 

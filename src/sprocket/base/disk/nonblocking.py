@@ -35,10 +35,10 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 FOLLOWED_MAX = 1000
-"""Reads of one chain that are made in one go; where it is longer, the next attempt asks again."""
+"""Reads of a chain that are made together; if it is longer, the next attempt asks again."""
 
 Key: TypeAlias = tuple[object, object]
-"""What a fetched thing is found by."""
+"""By what the result of a fetch is found."""
 
 Fetched: TypeAlias = dict[Key, "bytes | File | _Answer | StoreError"]
 """What was fetched, or why not."""

@@ -13,10 +13,10 @@ Invariants
 from sprocket.base.units import MIB
 
 CHUNK_BYTES = 2 * MIB
-"""A chunk is free again when all that was lent of it is; it takes a long answer, and a bit."""
+"""Of one chunk: a long answer fits in. It is free again when no view of it is left."""
 
 CHUNKS_MAX = 8
-"""This much may slow readers keep at most; others then take new memory, and nobody waits."""
+"""Slow readers keep this much at most; after that, others get new memory."""
 
 _ALIGNMENT = 64
 

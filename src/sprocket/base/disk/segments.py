@@ -44,7 +44,7 @@ OPEN_SEGMENTS_MAX = 32
 """Files of one set that are open at once: of a log, the few that are written and read now."""
 
 READ_BLOCK_BYTES = 4 * KIB
-"""What a disk that cannot read a sector does not give: its block, or a page of the system's."""
+"""What cannot be read if a sector cannot: its block, or a page of the system's."""
 
 
 class ShortFile(Struct, frozen=True):
@@ -280,7 +280,7 @@ class SegmentReader:
 
     @property
     def end(self) -> int:
-        """The position after the last byte in hand."""
+        """The position after the last byte of `data`."""
         return self.start + len(self.data)
 
     def bring(self, position: int, size: int) -> int:

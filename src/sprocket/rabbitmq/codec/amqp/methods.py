@@ -338,7 +338,7 @@ class ConnectionTuneOk(AmqpMethod, frozen=True):
 
 @_method(10, 40, CLIENT)
 class ConnectionOpen(AmqpMethod, frozen=True):
-    """The client enters a vhost."""
+    """The client enters a virtual host."""
 
     virtual_host: ShortString
     capabilities: ShortString = ""
@@ -347,7 +347,7 @@ class ConnectionOpen(AmqpMethod, frozen=True):
 
 @_method(10, 41, SERVER)
 class ConnectionOpenOk(AmqpMethod, frozen=True):
-    """It has."""
+    """The client has entered it."""
 
     known_hosts: ShortString = ""
 
@@ -364,19 +364,19 @@ class ConnectionClose(AmqpMethod, frozen=True):
 
 @_method(10, 51, CLIENT | SERVER)
 class ConnectionCloseOk(AmqpMethod, frozen=True):
-    """The answer to it."""
+    """The connection is closed."""
 
 
 @_method(10, 60, SERVER)
 class ConnectionBlocked(AmqpMethod, frozen=True):
-    """The server does not read on for now."""
+    """The server does not read from the client for now."""
 
     reason: ShortString
 
 
 @_method(10, 61, SERVER)
 class ConnectionUnblocked(AmqpMethod, frozen=True):
-    """It reads again."""
+    """The server reads from the client again."""
 
 
 @_method(10, 70, CLIENT)
@@ -389,40 +389,40 @@ class ConnectionUpdateSecret(AmqpMethod, frozen=True):
 
 @_method(10, 71, SERVER)
 class ConnectionUpdateSecretOk(AmqpMethod, frozen=True):
-    """It is taken."""
+    """The token is accepted."""
 
 
 @_method(20, 10, CLIENT)
 class ChannelOpen(AmqpMethod, frozen=True):
-    """The client begins a channel."""
+    """The client opens a channel."""
 
     out_of_band: ShortString = ""
 
 
 @_method(20, 11, SERVER)
 class ChannelOpenOk(AmqpMethod, frozen=True):
-    """It is open."""
+    """The channel is open."""
 
     channel_id: LongString = b""
 
 
 @_method(20, 20, CLIENT | SERVER)
 class ChannelFlow(AmqpMethod, frozen=True):
-    """Whether one side wants content."""
+    """Says whether one side wants content."""
 
     active: Bit
 
 
 @_method(20, 21, CLIENT | SERVER)
 class ChannelFlowOk(AmqpMethod, frozen=True):
-    """It is told."""
+    """The other side has noted it."""
 
     active: Bit
 
 
 @_method(20, 40, CLIENT | SERVER)
 class ChannelClose(AmqpMethod, frozen=True):
-    """Either side ends a channel; after this it takes nothing there but the answer."""
+    """Either side closes a channel; after this it takes nothing there but the answer."""
 
     reply_code: Short
     reply_text: ShortString
@@ -432,12 +432,12 @@ class ChannelClose(AmqpMethod, frozen=True):
 
 @_method(20, 41, CLIENT | SERVER)
 class ChannelCloseOk(AmqpMethod, frozen=True):
-    """The answer to it."""
+    """The channel is closed."""
 
 
 @_method(30, 10, CLIENT)
 class AccessRequest(AmqpMethod, frozen=True):
-    """Asks for a ticket, of which nobody takes notice any more."""
+    """Ask for a ticket; tickets are obsolete."""
 
     realm: ShortString = ""
     exclusive: Bit = False
@@ -471,7 +471,7 @@ class ExchangeDeclare(AmqpMethod, frozen=True):
 
 @_method(40, 11, SERVER)
 class ExchangeDeclareOk(AmqpMethod, frozen=True):
-    """There is one."""
+    """The exchange is there."""
 
 
 @_method(40, 20, CLIENT)
@@ -486,7 +486,7 @@ class ExchangeDelete(AmqpMethod, frozen=True):
 
 @_method(40, 21, SERVER)
 class ExchangeDeleteOk(AmqpMethod, frozen=True):
-    """It is gone."""
+    """The exchange is removed."""
 
 
 @_method(40, 30, CLIENT)
@@ -503,12 +503,12 @@ class ExchangeBind(AmqpMethod, frozen=True):
 
 @_method(40, 31, SERVER)
 class ExchangeBindOk(AmqpMethod, frozen=True):
-    """They do."""
+    """The exchanges are bound."""
 
 
 @_method(40, 40, CLIENT)
 class ExchangeUnbind(AmqpMethod, frozen=True):
-    """Take a binding back."""
+    """Remove a binding between exchanges."""
 
     ticket: Short
     destination: ShortString
@@ -520,7 +520,7 @@ class ExchangeUnbind(AmqpMethod, frozen=True):
 
 @_method(40, 51, SERVER)
 class ExchangeUnbindOk(AmqpMethod, frozen=True):
-    """It is gone; the one answer whose number does not follow its question's."""
+    """The binding is removed. Only here the number does not follow that of the question."""
 
 
 @_method(50, 10, CLIENT)
@@ -539,7 +539,7 @@ class QueueDeclare(AmqpMethod, frozen=True):
 
 @_method(50, 11, SERVER)
 class QueueDeclareOk(AmqpMethod, frozen=True):
-    """There is one."""
+    """The queue is there."""
 
     queue: ShortString
     message_count: Long
@@ -560,7 +560,7 @@ class QueueBind(AmqpMethod, frozen=True):
 
 @_method(50, 21, SERVER)
 class QueueBindOk(AmqpMethod, frozen=True):
-    """They do."""
+    """The queue is bound."""
 
 
 @_method(50, 30, CLIENT)
@@ -574,7 +574,7 @@ class QueuePurge(AmqpMethod, frozen=True):
 
 @_method(50, 31, SERVER)
 class QueuePurgeOk(AmqpMethod, frozen=True):
-    """How much it was."""
+    """How many messages were dropped."""
 
     message_count: Long
 
@@ -592,14 +592,14 @@ class QueueDelete(AmqpMethod, frozen=True):
 
 @_method(50, 41, SERVER)
 class QueueDeleteOk(AmqpMethod, frozen=True):
-    """It is gone, with this many messages."""
+    """The queue is removed, with this many messages."""
 
     message_count: Long
 
 
 @_method(50, 50, CLIENT)
 class QueueUnbind(AmqpMethod, frozen=True):
-    """Take a binding back; there is always an answer."""
+    """Remove a binding of a queue; there is always an answer."""
 
     ticket: Short
     queue: ShortString
@@ -610,7 +610,7 @@ class QueueUnbind(AmqpMethod, frozen=True):
 
 @_method(50, 51, SERVER)
 class QueueUnbindOk(AmqpMethod, frozen=True):
-    """It is gone."""
+    """The binding is removed."""
 
 
 @_method(60, 10, CLIENT)
@@ -624,7 +624,7 @@ class BasicQos(AmqpMethod, frozen=True):
 
 @_method(60, 11, SERVER)
 class BasicQosOk(AmqpMethod, frozen=True):
-    """It is limited."""
+    """The limit holds."""
 
 
 @_method(60, 20, CLIENT)
@@ -643,14 +643,14 @@ class BasicConsume(AmqpMethod, frozen=True):
 
 @_method(60, 21, SERVER)
 class BasicConsumeOk(AmqpMethod, frozen=True):
-    """They will be."""
+    """The consumer is there."""
 
     consumer_tag: ShortString
 
 
 @_method(60, 30, CLIENT | SERVER)
 class BasicCancel(AmqpMethod, frozen=True):
-    """A consumer ends: its client wants so, or its queue is gone."""
+    """End a consumer: its client asks for that, or its queue was removed."""
 
     consumer_tag: ShortString
     nowait: Bit
@@ -658,7 +658,7 @@ class BasicCancel(AmqpMethod, frozen=True):
 
 @_method(60, 31, CLIENT | SERVER)
 class BasicCancelOk(AmqpMethod, frozen=True):
-    """It has ended."""
+    """The consumer has ended."""
 
     consumer_tag: ShortString
 
@@ -676,7 +676,7 @@ class BasicPublish(AmqpMethod, frozen=True):
 
 @_method(60, 50, SERVER, has_content=True)
 class BasicReturn(AmqpMethod, frozen=True):
-    """A message that went nowhere."""
+    """A message that no queue got, for its publisher."""
 
     reply_code: Short
     reply_text: ShortString
@@ -706,7 +706,7 @@ class BasicGet(AmqpMethod, frozen=True):
 
 @_method(60, 71, SERVER, has_content=True)
 class BasicGetOk(AmqpMethod, frozen=True):
-    """That message."""
+    """The message that was asked for."""
 
     delivery_tag: LongLong
     redelivered: Bit
@@ -718,14 +718,14 @@ class BasicGetOk(AmqpMethod, frozen=True):
 
 @_method(60, 72, SERVER)
 class BasicGetEmpty(AmqpMethod, frozen=True):
-    """There is none."""
+    """The queue has no message that is ready."""
 
     cluster_id: ShortString = ""
 
 
 @_method(60, 80, CLIENT | SERVER)
 class BasicAck(AmqpMethod, frozen=True):
-    """Taken care of: by a consumer, or, for what was published, by the server."""
+    """Acknowledge: a consumer what was delivered, or the server what was published."""
 
     delivery_tag: LongLong
     multiple: Bit
@@ -733,7 +733,7 @@ class BasicAck(AmqpMethod, frozen=True):
 
 @_method(60, 90, CLIENT)
 class BasicReject(AmqpMethod, frozen=True):
-    """Not taken care of."""
+    """Do not acknowledge one message."""
 
     delivery_tag: LongLong
     requeue: Bit
@@ -755,12 +755,12 @@ class BasicRecover(AmqpMethod, frozen=True):
 
 @_method(60, 111, SERVER)
 class BasicRecoverOk(AmqpMethod, frozen=True):
-    """It will be."""
+    """They will be delivered again."""
 
 
 @_method(60, 120, CLIENT | SERVER)
 class BasicNack(AmqpMethod, frozen=True):
-    """Not taken care of, perhaps many at once."""
+    """Do not acknowledge one message or many."""
 
     delivery_tag: LongLong
     multiple: Bit
@@ -776,34 +776,34 @@ class ConfirmSelect(AmqpMethod, frozen=True):
 
 @_method(85, 11, SERVER)
 class ConfirmSelectOk(AmqpMethod, frozen=True):
-    """They will be."""
+    """There will be confirms."""
 
 
 @_method(90, 10, CLIENT)
 class TxSelect(AmqpMethod, frozen=True):
-    """Do things together from now on."""
+    """Begin a transaction."""
 
 
 @_method(90, 11, SERVER)
 class TxSelectOk(AmqpMethod, frozen=True):
-    """Agreed."""
+    """The transaction has begun."""
 
 
 @_method(90, 20, CLIENT)
 class TxCommit(AmqpMethod, frozen=True):
-    """Do what was kept, and begin anew."""
+    """Commit the transaction, and begin another."""
 
 
 @_method(90, 21, SERVER)
 class TxCommitOk(AmqpMethod, frozen=True):
-    """It is done, and safe."""
+    """The transaction is committed, and durable."""
 
 
 @_method(90, 30, CLIENT)
 class TxRollback(AmqpMethod, frozen=True):
-    """Forget what was kept, and begin anew."""
+    """Roll the transaction back, and begin another."""
 
 
 @_method(90, 31, SERVER)
 class TxRollbackOk(AmqpMethod, frozen=True):
-    """It is forgotten."""
+    """The transaction is rolled back."""

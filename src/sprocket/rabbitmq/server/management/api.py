@@ -39,7 +39,7 @@ from sprocket.runtime.http import HttpRequest, HttpResponse
 BODY_BYTES_MAX: Final = 64 * MIB
 """Definitions of 100,000 queues have 20 MB."""
 STRANGERS_BODY_BYTES_MAX: Final = 64 * KIB
-"""Of who has not said a right password."""
+"""Of clients that have not sent a right password."""
 PREFIX: Final = "api"
 
 RABBITMQADMIN: Final = "/cli/rabbitmqadmin"

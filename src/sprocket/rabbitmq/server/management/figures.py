@@ -31,7 +31,7 @@ class NodeFigures(NamedTuple):
 
 
 def node_figures(services: NodeServices) -> NodeFigures:
-    """Return them."""
+    """Return the figures of the node."""
     facts, authenticator, low = services.facts, services.authenticator, services.low
     used, limit = descriptors()
     return NodeFigures(

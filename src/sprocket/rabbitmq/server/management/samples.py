@@ -27,12 +27,12 @@ SAMPLE_SECONDS: Final = 5.0
 KEEP_SECONDS: Final = 605
 """RabbitMQ's `sample_retention_policies` for all objects: ten minutes and a row before them."""
 ROWS_MAX: Final = 200_000
-"""Of up to 300 bytes: 1,600 objects of which each changes all the time have ten minutes."""
+"""Of all objects, up to 300 bytes each: enough for ten minutes of 1,600 that change always."""
 _ROUNDS_MAX: Final = int(KEEP_SECONDS / SAMPLE_SECONDS) + 1
 _ROUNDS_MIN: Final = 14
-"""A minute, and what rates are of."""
+"""Kept of each object in any case: a minute, and the rows that rates are made of."""
 _POINTS_MAX: Final = 500
-"""Of one answer for each counter, RabbitMQ's limit."""
+"""In one answer, for each counter; RabbitMQ's limit."""
 _RANGES: Final = ("lengths", "msg_rates", "data_rates", "node_stats")
 _FORMATS: Final = [f"{count}q" for count in range(64)]
 _at_time = itemgetter(0)
@@ -42,12 +42,12 @@ class _Series(Struct):
     """Rows of one object, the newest last; each counts until the next."""
 
     of: object
-    """Which it is: so nothing else gets its identity."""
+    """The object. It is kept here so that no other gets its `id` meanwhile."""
     rows: list[tuple[float, bytes]]
     seen_at: float
 
     def at(self, time: float) -> tuple[int, ...] | None:
-        """Return what counted at a time; None if it was not there, or that is forgotten."""
+        """Return the row of a time; None if there was none, or it is forgotten."""
         at = bisect_right(self.rows, time, key=_at_time)
         if not at:
             return None

@@ -63,7 +63,7 @@ async def tallied(services: NodeServices, vhosts: Sequence[VhostBroker]) -> dict
 
 
 async def counted(services: NodeServices) -> tuple[PublishCounts, DeliveryCounts]:
-    """Return what the node has counted since its start; what is gone counts, so nothing falls."""
+    """Return what the node has counted since its start, with all that was deleted meanwhile."""
     published, deliveries = PublishCounts(), DeliveryCounts()
     # In one turn: what goes after that is in the lists.
     published.add(services.counts.past_published)

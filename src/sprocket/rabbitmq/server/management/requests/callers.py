@@ -40,10 +40,10 @@ _log = log.get_limited_logger(__name__)
 
 
 class Level(Enum):
-    """What somebody must be to ask something."""
+    """What a route demands of its caller."""
 
     ANYBODY = "anybody"
-    """Without a name, too."""
+    """Also without a login."""
     USER = "management"
     IN_VHOST = "management, in the virtual host that is named"
     SEES_VHOST = "that, or monitoring"

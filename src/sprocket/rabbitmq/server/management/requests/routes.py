@@ -37,5 +37,5 @@ def post(path: str, level: Level, handle: Handler, audit: str = "") -> ApiRoute:
 
 
 def delete(path: str, level: Level, handle: Handler, audit: str) -> ApiRoute:
-    """Return a route that takes something away."""
+    """Return a route that deletes something."""
     return ApiRoute("DELETE", tuple(path.split("/")), level, handle, audit)

@@ -16,7 +16,7 @@ from sprocket.rabbitmq.server.management.requests.answers import encode
 from sprocket.runtime.slices import Sliced, run_sliced
 
 _PIECE_ENTRIES: Final = 32
-"""Between two readings of the clock; a view of a queue takes 20 µs."""
+"""Made between two readings of the clock; a view of a queue takes 20 µs."""
 _RUN_ENTRIES: Final = 512
 """What is sorted at once, in half a millisecond."""
 

@@ -199,7 +199,7 @@ class NodeRoutes:
         return answers.json_response(failed, 503)
 
     async def alone(self, _: Call) -> HttpResponse:
-        """Say that nobody depends on this node."""
+        """Say that no other node depends on this one."""
         return answers.json_response({"status": "ok", "reason": "single node cluster"})
 
     async def check_alarms(self, _: Call) -> HttpResponse:

@@ -44,7 +44,7 @@ from sprocket.runtime.http import HttpResponse
 
 T = TypeVar("T")
 Begin = Callable[[Callable[[T], None], Callable[[StoreError], None]], None]
-"""Begins something that ends with one of two calls."""
+"""Begins an operation that calls one of two functions when it ends."""
 
 ANSWER_BYTES_MAX = 64 << 20
 """Of the bodies that one answer to a get has; what is beyond it stays in the queue."""
@@ -309,7 +309,7 @@ def _integer(value: object) -> int:
 
 
 async def _ended(begin: Begin[T]) -> T:
-    """Begin something, and return what came of it. Raises StoreError."""
+    """Begin an operation, and return its result. Raises StoreError."""
     ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def done(result: T) -> None:
