@@ -170,17 +170,16 @@ class Replies:
         """Have something called once when `is_ready` holds again."""
         self._session.peer.when_ready(callback)
 
-    def hold(self) -> None:
-        """Have nothing done that the client asks for after this, until `release`.
+    def wait_for(self, begin: Callable[[Callable[[], None]], None]) -> None:
+        """Have nothing done that the client asks for after this, until something has ended.
 
         For what has to wait, for the disk mostly: answers come in the order of the questions. It
         holds the other channels of the connection, too; nothing piles up but what one read brings.
-        """
-        self._session.hold()
 
-    def release(self) -> None:
-        """Go on; called once for each `hold`."""
-        self._session.release()
+        Args:
+            begin: Begins it, and is given what is to be called at the end: perhaps at once.
+        """
+        self._session.wait_for(begin)
 
     def fail(self, error: AmqpError) -> None:
         """Close the channel, or the connection, for something that went wrong later on."""
@@ -421,15 +420,28 @@ class Session:
             self.send([frames.encode_method(0, methods.ConnectionUnblocked())])
         self._read_on()
 
-    def hold(self) -> None:
-        """Handle nothing more of the client until `release`; see `Replies.hold`."""
-        self._held_count += 1
-        self.peer.stop_reading()
+    def wait_for(self, begin: Callable[[Callable[[], None]], None]) -> None:
+        """Begin something, and handle nothing more of the client until it has ended.
 
-    def release(self) -> None:
-        """Go on, if nothing else holds it."""
-        self._held_count -= 1
-        self._read_on()
+        See `Replies.wait_for`.
+        """
+        is_under_way = True
+
+        def ended() -> None:
+            nonlocal is_under_way
+            if is_under_way:
+                is_under_way = False
+                self._held_count -= 1
+                self._read_on()
+
+        self._held_count += 1
+        try:
+            begin(ended)
+        except Exception:
+            ended()
+            raise
+        if is_under_way:
+            self.peer.stop_reading()
 
     def _read_on(self) -> None:
         if self._is_over or not (self._held_count or self._is_blocked):
@@ -537,21 +549,18 @@ class Session:
 
     def _end_channel(self, channel: WireChannel, told: bytes) -> None:
         """End a channel, and answer once all was given back; the client is held until then."""
-        self._held_count += 1  # first: a channel that ends waits for nothing any more
-        self._begin_end(channel)
-        is_told = False
 
-        def ended() -> None:
-            nonlocal is_told
-            is_told = True
-            self._closing.clear()
-            if not self._is_over:
-                self.send([told])
-            self.release()
+        def begin(ended: Callable[[], None]) -> None:
+            def tell() -> None:
+                self._closing.clear()
+                if not self._is_over:
+                    self.send([told])
+                ended()
 
-        self._turns.drive(chain.from_iterable(self._closing), ended)
-        if not is_told:
-            self.peer.stop_reading()
+            self._begin_end(channel)
+            self._turns.drive(chain.from_iterable(self._closing), tell)
+
+        self.wait_for(begin)
 
     # The handshake.
 

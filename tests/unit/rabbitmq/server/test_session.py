@@ -166,19 +166,18 @@ def slow_desk(turns: Turns) -> type[Desk]:
     """
 
     class SlowDesk(Desk):
-        is_waiting = False
+        ends: tuple[Callable[[], None], ...] = ()
 
         def called(self, method: AmqpMethod) -> None:
             if isinstance(method, methods.BasicRecover):
-                self.is_waiting = True
-                self._replies.hold()
+                self._replies.wait_for(lambda ended: setattr(self, "ends", (ended,)))
             else:
                 super().called(method)
 
         def close_in_turns(self) -> Iterator[None]:
             super().close_in_turns()
-            if self.is_waiting:
-                self._replies.release()
+            for ended in self.ends:
+                ended()
             return self._give_back()
 
         def _give_back(self) -> Iterator[None]:
@@ -809,28 +808,30 @@ def test_a_secret_can_be_updated() -> None:
 
 
 def test_what_is_asked_while_something_waits_comes_after_it() -> None:
-    """In order, once nothing holds it; an alarm that ends meanwhile makes no difference."""
+    """In order, once all has ended; an alarm that ends meanwhile makes no difference."""
 
     async def scene() -> None:
         at = Scene()
         caller = await at.inside()
         (replies,) = at.door.replies
-        replies.hold()
-        replies.hold()
+        ends: list[Callable[[], None]] = []
+        replies.wait_for(ends.append)
+        replies.wait_for(ends.append)
         asked = (method(1, methods.TxSelect()), method(1, methods.BasicQos(0, 0, False)))
         assert await at.ask(caller, *asked) == []
-        replies.release()
-        await at.settle()
-        assert caller.said() == []
-        replies.release()
+        for _ in range(2):  # an end counts once
+            ends[0]()
+            await at.settle()
+            assert caller.said() == []
+        ends[1]()
         await at.settle()
         assert caller.said() == [(1, methods.TxSelectOk()), (1, methods.BasicQosOk())]
         at.server.alarms.set(["disk"])
         await at.ask(caller, message(1, b"x"))
-        replies.hold()
+        replies.wait_for(ends.append)
         at.server.alarms.set([])
         assert await at.ask(caller, asked[0]) == []
-        replies.release()
+        ends[2]()
         await at.settle()
         assert caller.said() == [(1, methods.TxSelectOk())]
 

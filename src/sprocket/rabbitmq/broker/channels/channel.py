@@ -10,8 +10,8 @@ Invariants
 2. A number that was published with confirms is answered once, after the message's return.
 3. Between `tx_select` and a commit nothing of a transaction is seen by others; a rollback leaves
    what was acknowledged in it with the client.
-4. While it `is_busy`, or steps of something are not done, nothing else may be called but
-   `close_in_turns`: what the client asks next has to wait.
+4. While a get or a commit is not answered, or steps of something are not done, nothing else may be
+   called but `close_in_turns`: what the client asks next has to wait.
 
 Source: `rabbit_channel`; docs/formats/amqp.md.
 """
@@ -210,8 +210,6 @@ class BrokerChannel:
         replies: DirectReplies,
         clock: Clock,
     ) -> None:
-        self.is_busy = False
-        """Whether something waits for the disk that the client asked for."""
         self.is_closed = False
         self.delivery_counts = DeliveryCounts()
         self.last_queue = ""
@@ -456,7 +454,6 @@ class BrokerChannel:
         """
         transaction = self._open_transaction()
         self._transaction = _Transaction()
-        self.is_busy = True
         self._drive(self._commit_in_turns(transaction, done))
 
     def _drive(self, work: Iterator[None]) -> None:
@@ -464,7 +461,6 @@ class BrokerChannel:
 
         def failed(error: Exception) -> None:  # nobody else would tell the client, which waits
             _log.error("a commit failed", exc_info=error)
-            self.is_busy = False
             if not self.is_closed:
                 self._client.failed(RequestRefused(ReplyCode.INTERNAL_ERROR, ""))
 
@@ -535,7 +531,6 @@ class BrokerChannel:
 
     def _end(self, is_taken: bool, done: Callable[[], None], error: StoreError | None) -> None:
         """Answer a commit."""
-        self.is_busy = False
         if self.is_closed:
             return
         if error is not None:
@@ -627,7 +622,6 @@ class BrokerChannel:
         """Give the client the first message of a queue; `done` is told None if there is none."""
 
         def got(entry: QueueEntry | None, left_count: int) -> None:
-            self.is_busy = False
             counts = self.delivery_counts
             if entry is None:
                 counts.got_empty += 1
@@ -646,10 +640,8 @@ class BrokerChannel:
             done(Got(tag, entry, left_count))
 
         def failed(_: StoreError) -> None:
-            self.is_busy = False
             self._client.failed(RequestRefused(ReplyCode.INTERNAL_ERROR, ""))
 
-        self.is_busy = True
         self._getter = Getter(no_ack, got, failed)
         queue.get(self._getter)
 

@@ -3,7 +3,7 @@
 Invariants
 
 1. Answers come in the order of the questions. What has to wait holds the connection until it is
-   answered (`Replies.hold`).
+   answered (`Replies.wait_for`).
 2. A declaration is answered when it is durable; so is what takes one back.
 3. Whatever a service refuses closes the channel, or, by its code, the connection.
 
@@ -78,6 +78,8 @@ class ChannelMethods:
         self._client = ChannelWriter(replies, understands, self._fail)
         self._busy_with: methods.AmqpMethod | None = None
         """What the channel has not answered yet."""
+        self._ended: Callable[[], None] | None = None
+        """Ends the wait for that."""
         self._rest: Iterator[None] | None = None
         """The rest of what its client has asked for, while others have their turn."""
         self._is_closed = False
@@ -127,8 +129,7 @@ class ChannelMethods:
         try:
             for _ in work:
                 self._rest = chain(work, _called(then))
-                self._hold_until_answered(method)
-                self._vhost.turns.later(self._go_on)
+                self._ask(method, lambda: self._vhost.turns.later(self._go_on))
                 return
         finally:
             self._vhost.note_write()
@@ -348,17 +349,19 @@ class ChannelMethods:
         """Declare something later, if its predecessor of the same name still goes."""
         if not self._vhost.is_going(what):
             return False
-        self._replies.hold()
 
-        def go_on() -> None:
-            try:
-                if not self._is_closed:
-                    self.called(method)
-            except AmqpError as error:
-                self._replies.fail(_about(error, method))
-            self._replies.release()
+        def begin(ended: Callable[[], None]) -> None:
+            def go_on() -> None:
+                try:
+                    if not self._is_closed:
+                        self.called(method)
+                except AmqpError as error:
+                    self._replies.fail(_about(error, method))
+                ended()
 
-        self._vhost.when_gone(what, go_on)
+            self._vhost.when_gone(what, go_on)
+
+        self._replies.wait_for(begin)
         return True
 
     def _look_at_queue(self, method: methods.QueueDeclare) -> None:
@@ -474,15 +477,11 @@ class ChannelMethods:
 
     def _get(self, method: methods.BasicGet) -> None:
         queue = self._readable(self._named(method.queue))
-        self._channel.get(queue, self._got, no_ack=method.no_ack)
+        self._ask(method, lambda: self._channel.get(queue, self._got, no_ack=method.no_ack))
         self._vhost.note_write()
-        if self._channel.is_busy:
-            self._hold_until_answered(method)
 
     def _commit(self, method: methods.TxCommit) -> None:
-        self._channel.tx_commit(self._committed)
-        if self._channel.is_busy:
-            self._hold_until_answered(method)
+        self._ask(method, lambda: self._channel.tx_commit(self._committed))
 
     # Waiting.
 
@@ -511,36 +510,36 @@ class ChannelMethods:
         done: Callable[[T], None],
     ) -> None:
         """Begin what ends with one of two calls, perhaps later, and do nothing else until then."""
-        is_ended = is_held = False
 
-        def end() -> None:
-            nonlocal is_ended
-            is_ended = True
-            if is_held:
-                self._replies.release()
+        def begin(ended: Callable[[], None]) -> None:
+            def succeeded(result: T) -> None:
+                done(result)
+                ended()
 
-        def succeeded(result: T) -> None:
-            done(result)
-            end()
+            def failed(error: StoreError) -> None:
+                self._replies.fail(_about(_failed(error), method))
+                ended()
 
-        def failed(error: StoreError) -> None:
-            self._replies.fail(_about(_failed(error), method))
-            end()
+            start(succeeded, failed)
 
-        start(succeeded, failed)
-        if not is_ended:
-            is_held = True
-            self._replies.hold()
+        self._replies.wait_for(begin)
 
-    def _hold_until_answered(self, method: methods.AmqpMethod) -> None:
-        """Do nothing else until the channel has answered, which it does not if it is closed."""
-        self._busy_with = method
-        self._replies.hold()
+    def _ask(self, method: methods.AmqpMethod, start: Callable[[], None]) -> None:
+        """Begin what the channel answers, perhaps later, and do nothing else until then.
+
+        A channel that is closed does not answer.
+        """
+
+        def begin(ended: Callable[[], None]) -> None:
+            self._busy_with, self._ended = method, ended
+            start()
+
+        self._replies.wait_for(begin)
 
     def _answered(self) -> None:
-        if self._busy_with is not None:
-            self._busy_with = None
-            self._replies.release()
+        ended, self._busy_with, self._ended = self._ended, None, None
+        if ended is not None:
+            ended()
 
     def _got(self, found: Got | None) -> None:
         self._client.got(found)
