@@ -7,6 +7,8 @@ StoreError
 ├── EngineMissing           the queues need an engine that cannot be had here
 └── NumpyMissing            a store needs numpy, a client does not
 SprocketError
+├── ExpressionIllegal       an SQL92 expression cannot be compiled
+├── Incomparable            a message has a text where the expression needs a number
 └── Refused                 a correct request that the broker or NameServer declines
 ClientError
 ├── NoRoute                 no NameServer knows a broker for the topic
@@ -41,6 +43,21 @@ class EngineMissing(StoreError):
 
 class NumpyMissing(StoreError):
     """A store needs numpy, which is not installed."""
+
+
+class ExpressionIllegal(SprocketError):
+    """An SQL92 expression cannot be compiled; the text says what is wrong and where.
+
+    `position` is where, in characters from 0.
+    """
+
+    def __init__(self, what: str, position: int) -> None:
+        super().__init__(f"{what}, at character {position + 1}")
+        self.position = position
+
+
+class Incomparable(SprocketError):
+    """An expression cannot be evaluated for a message, which then does not pass."""
 
 
 class Refusal(Enum):
