@@ -9,6 +9,7 @@ Source: RocketMQ `BloomFilter`, `BitsArray`, `ConsumerFilterManager`; the hash i
 x64 128 with seed 0, of which the first half is used, as Guava computes it.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
@@ -27,6 +28,13 @@ class Bloom(Struct, frozen=True):
 
     hashes: int = 3
     bits: int = 112
+
+    @classmethod
+    def of(cls, error_percent: int, subscriptions: int) -> "Bloom":
+        """Return the size for so many subscriptions, and so many wrong hits of 100: 1 to 99."""
+        error = error_percent / 100
+        bits = math.ceil(subscriptions * _log(2, 1 / error) * _log(2, math.e))
+        return cls(math.ceil(_log(0.5, error)), -(-bits // 8) * 8)
 
     def positions(self, group: str, topic: str) -> tuple[int, ...]:
         """Return the bits that a group's subscription to a topic owns."""
@@ -68,6 +76,11 @@ def murmur64(data: bytes) -> int:
     h1 = h1 + h2 & _MASK
     h2 = h2 + h1 & _MASK
     return _mixed(h1) + _mixed(h2) & _MASK
+
+
+def _log(base: float, value: float) -> float:
+    """Return a logarithm as Java computes it; `math.log2` may differ in the last bit."""
+    return math.log(value) / math.log(base)
 
 
 def _rotated(value: int, bits: int) -> int:

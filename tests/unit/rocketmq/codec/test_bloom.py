@@ -1,6 +1,7 @@
 """Bit maps of subscriptions: sizes, hashes and bits as RocketMQ has them."""
 
 import pytest
+from tests import sql_cases
 
 from sprocket.rocketmq.codec import bloom
 from sprocket.rocketmq.codec.bloom import Bloom
@@ -43,3 +44,16 @@ def test_a_map_has_the_bits_of_all_that_passed() -> None:
     bits = {bit for bit in range(112) if both[bit >> 3] >> (bit & 7) & 1}
     assert bits == {0, 104, 96, 19, 83, 69}
     assert Bloom().bit_map([]) == bytes(14)
+
+
+@pytest.mark.parametrize("size", sql_cases.SIZES)
+def test_sizes_bits_and_maps_are_those_of_the_real_filter(size: tuple[int, int]) -> None:
+    """As recorded, of names of all lengths and scripts; the empty map is all zeros."""
+    (recorded,) = [
+        one for one in sql_cases.read().bloom if (one.error_percent, one.names_max) == size
+    ]
+    found = Bloom.of(*size)
+    assert found == Bloom(recorded.hashes, recorded.bits)
+    positions = {name: found.positions(*name.split("#", 1)) for name in recorded.positions}
+    assert {name: tuple(bits) for name, bits in recorded.positions.items()} == positions
+    assert recorded.bit_map == found.bit_map(positions.values()).hex()
