@@ -2,8 +2,8 @@
 
 .PHONY: bench bench-alternation bench-spark
 
-bench: $(STAMP) ## figures of the store and the broker for tests, and their goals (a few minutes, 6 GB of disk, all removed)
-	@code=0; for part in fixture descriptors tables store slow_disk opening; do \
+bench: $(STAMP) ## figures of the store, filters and the broker for tests, and their goals (a few minutes, 6 GB of disk, all removed)
+	@code=0; for part in fixture filters descriptors tables store slow_disk opening; do \
 		$(BIN)/python -m bench.$$part; ended=$$?; if [ $$ended -gt $$code ]; then code=$$ended; fi; \
 	done; exit $$code
 
