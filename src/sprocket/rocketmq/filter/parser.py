@@ -10,7 +10,7 @@ from sprocket.rocketmq.filter.lexer import FLOAT, INTEGER, NAME, NEGATABLE, TEXT
 from sprocket.rocketmq.filter.terms import Term, Type
 
 DEPTH_MAX = 64
-"""How deep conditions may lie inside each other; four calls each, of the 1,000 that Python has."""
+"""How deep conditions may lie inside each other; five calls each, of the 1,000 that Python has."""
 TERMS_MAX = 512
 """How many operands and operators an expression may have: some 0.1 ms for each message."""
 
