@@ -16,6 +16,9 @@ NEGATABLE = ("CONTAINS", "STARTSWITH", "ENDSWITH", "BETWEEN", "IN")
 KEYWORDS = frozenset(("NOT", "AND", "OR", "IS", "TRUE", "FALSE", "NULL", *NEGATABLE))
 """In any case; none of them can be the name of a property."""
 
+SHOWN_CHARACTERS = 40
+"""How much of a word an error repeats."""
+
 FLOAT, INTEGER, TEXT, NAME, END = "float", "integer", "text", "name", "end"
 """Kinds of tokens; keywords and signs are a kind each, which is the word itself."""
 
@@ -50,7 +53,7 @@ class Token(Struct, frozen=True):
         return self.position + len(self.text)
 
     def __str__(self) -> str:
-        return f"`{self.text}`" if self.text else "the end"
+        return f"`{self.text[:SHOWN_CHARACTERS]}`" if self.text else "the end"
 
 
 def token_at(text: str, position: int) -> Token:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from sprocket.rocketmq.errors import ExpressionIllegal, Incomparable
 from sprocket.rocketmq.filter import java_numbers
 from sprocket.rocketmq.filter.java_numbers import DOUBLE_MIN, INT32_MAX, INT64_MAX
+from sprocket.rocketmq.filter.lexer import SHOWN_CHARACTERS
 
 Properties = Mapping[str, str]
 Value = str | int | float | bool | None
@@ -107,7 +108,7 @@ def integer(word: str, at: int) -> Term:
     """Return a whole number; the letter after it means nothing, its size decides on its type."""
     digits = word.rstrip("lL")
     if len(digits) > len(str(INT64_MAX)) or int(digits) > INT64_MAX:
-        raise ExpressionIllegal(f"{digits[:40]} does not fit in 64 bits", at)
+        raise ExpressionIllegal(f"{digits[:SHOWN_CHARACTERS]} does not fit in 64 bits", at)
     value = int(digits)
     return constant(Type.INT if value <= INT32_MAX else Type.LONG, value)
 
@@ -116,7 +117,9 @@ def floating(word: str, at: int) -> Term:
     """Return a number with a point or an exponent."""
     value = float(word)
     if not DOUBLE_MIN <= value < math.inf:
-        raise ExpressionIllegal(f"{word[:40]} is 0 or infinite for a number of 64 bits", at)
+        raise ExpressionIllegal(
+            f"{word[:SHOWN_CHARACTERS]} is 0 or infinite for a number of 64 bits", at
+        )
     return constant(Type.DOUBLE, value)
 
 

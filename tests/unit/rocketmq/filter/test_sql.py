@@ -77,6 +77,15 @@ def test_an_error_says_what_is_wrong_and_where(text: str, what: str, position: i
     assert illegal.value.position == position
 
 
+@pytest.mark.parametrize("word", ["x" * 9000, "1" * 9000, "1." + "0" * 9000, f"'{'x' * 9000}'"])
+@pytest.mark.parametrize("text", ["a IS {0}", "a IN ('x' {0})", "a > ({0} {0}"])
+def test_an_error_is_short(text: str, word: str) -> None:
+    """However long the word is that is wrong."""
+    with pytest.raises(ExpressionIllegal) as illegal:
+        compile_sql(text.format(word))
+    assert len(str(illegal.value)) < 140
+
+
 NESTS: dict[str, Callable[[int], str]] = {
     "brackets": lambda depth: "(" * depth + "a = 3" + ")" * depth,
     "brackets on the right": lambda depth: "a = (" * (depth - 1) + "3" + ")" * (depth - 1),
