@@ -1,10 +1,11 @@
 """Tasks that have an owner: named groups, awaited where they were started."""
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TypeVar
 
 from sprocket.base import log
+from sprocket.base.errors import StoreError
 
 T = TypeVar("T")
 
@@ -91,6 +92,10 @@ class Tasks:
         task.add_done_callback(self._ended)
         return task
 
+    def repeat(self, seconds: float, work: Callable[[], None], name: str) -> None:
+        """Call `work` every so many seconds; a round that fails is logged, and others follow."""
+        self.spawn(_rounds(seconds, work, name), name)
+
     async def close(self) -> None:
         """Cancel every task and wait until all have ended; may be called again."""
         self._is_closed = True
@@ -105,6 +110,17 @@ class Tasks:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("a task failed", task=task.get_name(), exc_info=error)
+
+
+async def _rounds(seconds: float, work: Callable[[], None], name: str) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            work()
+        except StoreError as error:  # a disk that is full today may not be tomorrow
+            _log.error("a round of the broker failed; trying again", round=name, why=str(error))
+        except Exception:  # the rounds after it are needed all the same
+            _log.exception("a round of the broker failed; trying again", round=name)
 
 
 def _running_task() -> "asyncio.Task[object] | None":

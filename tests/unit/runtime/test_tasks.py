@@ -6,6 +6,7 @@ import contextlib
 import pytest
 import structlog
 
+from sprocket.base.errors import DiskFull
 from sprocket.runtime import tasks
 from sprocket.runtime.tasks import Tasks, is_set_within
 
@@ -34,6 +35,33 @@ def test_closing_cancels_and_awaits_every_task() -> None:
         assert len(tasks) == 0
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("error", [DiskFull("no space"), ValueError("a bug")])
+def test_a_round_that_fails_is_logged_and_others_follow(error: Exception) -> None:
+    """Whether the disk refused something, or the code is wrong."""
+
+    async def main() -> None:
+        rounds = 0
+        enough = asyncio.Event()
+
+        def work() -> None:
+            nonlocal rounds
+            rounds += 1
+            if rounds == 1:
+                raise error
+            enough.set()
+
+        tasks = Tasks("owner")
+        tasks.repeat(0, work, "rounds")
+        await enough.wait()
+        await tasks.close()
+
+    with structlog.testing.capture_logs() as logged:
+        asyncio.run(main())
+    assert [(one["event"], one["round"]) for one in logged] == [
+        ("a round of the broker failed; trying again", "rounds")
+    ]
 
 
 def test_a_failure_is_logged_with_its_names_and_the_others_go_on() -> None:

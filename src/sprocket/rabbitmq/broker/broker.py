@@ -137,7 +137,7 @@ class AmqpBroker:
             (GIVE_BACK_SECONDS, self._give_back, "memory"),
             (RESERVE_SECONDS, self._keep_reserve, "reserve"),
         ):
-            self._tasks.spawn(_every(seconds, work, name), name)
+            self._tasks.repeat(seconds, work, name)
 
     def _give_back(self) -> None:
         """Give memory back that is not used any more; a few times a minute."""
@@ -244,15 +244,3 @@ async def _driven(thread: DiskThread, vhost: VhostBroker, name: str) -> None:
         _log.error("a virtual host is not stopped cleanly", vhost=name, why=str(error))
     elif error is not None:
         raise error
-
-
-async def _every(seconds: float, work: Callable[[], None], name: str) -> None:
-    """Work now and then, for ever: a disk that is full today may not be tomorrow."""
-    while True:
-        await asyncio.sleep(seconds)
-        try:
-            work()
-        except StoreError as error:
-            _log.error("a round of the broker failed; trying again", round=name, why=str(error))
-        except Exception:  # the rounds after it are needed all the same
-            _log.exception("a round of the broker failed; trying again", round=name)

@@ -179,7 +179,7 @@ class Broker:
             (EXPIRE_SECONDS, self.expire, "expire"),
             (self._flush_seconds, self.snapshots.begin, "snapshots"),
         ):
-            self._tasks.spawn(_every(seconds, work, name), name)
+            self._tasks.repeat(seconds, work, name)
 
     @property
     def refusal(self) -> str | None:
@@ -263,13 +263,3 @@ def flush_mode(settings: Settings) -> FlushMode:
         timeout_seconds=durability.sync_timeout_ms / 1000,
         look_seconds=settings.store.flush_interval_ms / 1000,
     )
-
-
-async def _every(seconds: float, work: Callable[[], None], name: str) -> None:
-    """Work now and then, for ever: a disk that is full today may not be tomorrow."""
-    while True:
-        await asyncio.sleep(seconds)
-        try:
-            work()
-        except StoreError as error:
-            _log.error("a round of the broker failed; trying again", round=name, why=str(error))
