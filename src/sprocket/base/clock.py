@@ -77,7 +77,7 @@ class LogClock:
         if 0 <= now_ms - self._last_ms <= NEAR_MS and not self._is_ahead:
             self._last_ms = now_ms
         else:
-            self._look(now_ms)
+            self._check_wall(now_ms)
         return self._last_ms
 
     def elapsed_ms(self, since_ms: int) -> int:
@@ -95,8 +95,8 @@ class LogClock:
             passed_at = min(passed_at, self._parts[number + 1].monotonic_ms)
         return round(self._monotonic_ms() - passed_at)
 
-    def _look(self, now_ms: int) -> None:
-        """Find out whether the wall clock was set, and take note of it if so."""
+    def _check_wall(self, now_ms: int) -> None:
+        """Check whether the wall clock was set, and note it if so."""
         part = self._parts[-1]
         monotonic_ms = self._monotonic_ms()
         even_ms = part.log_ms + (monotonic_ms - part.monotonic_ms) / part.pace

@@ -22,7 +22,7 @@ from sprocket.runtime.certificates import CertificateFile
 from sprocket.runtime.offload import DiskThread
 from sprocket.runtime.settings import EncryptionSettings
 
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 """How often the files are checked for changes, at most."""
 
 _AUTH = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "require": ssl.CERT_REQUIRED}
@@ -41,7 +41,7 @@ class NodeEncryption:
     Args:
         settings: Files and modes; not `off`.
         disk: Tells when the files changed.
-        clock: Tells when to look again.
+        clock: Says when to poll again.
         certify: Gives a context a throw-away certificate; raises SettingsError.
 
     Raises:
@@ -69,7 +69,7 @@ class NodeEncryption:
         self._waiting: list[tuple[Use, Refuse]] = []
         """Clients that came while the throw-away certificate was made."""
         self._changed_at = self._times()
-        self._looked_at = clock.monotonic()
+        self._polled_at = clock.monotonic()
 
     def obtain(self, use: Use, refuse: Refuse) -> None:
         """Call one of the two: with what new handshakes use now, or with the reason for none.
@@ -88,9 +88,9 @@ class NodeEncryption:
     def context(self) -> ssl.SSLContext:
         """Return what new handshakes use now."""
         now = self._clock.monotonic()
-        if now - self._looked_at >= LOOK_SECONDS:
-            self._looked_at = now
-            self._look()
+        if now - self._polled_at >= POLL_SECONDS:
+            self._polled_at = now
+            self._poll()
         return self._context
 
     def certificates(self) -> Sequence[CertificateFile]:
@@ -119,7 +119,7 @@ class NodeEncryption:
             else:
                 refuse(self._why_not)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         times = self._times()
         if times == self._changed_at:
             return

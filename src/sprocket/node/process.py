@@ -22,7 +22,7 @@ from sprocket.runtime.standard_streams import write_at_once
 
 START_END_SECONDS = 0.5
 """How long a start that is told to stop may take to end: half of the second that people wait."""
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 """How often it is checked whether everything still stores what it gets."""
 STOP_SECONDS = 60.0
 """How long a stop may take of a process that gave up; a disk that stalls would hold it for ever."""
@@ -178,7 +178,7 @@ async def until_ended(
             manager.tell(STATUS=f"stores nothing: {'; '.join(told)}" if told else _SERVES)
         if 0 < patience.refusing_seconds_max <= now - since:
             return f"nothing was stored for {now - since:.0f} s: {'; '.join(refusals)}"
-        if await tasks.is_set_within(LOOK_SECONDS, stop):
+        if await tasks.is_set_within(POLL_SECONDS, stop):
             return ""
 
 

@@ -105,9 +105,9 @@ async def _open(site: Site) -> Serve:
             broker.turns,
         )
 
-        def look_for_overdue() -> None:
+        def check_overdue() -> None:
             authenticator.check_overdue(own.ack_timeout_seconds)
-            broker.timers.call_later(OVERDUE_SECONDS, look_for_overdue)
+            broker.timers.call_later(OVERDUE_SECONDS, check_overdue)
 
         async def finish() -> None:
             server.stop()
@@ -115,7 +115,7 @@ async def _open(site: Site) -> Serve:
             await broker.settle()
 
         broker.start(server.alarms.set)
-        broker.timers.call_later(OVERDUE_SECONDS, look_for_overdue)
+        broker.timers.call_later(OVERDUE_SECONDS, check_overdue)
         site.parts.push_async_callback(broker.stop)
         await site.listen("amqp", server.connection, server.on_event, server.policy(pressure))
         site.parts.push_async_callback(finish)

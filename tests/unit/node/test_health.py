@@ -120,7 +120,7 @@ def test_a_full_disk_is_seen_of_both_products() -> None:
         assert isinstance(amqp, RunningAmqp)
         disk.used = 0.96
         broker.broker.upkeep.start()  # looks at the disk as a round does
-        amqp.broker.look_at_resources(lambda _: None)
+        amqp.broker.check_resources(lambda _: None)
         assert await failing(host) == {
             "stores": [
                 "broker broker-a: the disk is 96 % full, more than 90 %",
@@ -129,7 +129,7 @@ def test_a_full_disk_is_seen_of_both_products() -> None:
         }
         disk.used = 0.5
         broker.broker.upkeep.start()
-        amqp.broker.look_at_resources(lambda _: None)
+        amqp.broker.check_resources(lambda _: None)
         assert await failing(host) == {}
 
     run(scenario)

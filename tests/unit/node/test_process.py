@@ -256,7 +256,7 @@ WHY = "broker b: a sync failed"
 def test_what_stores_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """After an orderly stop, with the reason; the command's exit code is 1 then."""
     thing = Thing()
-    monkeypatch.setattr(process, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(process, "POLL_SECONDS", 0)
 
     async def start() -> Thing:
         return thing
@@ -312,7 +312,7 @@ def test_by_default_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None
         assert await process.until_ended(stop, Noted(), Patience(refusals=lambda: [WHY])) == ""
         assert loop.time() >= 1e6
 
-    monkeypatch.setattr(process, "LOOK_SECONDS", 1e5)
+    monkeypatch.setattr(process, "POLL_SECONDS", 1e5)
     virtual_time.run(main())
 
 
@@ -340,7 +340,7 @@ def test_a_service_manager_hears_of_start_and_end(
     monkeypatch.setenv("NOTIFY_SOCKET", path)
     monkeypatch.setenv("WATCHDOG_USEC", "30000000")
     monkeypatch.delenv("WATCHDOG_PID", raising=False)
-    monkeypatch.setattr(process, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(process, "POLL_SECONDS", 0)
 
     async def start() -> Thing:
         return Thing()

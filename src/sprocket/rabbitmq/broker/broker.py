@@ -29,19 +29,19 @@ from sprocket.runtime.timers import EndingTimers
 from sprocket.runtime.turns import Turns
 
 GIVE_BACK_SECONDS = 5.0
-"""Between two looks whether memory can be given back: three of them at most after a backlog."""
+"""How often it is checked whether memory can be given back."""
 UPKEEP_SECONDS = 1.0
-"""How often queues are looked for that are to be flushed; disk and memory are looked at, too."""
+"""How often queues that are due are flushed, and disk and memory are checked."""
 RESERVE_SECONDS = 60.0
-"""How often it is looked whether there is room again for what is kept back for a start."""
+"""How often it is checked whether there is room again for the reserve of a start."""
 SNAPSHOT_SECONDS = 60.0
 """How often the journal of what was declared is made short."""
 ARRIVALS_PART = 8
-"""Memory is looked at before an eighth of what is left below the alarm was read: a message may take
+"""Memory is checked before an eighth of what is left below the alarm was read: a message may take
 several times its bytes."""
 ARRIVALS_BYTES_MIN = MIB
-"""But not more often: a look takes some 20 µs."""
-LOOK_SECONDS = 0.5
+"""But not more often: a check takes some 20 µs."""
+FLUSH_SECONDS = 0.5
 """Under async flush, how often what was written is synced."""
 
 _log = log.get_logger(__name__)
@@ -99,7 +99,7 @@ class AmqpBroker:
                 is_sync=durability.confirm == "sync",
                 wait_seconds_max=durability.confirm_wait_ms_max / 1000,
                 timeout_seconds=durability.confirm_timeout_ms / 1000,
-                look_seconds=LOOK_SECONDS,
+                look_seconds=FLUSH_SECONDS,
             ),
             pressure=pressure,
             windows=WindowLimits(all_bytes=durability.held_bytes_max),
@@ -124,15 +124,15 @@ class AmqpBroker:
             now_low: Told what is low, `memory` or `disk` or both, when that changes.
         """
 
-        def look() -> None:
-            self.look_at_resources(now_low)
+        def check() -> None:
+            self.check_resources(now_low)
 
-        look()
+        check()
         for vhost in self.vhosts.values():
             vhost.commits.start()
         for seconds, work, name in (
             (UPKEEP_SECONDS, self.upkeep, "upkeep"),
-            (UPKEEP_SECONDS, look, "resources"),
+            (UPKEEP_SECONDS, check, "resources"),
             (SNAPSHOT_SECONDS, self._declarations.begin, "snapshots"),
             (GIVE_BACK_SECONDS, self._give_back, "memory"),
             (RESERVE_SECONDS, self._keep_reserve, "reserve"),
@@ -211,15 +211,15 @@ class AmqpBroker:
                 await _driven(closing, vhost, name)
         await closing.stop()
 
-    def look_at_resources(self, now_low: Callable[[Sequence[str]], None]) -> None:
-        """Look at memory and disk; every second. `now_low` is that of `start`."""
+    def check_resources(self, now_low: Callable[[Sequence[str]], None]) -> None:
+        """Check memory and disk; every second. `now_low` is that of `start`."""
         free = self._place.disk.free_bytes(self._place.folder)
         self._note_low(free < self._disk_free_bytes_min, now_low, free_bytes=free)
 
     def _note_low(
         self, is_disk_low: bool, now_low: Callable[[Sequence[str]], None], **known: int
     ) -> None:
-        """Look at memory, now and after this much was read as must not come unseen."""
+        """Check memory, now and each time that a part of what is left was read."""
         before = self.is_memory_low, self.is_disk_low
         used = memory.used_bytes() if self.memory_bytes_max else 0
         self.is_disk_low = is_disk_low

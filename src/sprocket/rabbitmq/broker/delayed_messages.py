@@ -182,7 +182,7 @@ class DelayedMessages:
     def upkeep(self) -> None:
         """Note it if the wall clock was set; every second."""
         if not self._is_stopped:
-            self._note_clock(self._clock.look())
+            self._note_clock(self._clock.poll())
 
     def stop(self) -> None:
         """Route nothing more."""

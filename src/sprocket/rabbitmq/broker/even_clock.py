@@ -22,7 +22,7 @@ class EvenClock:
         last_us: The latest time that is known of that one: this one begins no earlier.
 
     Attributes:
-        ahead_us: How far it was ahead when that was looked at last.
+        ahead_us: How far it was ahead at the last `poll` that found the wall clock set.
     Threads: one at a time.
     """
 
@@ -42,8 +42,8 @@ class EvenClock:
         """Return the same in milliseconds."""
         return self.now_us() // 1000
 
-    def look(self) -> bool:
-        """Say whether the wall clock was set since it was looked at last."""
+    def poll(self) -> bool:
+        """Return whether the wall clock was set since the last call."""
         ahead_us = self.now_us() - 1000 * self._clock.now_ms()
         if abs(ahead_us - self.ahead_us) <= _NEAR_US:
             return False

@@ -27,10 +27,10 @@ def test_a_step_is_noticed_once(step_ms: int) -> None:
     wall = FakeClock(WALL_MS)
     clock = EvenClock(wall)
     wall.step_wall(40)
-    assert not clock.look()
+    assert not clock.poll()
     wall.step_wall(step_ms)
-    assert clock.look()
-    assert not clock.look()
+    assert clock.poll()
+    assert not clock.poll()
     assert clock.ahead_us == -1000 * (step_ms + 40)
     last_us = clock.now_us()
     wall.advance(700)  # nothing runs
