@@ -29,6 +29,7 @@ Threads: event loop only.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from sprocket.base import log
@@ -153,6 +154,12 @@ class Turns:
         self.drive(work, end, end)
         await ended
 
+    async def pass_turn(self) -> None:
+        """Wait until everybody had their turn who waits for one now."""
+        passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.mark_last(_Passing(passed))
+        await passed
+
     def share(self) -> "Share":
         """Return what one client may have done now, before others have theirs."""
         return Share(self)
@@ -224,6 +231,18 @@ class Share:
         if not self.has_room(work):
             yield
             self._limit = max(self._turns.work_left - SHARE_WORK, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Passing:
+    """Somebody who waits until others had their turn."""
+
+    passed: asyncio.Future[None]
+
+    def turn(self) -> None:
+        """Let them go on."""
+        if not self.passed.done():
+            self.passed.set_result(None)
 
 
 def _call(turn: Callable[[], None]) -> None:

@@ -195,3 +195,22 @@ def test_a_coroutine_waits_for_the_end_of_work() -> None:
         return said
 
     assert asyncio.run(main()) == ["begun", "ended"] * 4
+
+
+def test_a_coroutine_lets_all_have_their_turn() -> None:
+    """Those that were marked before, and what they mark; one that is cancelled harms nobody."""
+
+    async def main() -> list[str]:
+        turns = Turns(asyncio.get_running_loop())
+        said: list[str] = []
+        turns.mark(Calls(lambda: turns.mark(Calls(lambda: said.append("queue")))))
+        turns.mark_last(Calls(lambda: said.append("channel")))
+        waiting = asyncio.ensure_future(turns.pass_turn())
+        await turns.pass_turn()
+        said.append("passed")
+        waiting.cancel()
+        await turns.pass_turn()
+        assert turns.is_idle
+        return said
+
+    assert asyncio.run(main()) == ["queue", "channel", "passed"]

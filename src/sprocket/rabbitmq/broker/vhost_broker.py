@@ -372,9 +372,7 @@ class VhostBroker:
 
     async def settle(self) -> None:
         """Do what is due, and wait until everybody who waits has an answer."""
-        due: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.turns.mark_last(_Settling(due))
-        await due
+        await self.turns.pass_turn()
         self.commits.wait(Waiter())
         await self.commits.settle()
 
@@ -526,18 +524,6 @@ def _headers(message: BasicMessage) -> FieldTable:
     held = message.properties
     known = properties.decode(held) if isinstance(held, bytes) else held
     return NO_FIELDS if known.headers is None else known.headers
-
-
-@dataclass(frozen=True, slots=True)
-class _Settling:
-    """Somebody who waits until queues have had their turn."""
-
-    due: asyncio.Future[None]
-
-    def turn(self) -> None:
-        """Let them go on."""
-        if not self.due.done():
-            self.due.set_result(None)
 
 
 def _finish(waiting: "asyncio.Future[None]") -> None:

@@ -97,7 +97,7 @@ class VhostChanges:
         while len(self._tasks):
             async with self._one_by_one:
                 pass
-            await asyncio.sleep(0)
+            await self._floor.turns.pass_turn()
 
     @property
     def is_idle(self) -> bool:

@@ -122,7 +122,7 @@ class AmqpServer:
         ):
             if loop.time() > began + SETTLE_SECONDS_MAX:
                 return
-            await asyncio.sleep(0)
+            await self._parts.turns.pass_turn()
         until = loop.time() + LEAVE_SECONDS_MAX
         while self.sessions and loop.time() < until:
             await asyncio.sleep(LOOK_SECONDS)

@@ -1,6 +1,5 @@
 """Exchanges and bindings, and what is published by the API."""
 
-import asyncio
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
@@ -187,7 +186,7 @@ class ExchangeRoutes:
         for vhost in self._services.some(call.caller, call.vhost):
             found += vhost.topology.queues()
             found += vhost.topology.bindings()
-            await asyncio.sleep(0)
+            await vhost.turns.pass_turn()
         return await self._told(found, call)
 
     async def bindings_from(self, call: Call) -> HttpResponse:
