@@ -169,7 +169,6 @@ def test_calls_have_one_place() -> None:
 YIELDERS = {
     "rocketmq/client/consumer/delivery/consume.py",  # a client runs in a loop of its user's
     "testing/local_process.py",  # moves the clock of a whole loop, whatever runs in it
-    "runtime/slices.py",  # `run_sliced`, for coroutines
 }
 """Modules that yield to the loop itself."""
 

@@ -38,6 +38,8 @@ from sprocket.runtime.group_commit import FlushMode, GroupCommit, Machine
 from sprocket.runtime.http import HttpRequest, HttpResponse, HttpServer, MetricsText
 from sprocket.runtime.offload import DiskThread
 from sprocket.runtime.pressure import Pressure
+from sprocket.runtime.slices import Slicer
+from sprocket.runtime.turns import Turns
 from sprocket.testing.disk import SimulatedDisk
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -226,7 +228,7 @@ async def open_measured_echo(site: Site) -> Serve:
 
     async def scraped(_: HttpRequest, peer: Peer) -> HttpResponse:
         peer.admit()
-        text = MetricsText(site, clock)
+        text = MetricsText(site, Slicer(Turns(asyncio.get_running_loop()), clock))
         text.add_one("echo_ports", "Ports of the process", len(site.ports))
         return text.response()
 

@@ -165,6 +165,7 @@ async def _serve_management(
         sample_for_ever,
     )
     from sprocket.runtime.http import HttpServer
+    from sprocket.runtime.slices import Slicer
     from sprocket.runtime.tasks import Tasks
 
     settings, place = site.given.of(AmqpNodeSettings), site.place
@@ -193,7 +194,7 @@ async def _serve_management(
         broker.vhosts,
         broker.changes,
         server,
-        place.clock,
+        Slicer(broker.turns, place.clock),
     )
     services = NodeServices(broker, administration, authenticator, server.alarms, facts, place)
     api, statistics = ManagementApi(services), Tasks("amqp statistics")

@@ -10,7 +10,6 @@ A call may read what only the disk has; it waits for that as `cold_reads` says, 
 anew. What lies between the calls sees the world as it is then: it may have changed.
 """
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
@@ -53,24 +52,33 @@ class _Work(Generic[T_co]):
     is_parked: bool = False
 
 
-async def run_sliced(work: Sliced[T], clock: Clock) -> T:
-    """Do work whose calls read nothing from the disk, and let others be served between slices.
+@dataclass(frozen=True, slots=True)
+class Slicer:
+    """Does such work for coroutines; its calls read nothing from the disk."""
 
-    Raises:
-        Exception: What the work raises.
-    """
-    result: object = None
-    until = clock.monotonic() + SLICE_SECONDS
-    while True:
-        try:
-            call = work.send(result)
-        except StopIteration as end:
-            found: T = end.value
-            return found
-        result = call()
-        if clock.monotonic() >= until:
-            await asyncio.sleep(0)
-            until = clock.monotonic() + SLICE_SECONDS
+    _turns: Turns
+    _clock: Clock
+
+    async def run(self, work: Sliced[T]) -> T:
+        """Do some work, and let others have their turns between slices.
+
+        Raises:
+            Exception: What the work raises.
+        """
+        result: object = None
+        began = self._clock.monotonic()
+        while True:
+            try:
+                call = work.send(result)
+            except StopIteration as end:
+                found: T = end.value
+                return found
+            result = call()
+            took = self._clock.monotonic() - began
+            if took >= SLICE_SECONDS:
+                self._turns.count_time(took)
+                await self._turns.pass_turn()
+                began = self._clock.monotonic()
 
 
 class Slices:

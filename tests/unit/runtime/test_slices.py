@@ -12,7 +12,7 @@ from sprocket.base.disk import NonblockingDisk
 from sprocket.base.errors import DiskBusy, DiskFailed
 from sprocket.runtime import driver, slices
 from sprocket.runtime.cold_reads import ColdReads
-from sprocket.runtime.slices import Sliced, Slices
+from sprocket.runtime.slices import Sliced, Slicer, Slices
 from sprocket.runtime.turns import Turns
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -183,3 +183,49 @@ def test_stopped_work_is_closed_and_nobody_is_told() -> None:
             bench.begin(work())
 
     run(scenario)
+
+
+def test_a_coroutine_lets_others_have_their_turns() -> None:
+    """After each slice; what it took counts in the turn, and an error ends it."""
+    clock = FakeClock()
+
+    async def scenario() -> None:
+        counted: list[float] = []
+
+        class Counting(Turns):
+            def count_time(self, seconds: float) -> None:
+                counted.append(seconds)
+                super().count_time(seconds)
+
+        turns = Counting(asyncio.get_running_loop())
+        slicer = Slicer(turns, clock)
+        seen: list[str] = []
+
+        class Other:
+            def turn(self) -> None:
+                seen.append("other")
+
+        def call(name: str) -> str:
+            seen.append(name)
+            turns.mark(Other())
+            clock.advance(2)
+            return name
+
+        def work() -> Sliced[list[str]]:
+            found = []
+            for name in ("a", "b", "c", "d"):
+                found.append((yield partial(call, name)))
+            return found
+
+        assert await slicer.run(work()) == ["a", "b", "c", "d"]
+        assert seen == ["a", "b", "other", "other", "c", "d", "other", "other"]
+        assert counted == pytest.approx([0.004, 0.004])
+
+        def fails() -> Sliced[None]:
+            yield lambda: None
+            raise DiskFailed("x")
+
+        with pytest.raises(DiskFailed):
+            await slicer.run(fails())
+
+    driver.run(scenario())

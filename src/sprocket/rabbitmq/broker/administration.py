@@ -12,7 +12,6 @@ from typing import Protocol
 
 import msgspec
 
-from sprocket.base.clock import Clock
 from sprocket.rabbitmq.broker.access import Users
 from sprocket.rabbitmq.broker.definitions import (
     Definitions,
@@ -39,7 +38,7 @@ from sprocket.rabbitmq.model.policy import GlobalParameter
 from sprocket.rabbitmq.model.resource import ResourceKind
 from sprocket.rabbitmq.model.user import TopicPermission, VhostPermission
 from sprocket.rabbitmq.store.metadata_table import MetadataTable
-from sprocket.runtime.slices import run_sliced
+from sprocket.runtime.slices import Slicer
 
 
 class ConnectedClients(Protocol):
@@ -63,7 +62,7 @@ class Administration:
         vhosts: Those that run.
         changes: Makes and removes virtual hosts, and says when something is durable.
         connections: The connected clients.
-        clock: Of the machine.
+        slicer: Does what is about everything there is.
 
     Each method that changes something raises StoreError: the change is not made, or nobody knows
     whether it is durable.
@@ -80,7 +79,7 @@ class Administration:
         vhosts: Mapping[str, VhostBroker],
         changes: VhostChanges,
         connections: ConnectedClients,
-        clock: Clock,
+        slicer: Slicer,
     ) -> None:
         self._table = table
         self._users = users
@@ -89,7 +88,7 @@ class Administration:
         self._vhosts = vhosts
         self._changes = changes
         self._connections = connections
-        self._clock = clock
+        self._slicer = slicer
 
     # Users.
 
@@ -233,7 +232,7 @@ class Administration:
             queue_made=queue_made,
             queues_changed=lambda queues: queues_changed(list(queues)),
         )
-        await run_sliced(self._definitions.take_steps(file, followers, report, vhost), self._clock)
+        await self._slicer.run(self._definitions.take_steps(file, followers, report, vhost))
         await self._changes.durable()
         return report
 
@@ -242,4 +241,4 @@ class Administration:
         await self._changes.durable()
 
     async def _reapply(self, vhost: VhostBroker) -> None:
-        await run_sliced(vhost.topology.reapply_steps(vhost.changed), self._clock)
+        await self._slicer.run(vhost.topology.reapply_steps(vhost.changed))

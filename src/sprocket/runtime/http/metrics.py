@@ -14,9 +14,8 @@ from functools import partial
 from itertools import islice
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from sprocket.base.clock import Clock
 from sprocket.runtime.http.connection import HttpResponse
-from sprocket.runtime.slices import Sliced, run_sliced
+from sprocket.runtime.slices import Sliced, Slicer
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _COUNTER = "_total"
@@ -77,7 +76,7 @@ class Group(Generic[S, T]):
         # In the same turn: see the head of the module.
         past, objects = self.past(text.scope), self.objects(text.scope)
         add(past)
-        await run_sliced(_pieces(objects, add), text.clock)
+        await text.slicer.run(_pieces(objects, add))
         for at, (name, help_text, _) in enumerate(self.families):
             lines = [_line(prefix + name, labels, values[at]) for labels, values in sums.items()]
             text.add(prefix + name, help_text, lines)
@@ -93,7 +92,7 @@ class Group(Generic[S, T]):
                 lines = [_line(prefix + name, of, one) for of, one in told if one is not None]
                 into.append("".join(lines))
 
-        await run_sliced(_pieces(self.objects(text.scope), write), text.clock)
+        await text.slicer.run(_pieces(self.objects(text.scope), write))
         for lines, (name, help_text, _) in zip(found, self.families, strict=True):
             text.add(prefix + name, help_text, lines)
 
@@ -103,12 +102,12 @@ class MetricsText(Generic[S]):
 
     Args:
         scope: What is scraped.
-        clock: Of the machine.
+        slicer: Does the work.
     """
 
-    def __init__(self, scope: S, clock: Clock) -> None:
+    def __init__(self, scope: S, slicer: Slicer) -> None:
         self.scope = scope
-        self.clock = clock
+        self.slicer = slicer
         self._pieces: list[bytes] = []
 
     def response(self) -> HttpResponse:

@@ -12,6 +12,8 @@ from sprocket.rabbitmq.broker.administration import Administration
 from sprocket.rabbitmq.codec import definitions
 from sprocket.rabbitmq.model.binding import Destination
 from sprocket.rabbitmq.model.resource import ResourceKind
+from sprocket.runtime.slices import Slicer
+from sprocket.runtime.turns import Turns
 
 LATER = Destination(ResourceKind.EXCHANGE, "later")
 
@@ -47,7 +49,7 @@ async def taken() -> None:
         cast("Any", {"/": vhost}),
         cast("Any", NothingToSync()),
         unused,
-        SystemClock(),
+        Slicer(Turns(asyncio.get_running_loop()), SystemClock()),
     )
     exchange = {
         "name": LATER.name,

@@ -4,6 +4,8 @@ import asyncio
 from typing import NamedTuple
 
 from sprocket.runtime.http import Family, Group, HttpResponse, MetricsText, labelled
+from sprocket.runtime.slices import Slicer
+from sprocket.runtime.turns import Turns
 from sprocket.testing.clock import FakeClock
 
 
@@ -35,7 +37,7 @@ def written(*, sums: bool) -> str:
     """Return the text of a scrape of the shelves."""
 
     async def write() -> HttpResponse:
-        text = MetricsText(SHELVES, FakeClock())
+        text = MetricsText(SHELVES, Slicer(Turns(asyncio.get_running_loop()), FakeClock()))
         await (GROUP.write_sums if sums else GROUP.write_series)(text, "house_")
         text.add("house_nothing", "Left out, since it has no line", [])
         text.add_one("house_info", "One line", 1, version="7")

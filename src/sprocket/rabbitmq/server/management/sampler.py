@@ -31,7 +31,7 @@ async def sample_for_ever(services: NodeServices) -> None:
 
 
 async def _round(services: NodeServices) -> None:
-    samples, clock = services.samples, services.clock
+    samples, slicer = services.samples, services.slicer
     samples.begin()
     vhosts = list(services.vhosts.values())
     queues = [queue for vhost in vhosts for queue in vhost.queues]
@@ -43,13 +43,13 @@ async def _round(services: NodeServices) -> None:
         row = measures.channel_row(channel.published_counts, channel.delivery_counts)
         samples.record(channel, row)
 
-    await made_of_each(queues, lambda one: samples.record(one, measures.queue_row(one)), clock)
-    await made_of_each(channels, add_channel, clock)
+    await made_of_each(queues, lambda one: samples.record(one, measures.queue_row(one)), slicer)
+    await made_of_each(channels, add_channel, slicer)
     await made_of_each(
-        connections, lambda one: samples.record(one, measures.connection_row(one)), clock
+        connections, lambda one: samples.record(one, measures.connection_row(one)), slicer
     )
     await made_of_each(
-        exchanges, lambda one: samples.record(one, measures.exchange_row(one)), clock
+        exchanges, lambda one: samples.record(one, measures.exchange_row(one)), slicer
     )
     tallies = await tallied(services, vhosts)
     for vhost in vhosts:

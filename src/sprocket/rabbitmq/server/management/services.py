@@ -19,6 +19,7 @@ from sprocket.rabbitmq.server.management.requests import Caller, answers, not_fo
 from sprocket.rabbitmq.server.management.samples import Samples
 from sprocket.rabbitmq.server.vhost_connection import UserAuthenticator, VhostConnection
 from sprocket.runtime.certificates import CertificateFile
+from sprocket.runtime.slices import Slicer
 
 
 class Listener(NamedTuple):
@@ -95,6 +96,7 @@ class NodeServices:
         self.syncs = broker.syncs
         """How long syncs took."""
         self.clock: Clock = place.clock
+        self.slicer = Slicer(broker.turns, place.clock)
         self.samples = Samples(place.clock)
 
     def vhost(self, name: str | None) -> VhostBroker:

@@ -49,7 +49,7 @@ async def tallied(services: NodeServices, vhosts: Sequence[VhostBroker]) -> dict
             to.unacked += queue.unacked_count
             to.consumers += len(queue.consumers)
 
-        await made_of_each(vhost.queues, add_queue, services.clock)
+        await made_of_each(vhost.queues, add_queue, services.slicer)
 
     def add_channels(connection: VhostConnection) -> None:
         to = found.get(connection.vhost.name)
@@ -58,7 +58,7 @@ async def tallied(services: NodeServices, vhosts: Sequence[VhostBroker]) -> dict
                 to.published.add(one.channel.published_counts)
                 to.deliveries.add(one.channel.delivery_counts)
 
-    await made_of_each(services.authenticator.connections(), add_channels, services.clock)
+    await made_of_each(services.authenticator.connections(), add_channels, services.slicer)
     return found
 
 
@@ -72,9 +72,9 @@ async def counted(services: NodeServices) -> tuple[PublishCounts, DeliveryCounts
     channels = services.open_channels()
     queues = [queue for vhost in services.vhosts.values() for queue in vhost.queues]
     await made_of_each(
-        channels, lambda one: published.add(one.channel.published_counts), services.clock
+        channels, lambda one: published.add(one.channel.published_counts), services.slicer
     )
-    await made_of_each(queues, lambda one: deliveries.add(one.counts), services.clock)
+    await made_of_each(queues, lambda one: deliveries.add(one.counts), services.slicer)
     return published, deliveries
 
 

@@ -93,7 +93,7 @@ class Metrics:
 
     async def response(self, scrape: Scrape) -> HttpResponse:
         """Return what is asked for, as text; 404 if there is nothing of that name."""
-        text = MetricsText(self._scope(scrape), self._services.clock)
+        text = MetricsText(self._scope(scrape), self._services.slicer)
         sums: Iterable[AnyGroup] = ()
         series: Sequence[tuple[AnyGroup, str]] = ()
         match scrape.what:

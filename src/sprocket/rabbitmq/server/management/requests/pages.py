@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from sprocket.base.clock import Clock
 from sprocket.rabbitmq.broker.patterns import Pattern, PatternInvalid
 from sprocket.rabbitmq.server.management.requests.answers import (
     ApiError,
@@ -21,6 +20,7 @@ from sprocket.rabbitmq.server.management.requests.answers import (
 )
 from sprocket.rabbitmq.server.management.requests.turns import in_order, json_array, made_of_each
 from sprocket.runtime.http import HttpResponse
+from sprocket.runtime.slices import Slicer
 
 PAGE_SIZE: Final = 100
 PAGE_SIZE_MAX: Final = 500
@@ -46,7 +46,7 @@ class _Page(NamedTuple):
     fits: Callable[[str], bool]
 
 
-async def listed(what: Listed[T], query: Mapping[str, str], clock: Clock) -> HttpResponse:
+async def listed(what: Listed[T], query: Mapping[str, str], slicer: Slicer) -> HttpResponse:
     """Answer with a list, or a page of one, as a request's query asks for it.
 
     Raises:
@@ -58,11 +58,11 @@ async def listed(what: Listed[T], query: Mapping[str, str], clock: Clock) -> Htt
     items = what.items
     total = len(items)
     if page is not None:
-        fits = await made_of_each(items, lambda one: page.fits(what.name(one)), clock)
+        fits = await made_of_each(items, lambda one: page.fits(what.name(one)), slicer)
         items = list(compress(items, fits))
-    items = await in_order(items, what.sort_key, clock)
+    items = await in_order(items, what.sort_key, slicer)
     if by is not None:
-        items = await in_order(items, lambda one: _value(what.view(one), by), clock)
+        items = await in_order(items, lambda one: _value(what.view(one), by), slicer)
     if query.get("sort_reverse") == "true":
         items.reverse()
 
@@ -71,7 +71,7 @@ async def listed(what: Listed[T], query: Mapping[str, str], clock: Clock) -> Htt
         return None if found is None else chosen(found, columns)
 
     if page is None:
-        return json_pieces(await json_array(items, view, clock))
+        return json_pieces(await json_array(items, view, slicer))
     pages = max(1, -(-len(items) // page.size))
     if page.number > pages:
         raise ApiError(
@@ -80,7 +80,7 @@ async def listed(what: Listed[T], query: Mapping[str, str], clock: Clock) -> Htt
             f"Page out of range, page: {page.number} page size: {page.size}, len: {len(items)}",
         )
     some = items[(page.number - 1) * page.size : page.number * page.size]
-    views = [one for one in await made_of_each(some, view, clock) if one is not None]
+    views = [one for one in await made_of_each(some, view, slicer) if one is not None]
     return json_response(
         {
             "total_count": total,

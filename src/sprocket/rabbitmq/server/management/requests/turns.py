@@ -11,9 +11,8 @@ from functools import partial
 from itertools import count, islice
 from typing import Final, TypeVar
 
-from sprocket.base.clock import Clock
 from sprocket.rabbitmq.server.management.requests.answers import encode
-from sprocket.runtime.slices import Sliced, run_sliced
+from sprocket.runtime.slices import Sliced, Slicer
 
 _PIECE_ENTRIES: Final = 32
 """Made between two readings of the clock; a view of a queue takes 20 µs."""
@@ -25,14 +24,18 @@ R = TypeVar("R")
 
 
 async def in_turns(
-    items: Iterable[T], make: Callable[[list[T]], R], clock: Clock, *, at_once: int = _PIECE_ENTRIES
+    items: Iterable[T],
+    make: Callable[[list[T]], R],
+    slicer: Slicer,
+    *,
+    at_once: int = _PIECE_ENTRIES,
 ) -> list[R]:
     """Return what is made of some items at once, letting others be served now and then.
 
     Args:
         items: All of them, in their order.
         make: Called with this many of them at a time.
-        clock: Of the machine.
+        slicer: Does the work.
         at_once: How many; together they take a millisecond at most.
     """
 
@@ -43,31 +46,31 @@ async def in_turns(
             found.append((yield partial(make, some)))
         return found
 
-    return await run_sliced(work(), clock)
+    return await slicer.run(work())
 
 
-async def made_of_each(items: Iterable[T], make: Callable[[T], R], clock: Clock) -> list[R]:
+async def made_of_each(items: Iterable[T], make: Callable[[T], R], slicer: Slicer) -> list[R]:
     """Return what is made of each."""
     found: list[R] = []
-    await in_turns(items, lambda some: found.extend([make(one) for one in some]), clock)
+    await in_turns(items, lambda some: found.extend([make(one) for one in some]), slicer)
     return found
 
 
 async def in_order(
-    items: Sequence[T], key: Callable[[T], tuple[object, ...]], clock: Clock
+    items: Sequence[T], key: Callable[[T], tuple[object, ...]], slicer: Slicer
 ) -> list[T]:
     """Return items sorted by a key; those whose keys are equal stay as they are."""
-    keys = await made_of_each(items, key, clock)
-    runs = await in_turns(zip(keys, count(), strict=False), sorted, clock, at_once=_RUN_ENTRIES)
+    keys = await made_of_each(items, key, slicer)
+    runs = await in_turns(zip(keys, count(), strict=False), sorted, slicer, at_once=_RUN_ENTRIES)
     if len(runs) == 1:
         return [items[at] for _, at in runs[0]]
-    return await made_of_each(heapq.merge(*runs), lambda one: items[one[1]], clock)
+    return await made_of_each(heapq.merge(*runs), lambda one: items[one[1]], slicer)
 
 
 async def json_array(
     items: Iterable[T],
     view: Callable[[T], object | None],
-    clock: Clock,
+    slicer: Slicer,
     *,
     write: Callable[[object], bytes] = encode,
 ) -> list[bytes]:
@@ -76,7 +79,7 @@ async def json_array(
     Args:
         items: What is shown of.
         view: Makes the view of one; None if it no longer exists.
-        clock: Of the machine.
+        slicer: Does the work.
         write: Makes the JSON of some views.
     """
     start = b"["
@@ -89,5 +92,5 @@ async def json_array(
         before, start = start, b","
         return before + write(views)[1:-1]
 
-    found = await in_turns(items, piece, clock)
+    found = await in_turns(items, piece, slicer)
     return [*found, b"]"] if start == b"," else [b"[]"]

@@ -107,9 +107,9 @@ class AccessRoutes:
 
     async def list_users_without(self, call: Call) -> HttpResponse:
         """Return the users that may enter no virtual host."""
-        clock = self._services.clock
+        slicer = self._services.slicer
         permissions = list(self._services.users.permissions())
-        some = set(await made_of_each(permissions, lambda one: one.user, clock))
+        some = set(await made_of_each(permissions, lambda one: one.user, slicer))
         found = [one for one in self._services.users if one.name not in some]
         return await self._told_users(found, call)
 
@@ -188,7 +188,7 @@ class AccessRoutes:
 
     async def _told_users(self, users: Sequence[User], call: Call) -> HttpResponse:
         what = Listed(users, lambda one: (one.name,), lambda one: one.name, _user)
-        return await listed(what, call.query, self._services.clock)
+        return await listed(what, call.query, self._services.slicer)
 
     # Virtual hosts.
 
@@ -203,7 +203,7 @@ class AccessRoutes:
             lambda one: one.name,
             lambda one: self._vhost_view(one, tallies[one.name], rates),
         )
-        return await listed(what, call.query, self._services.clock)
+        return await listed(what, call.query, self._services.slicer)
 
     async def get_vhost(self, call: Call) -> HttpResponse:
         """Return one virtual host."""
@@ -348,9 +348,9 @@ class AccessRoutes:
         found = [
             one for one in every if call.vhost in (None, one.vhost) and user in (None, one.user)
         ]
-        clock = self._services.clock
-        ordered = await in_order(found, lambda one: (one.vhost, one.user), clock)
-        return answers.json_pieces(await json_array(ordered, lambda one: one, clock))
+        slicer = self._services.slicer
+        ordered = await in_order(found, lambda one: (one.vhost, one.user), slicer)
+        return answers.json_pieces(await json_array(ordered, lambda one: one, slicer))
 
 
 def _of_user(every: Iterable[P], call: Call) -> list[P]:

@@ -65,7 +65,7 @@ class ConnectionRoutes:
             connection_name,
             lambda one: views.connection(one, services.facts.name, rates),
         )
-        return await listed(what, call.query, services.clock)
+        return await listed(what, call.query, services.slicer)
 
     async def get_connection(self, call: Call) -> HttpResponse:
         """Return one connection."""
@@ -85,16 +85,16 @@ class ConnectionRoutes:
 
     async def connections_of_user(self, call: Call) -> HttpResponse:
         """Return the connections of one user."""
-        node, clock = self._services.facts.name, self._services.clock
+        node, slicer = self._services.facts.name, self._services.slicer
         found = await json_array(
-            self._of_user(call), lambda one: views.tracked_connection(one, node), clock
+            self._of_user(call), lambda one: views.tracked_connection(one, node), slicer
         )
         return answers.json_pieces(found)
 
     async def close_user(self, call: Call) -> HttpResponse:
         """Close the connections of one user."""
         found = self._of_user(call)
-        await made_of_each(found, lambda one: self._close(one, call), self._services.clock)
+        await made_of_each(found, lambda one: self._close(one, call), self._services.slicer)
         return answers.done()
 
     async def list_channels(self, call: Call) -> HttpResponse:
@@ -130,29 +130,29 @@ class ConnectionRoutes:
         def add(one: OpenChannel) -> None:
             found.extend([(mine, one) for mine in one.channel.consumed()])
 
-        await made_of_each(services.channels(connections), add, services.clock)
+        await made_of_each(services.channels(connections), add, services.slicer)
         found = await in_order(
-            found, lambda one: (one[0].queue.name.vhost, one[0].queue.label), services.clock
+            found, lambda one: (one[0].queue.name.vhost, one[0].queue.label), services.slicer
         )
         node = services.facts.name
         told = await json_array(
             found,
             lambda one: views.consumer(one[0].consumer, one[1], one[0].queue, node),
-            services.clock,
+            services.slicer,
         )
         return answers.json_pieces(told)
 
     async def _channels(self, call: Call, connections: Sequence[VhostConnection]) -> HttpResponse:
         services = self._services
-        rates, clock = services.samples.rates(call.query), services.clock
-        channels = await made_of_each(services.channels(connections), lambda one: one, clock)
+        rates, slicer = services.samples.rates(call.query), services.slicer
+        channels = await made_of_each(services.channels(connections), lambda one: one, slicer)
         what = Listed(
             channels,
             lambda one: (one.connection.vhost.name, connection_name(one.connection), one.number),
             lambda one: one.name,
             lambda one: views.channel(one, services.facts.name, rates),
         )
-        return await listed(what, call.query, clock)
+        return await listed(what, call.query, slicer)
 
     def _connection(self, call: Call) -> VhostConnection:
         name = call.name("connection")

@@ -106,7 +106,7 @@ class ExchangeRoutes:
             lambda one: one[1].name,
             lambda one: views.exchange(one[0], one[1], rates),
         )
-        return await listed(what, call.query, services.clock)
+        return await listed(what, call.query, services.slicer)
 
     async def get_exchange(self, call: Call) -> HttpResponse:
         """Return one exchange."""
@@ -273,7 +273,7 @@ class ExchangeRoutes:
 
     async def _told(self, found: Sequence[Bound], call: Call) -> HttpResponse:
         what = Listed(found, _order, _source, _view)
-        return await listed(what, call.query, self._services.clock)
+        return await listed(what, call.query, self._services.slicer)
 
 
 def table(given: Mapping[str, object]) -> FieldTable:

@@ -103,7 +103,7 @@ class NodeRoutes:
         churn = measures.churn(services.authenticator.churn, services.counts.queues)
         totals: dict[str, int] = {
             "channels": sum(
-                await made_of_each(connections, lambda one: one.channel_count, services.clock)
+                await made_of_each(connections, lambda one: one.channel_count, services.slicer)
             ),
             "connections": len(connections),
             "exchanges": sum(one.topology.exchange_count for one in vhosts),

@@ -93,7 +93,7 @@ class PolicyRoutes:
         what = Listed(
             found, lambda one: (one.priority, one.vhost, one.name), lambda one: one.name, _policy
         )
-        return await listed(what, call.query, self._services.clock)
+        return await listed(what, call.query, self._services.slicer)
 
     async def get_policy(self, call: Call, *, is_operator: bool) -> HttpResponse:
         """Return one policy."""
@@ -245,8 +245,8 @@ class PolicyRoutes:
             if isinstance(value, str):
                 pieces.append(answers.encode(value))
             else:
-                write, clock = definitions_codec.encode_entries, self._services.clock
-                pieces += await json_array(value, lambda one: one, clock, write=write)
+                write, slicer = definitions_codec.encode_entries, self._services.slicer
+                pieces += await json_array(value, lambda one: one, slicer, write=write)
         return answers.json_pieces([*pieces, b"}"])
 
     async def take(self, call: Call) -> HttpResponse:

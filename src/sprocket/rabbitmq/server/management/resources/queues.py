@@ -99,7 +99,7 @@ class QueueRoutes:
             lambda one: one[1].label,
             view,
         )
-        return await listed(what, call.query, services.clock)
+        return await listed(what, call.query, services.slicer)
 
     async def get_queue(self, call: Call) -> HttpResponse:
         """Return one queue, with its consumers."""

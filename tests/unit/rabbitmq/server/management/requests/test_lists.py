@@ -1,8 +1,9 @@
 """Lists of many: in order, a page of them, and never for long without letting others be served."""
 
+import asyncio
 import random
 from collections.abc import Coroutine, Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -16,6 +17,7 @@ from sprocket.rabbitmq.server.management.requests import (
     made_of_each,
 )
 from sprocket.runtime.http import HttpResponse
+from sprocket.runtime.slices import Slicer
 from sprocket.testing.clock import FakeClock
 
 COUNT = 10_000
@@ -32,6 +34,22 @@ class SlowClock(FakeClock):
         """Return the time, one second later than at the look before."""
         self.advance(1000)
         return super().monotonic()
+
+
+class Yields:
+    """Turns of a loop that is run by hand."""
+
+    def count_time(self, seconds: float) -> None:
+        """Count nothing."""
+
+    async def pass_turn(self) -> None:
+        """Wait for the next turn."""
+        await asyncio.sleep(0)
+
+
+def slicer() -> Slicer:
+    """Return one that lets others be served wherever it may."""
+    return Slicer(cast("Any", Yields()), SlowClock())
 
 
 class Work:
@@ -80,7 +98,7 @@ def answer(query: Mapping[str, str], work: Work, items: list[str]) -> HttpRespon
         work.note()
         return name
 
-    found = work.result(listed(Listed(items, key, label, view), query, SlowClock()))
+    found = work.result(listed(Listed(items, key, label, view), query, slicer()))
     assert isinstance(found, HttpResponse)
     return found
 
@@ -113,24 +131,23 @@ def test_many_are_sorted_as_few_are(count: int) -> None:
     """Some at a time and then together; what is equal stays as it was."""
     items = [random.Random(at).randrange(100) for at in range(count)]
     numbered = list(enumerate(items))
-    found = Work().result(in_order(numbered, lambda one: (one[1],), SlowClock()))
+    found = Work().result(in_order(numbered, lambda one: (one[1],), slicer()))
     assert found == sorted(numbered, key=lambda one: one[1])
 
 
 @pytest.mark.parametrize("count", [0, 1, 31, 32, 33, 1_000])
 def test_an_array_is_one_however_many_pieces_it_has(count: int) -> None:
     """What is there no more is left out, even if it was the first, or all."""
-    clock = SlowClock()
-    everything = Work().result(json_array(range(count), lambda one: one, clock))
+    everything = Work().result(json_array(range(count), lambda one: one, slicer()))
     assert msgspec.json.decode(b"".join(everything)) == list(range(count))
-    late = Work().result(json_array(range(count), lambda one: one if one > 40 else None, clock))
+    late = Work().result(json_array(range(count), lambda one: one if one > 40 else None, slicer()))
     assert msgspec.json.decode(b"".join(late)) == list(range(41, count))
 
 
 def test_each_is_made_once_and_in_order() -> None:
     """Over many turns of the loop."""
     work = Work()
-    assert work.result(made_of_each(range(100), str, SlowClock())) == [str(n) for n in range(100)]
+    assert work.result(made_of_each(range(100), str, slicer())) == [str(n) for n in range(100)]
     assert work.turns >= 3
 
 
