@@ -1,15 +1,15 @@
 """Two source trees of Sprocket in turns, under the load of `bench.rocketmq`: is one slower?
 
-`make bench-alternation OLD=<ref>`. A commit is checked out below `build/`; the new tree is this
-folder's, unless another commit is named. The old tree runs twice, as *old* and as *twin*, so that
-the same run shows how far apart two equal trees come out. All brokers run at the same time, each on
-a new store, and all but one are stopped (SIGSTOP) while that one is under load; they take turns,
-each round the other way.
+`make bench-alternation OLD=<ref>`; with `--amqp` under that of `bench.rabbitmq`. A commit is
+checked out below `build/`; the new tree is this folder's, unless another commit is named. The old
+tree runs twice, as *old* and as *twin*, so that the same run shows how far apart two equal trees
+come out. All brokers run at the same time, each on a new store, and all but one are stopped
+(SIGSTOP) while that one is under load; they take turns, each round the other way.
 
 Judged are messages/s and CPU a message of each row. The new tree is held against the old runs and
 the twin's together. The noise of a row is by how much old and twin differ there, or in the middle
 row if they differ more there, since they may be alike in a row by chance. A row is slower if it is
-so by more than 3 % beyond its noise.
+so by more than 3 % beyond its noise. What is resident in memory after all rounds is shown as well.
 
 Exit code 0 if no row is slower, 1 if one is, 2 if the bench could not run.
 """
@@ -28,7 +28,7 @@ from pathlib import Path
 from bench.goals import ASYNC, SYNC, Figures, Key
 from tests.interop import peers
 
-from bench import rocketmq
+from bench import amqp_nodes, processes, rabbitmq, rocketmq
 
 OLD, TWIN, NEW = "old", "twin", "new"
 SLOWER_RATIO_MAX = 0.03
@@ -64,7 +64,7 @@ class Verdict:
         """Say it in a line."""
         word = "SLOWER" if self.is_slower else ""
         return (
-            f"{self.row:10} {self.flush:5} {self.what:12} {self.old:10,.1f} {self.new:10,.1f}"
+            f"{self.row:28} {self.flush:5} {self.what:12} {self.old:10,.1f} {self.new:10,.1f}"
             f"  {self.ratio:5.3f}  ±{self.noise:.3f}  {word}"
         ).rstrip()
 
@@ -137,14 +137,14 @@ def main() -> int:
     BUILD.mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="bench-", dir=BUILD))  # on the disk, never in memory
     try:
-        runs = _alternate(folder, options)
+        runs = (_alternate_amqp if options.amqp else _alternate)(folder, options)
     except (RuntimeError, TimeoutError) as error:
         print(f"bench-alternation could not run: {error}", file=sys.stderr)
         return 2
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     verdicts = judge(runs)
-    print(f"\n{'row':10} {'flush':5} {'median':12} {'old':>10} {'new':>10}  ratio   noise")
+    print(f"\n{'row':28} {'flush':5} {'median':12} {'old':>10} {'new':>10}  ratio   noise")
     for verdict in verdicts:
         print(verdict)
     return 1 if any(verdict.is_slower for verdict in verdicts) else 0
@@ -158,6 +158,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=2.0, help="of load, each time")
     parser.add_argument("--warm", type=int, default=WARM_MESSAGES, help="sends before the first")
     parser.add_argument("--flush", choices=[SYNC, ASYNC], help="one mode only")
+    parser.add_argument("--amqp", action="store_true", help="AMQP brokers, synced as they are")
     parser.add_argument("--rows", nargs="*", help="only rows whose name holds one of these words")
     return parser.parse_args()
 
@@ -174,7 +175,32 @@ def _alternate(folder: Path, options: argparse.Namespace) -> dict[Key, list[Figu
                 brokers[flush, name] = stack.enter_context(broker)
         bench = rocketmq.Bench(brokers=brokers, seconds=options.seconds)
         bench.prepare(options.warm)
-        return rocketmq.in_rounds(bench, options.rounds, options.rows)
+        runs = rocketmq.in_rounds(bench, options.rounds, options.rows)
+        for (flush, name), one in brokers.items():
+            _print_memory(f"{name} {flush}", one.pid)
+        return runs
+
+
+def _alternate_amqp(folder: Path, options: argparse.Namespace) -> dict[Key, list[Figures]]:
+    old, new = source(options.old), source(options.new)
+    with ExitStack() as stack:
+        nodes = {
+            name: stack.enter_context(amqp_nodes.ours(folder / name, source=tree))
+            for name, tree in {OLD: old, TWIN: old, NEW: new}.items()
+        }
+        rows = rabbitmq.wanted(options.rows)
+        found = rabbitmq.in_rounds(nodes, rows, options.rounds, options.seconds)
+        for name, node in nodes.items():
+            _print_memory(name, node.pid)
+    return {
+        Key(row=row, flush=SYNC, broker=name): [rabbitmq.figures_of(one) for one in many]
+        for (row, name), many in found.items()
+    }
+
+
+def _print_memory(name: str, pid: int) -> None:
+    said = processes.memory(pid)
+    print(f"{name:12} {said['anonymous_mib']:7.1f} MiB anonymous, {said['rss_mib']:7.1f} resident")
 
 
 if __name__ == "__main__":

@@ -26,11 +26,20 @@ class Node:
 
 
 class SprocketAmqp:
-    """`sprocket up` with AMQP, on a data folder; without RocketMQ unless options say otherwise."""
+    """`sprocket up` with AMQP, on a data folder; without RocketMQ unless options say otherwise.
 
-    def __init__(self, folder: Path, options: Sequence[str] = ("--no-rocketmq",)) -> None:
+    `source` is the folder of the package that runs.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        options: Sequence[str] = ("--no-rocketmq",),
+        source: Path = peers.ROOT / "src",
+    ) -> None:
         self.folder = folder
         self._options = options
+        self._source = source
         self._process: peers.Process | None = None
 
     def start(self) -> Node:
@@ -41,7 +50,7 @@ class SprocketAmqp:
         process = self._process = peers.Process(
             [*command, "--amqp-port", "0", *self._options],
             self.folder / "sprocket.log",
-            {"PYTHONPATH": str(peers.ROOT / "src"), **COMPILED},
+            {"PYTHONPATH": str(self._source), **COMPILED},
         )
         port = 0
 
@@ -72,9 +81,13 @@ class SprocketAmqp:
 
 
 @contextmanager
-def ours(folder: Path, options: Sequence[str] = ("--no-rocketmq",)) -> Iterator[Node]:
+def ours(
+    folder: Path,
+    options: Sequence[str] = ("--no-rocketmq",),
+    source: Path = peers.ROOT / "src",
+) -> Iterator[Node]:
     """Run ours for a while."""
-    runs = SprocketAmqp(folder, options)
+    runs = SprocketAmqp(folder, options, source)
     try:
         yield runs.start()
     finally:

@@ -57,7 +57,7 @@ def main() -> int:
     build = peers.ROOT / "build"
     build.mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="bench-", dir=build))  # on the disk, never in memory
-    rows = [row for row in ROWS if _is_wanted(row.name, options.rows)]
+    rows = wanted(options.rows)
     try:
         runs = _runs(folder, rows, options)
     except (peers.PeerMissing, LoadError, RuntimeError, TimeoutError, OSError) as error:
@@ -65,7 +65,7 @@ def main() -> int:
         return 2
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    medians = {key: _median([_figures(one) for one in many]) for key, many in runs.items()}
+    medians = {key: _median([figures_of(one) for one in many]) for key, many in runs.items()}
     goals = compare(medians)
     _print(medians, runs)
     print("\nGoals, ratios are Sprocket ÷ RabbitMQ")
@@ -98,44 +98,56 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _is_wanted(name: str, words: Sequence[str] | None) -> bool:
-    return words is None or any(word in name for word in words)
+def wanted(words: Sequence[str] | None) -> list[Row]:
+    """Return the rows whose name has one of some words, or all."""
+    return [row for row in ROWS if words is None or any(word in row.name for word in words)]
 
 
 def _runs(
     folder: Path, rows: Sequence[Row], options: argparse.Namespace
 ) -> dict[tuple[str, str], list[dict[str, float]]]:
-    acks = acknowledgements(ACKS)
-    queues = max(row.queues for row in rows)
-    found: dict[tuple[str, str], list[dict[str, float]]] = {}
     with ExitStack() as stack:
         nodes: dict[str, Node] = {}
         if options.only != THEIRS:
             nodes[OURS] = stack.enter_context(ours(folder / OURS))
         if options.only != OURS:
             nodes[THEIRS] = stack.enter_context(theirs(folder / THEIRS))
-        pids = [one.pid for one in nodes.values()]
-        for node in nodes.values():
-            with processes.alone(node.pid, pids):
-                declare(node.port, queues)
-                shape = _shape(rows[0])
-                publish(node.port, shape, Corpus(shape), messages=WARM_MESSAGES)
-                purge(node.port, queues)
-        for turn in range(options.rounds):
-            for row in rows:
-                shape = _shape(row)
-                corpus = Corpus(shape)
-                for name in list(nodes)[:: 1 if turn % 2 == 0 else -1]:
-                    with processes.alone(nodes[name].pid, pids):
-                        one = _measured(nodes[name], row, shape, corpus, acks, options.seconds)
-                        purge(nodes[name].port, queues)
-                    found.setdefault((row.name, name), []).append(one)
-                    print(
-                        f"round {turn + 1}  {row.name:28} {name:9} {one['messages_per_s']:9,.0f}/s"
-                        f" {one['cpu_us_per_message']:6.1f} µs CPU  p99 {one['p99_ms']:.1f} ms"
-                        f"  load {one['load_cpu_us_per_message']:.1f} µs",
-                        flush=True,
-                    )
+        return in_rounds(nodes, rows, options.rounds, options.seconds)
+
+
+def in_rounds(
+    nodes: Mapping[str, Node], rows: Sequence[Row], rounds: int, seconds: float
+) -> dict[tuple[str, str], list[dict[str, float]]]:
+    """Put each row's load on each node, one after the other; the other way round each time.
+
+    Returns:
+        By row and node what was seen in each round.
+    """
+    acks = acknowledgements(ACKS)
+    queues = max(row.queues for row in rows)
+    found: dict[tuple[str, str], list[dict[str, float]]] = {}
+    pids = [one.pid for one in nodes.values()]
+    for node in nodes.values():
+        with processes.alone(node.pid, pids):
+            declare(node.port, queues)
+            shape = _shape(rows[0])
+            publish(node.port, shape, Corpus(shape), messages=WARM_MESSAGES)
+            purge(node.port, queues)
+    for turn in range(rounds):
+        for row in rows:
+            shape = _shape(row)
+            corpus = Corpus(shape)
+            for name in list(nodes)[:: 1 if turn % 2 == 0 else -1]:
+                with processes.alone(nodes[name].pid, pids):
+                    one = _measured(nodes[name], row, shape, corpus, acks, seconds)
+                    purge(nodes[name].port, queues)
+                found.setdefault((row.name, name), []).append(one)
+                print(
+                    f"round {turn + 1}  {row.name:28} {name:9} {one['messages_per_s']:9,.0f}/s"
+                    f" {one['cpu_us_per_message']:6.1f} µs CPU  p99 {one['p99_ms']:.1f} ms"
+                    f"  load {one['load_cpu_us_per_message']:.1f} µs",
+                    flush=True,
+                )
     return found
 
 
@@ -191,7 +203,8 @@ def _run(
     return through(port, shape, corpus, acks, seconds=seconds, unsettled_max=UNSETTLED_MAX)
 
 
-def _figures(one: Mapping[str, float]) -> Figures:
+def figures_of(one: Mapping[str, float]) -> Figures:
+    """Return what goals and comparisons need of what was seen."""
     return Figures(**{name: one[name] for name in Figures.__slots__})
 
 
