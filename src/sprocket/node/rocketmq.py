@@ -133,6 +133,7 @@ async def _open_broker(site: Site) -> Serve:
         from sprocket.rocketmq.server import broker_rows
         from sprocket.rocketmq.server.dispatch import Dispatcher
         from sprocket.rocketmq.server.handlers.groups import notify_ids_changed
+        from sprocket.rocketmq.server.handlers.messages import ask_producer
         from sprocket.rocketmq.server.nameservers import (
             BrokerNameServers,
             Identity,
@@ -157,6 +158,7 @@ async def _open_broker(site: Site) -> Serve:
             settings,
             store_host,
             notify_ids_changed,
+            ask_producer,
             pressure,
             nameservers.note,
         )

@@ -4,7 +4,7 @@
 The names tell an unsupported setting from a misspelt one. A value is RocketMQ's default if that is
 also true of Sprocket, or if nothing reads it, such as a time or a size of something that is not
 here. The others have the value that is true here: what is missing is off (compaction, messages by
-time, the port for slaves), transactional messages are rejected, and every number of threads is 1.
+time, the port for slaves), and every number of threads is 1.
 
 Source: the answers of a real 5.3.3 to GET_BROKER_CONFIG 26 and GET_NAMESRV_CONFIG 319; and the
 properties of `BrokerConfig`, `BrokerIdentity`, `MessageStoreConfig`, `AuthConfig`,
@@ -82,7 +82,7 @@ BROKER = _SERVER | _texts(
         estimateAccumulation flushCommitLogTimed forceRegister initPopOffsetByCheckMsgInMem
         isScanAvailableNameSrv litePullMessageEnable longPollingEnable mappedFileSwapEnable
         notifyConsumerIdsChangedEnable popConsumerFSServiceInit putConsumeQueueDataByFileChannel
-        realTimeNotifyConsumerChange realTimePersistRocksDBConfig rejectTransactionMessage
+        realTimeNotifyConsumerChange realTimePersistRocksDBConfig
         retrieveMessageFromPopRetryTopicV1 searchBcqByCacheEnable serverLoadBalancerEnable
         storeReplyMessageEnable timerEnableCheckMetrics traceOn transferMsgByHeap
         usePIDColdCtrStrategy useReentrantLockWhenPutMessage useServerSideResetOffset
@@ -173,9 +173,9 @@ BROKER = _SERVER | _texts(
         timerCheckMetricsWhen=05 timerColdDataCheckIntervalMs=60000
         timerCongestNumEachSlot=2147483647 timerFlushIntervalMs=1000 timerMaxDelaySec=259200
         timerMetricSmallThreshold=1000000 timerPrecisionMs=1000 timerProgressLogIntervalMs=10000
-        timerRollWindowSlot=172800 topicQueueLockNum=32 transactionCheckInterval=30000
-        transactionCheckMax=15 transactionMetricFlushInterval=3000
-        transactionOpBatchInterval=3000 transactionOpMsgMaxSize=4096 transactionTimeOut=6000
+        timerRollWindowSlot=172800 topicQueueLockNum=32
+        transactionMetricFlushInterval=3000
+        transactionOpBatchInterval=3000 transactionOpMsgMaxSize=4096
         transientStorePoolSize=5 updateNameServerAddrPeriod=120000 waitTimeMillsInAckQueue=3000
         waitTimeMillsInAdminBrokerQueue=5000 waitTimeMillsInHeartbeatQueue=31000
         waitTimeMillsInLitePullQueue=5000 waitTimeMillsInPullQueue=5000

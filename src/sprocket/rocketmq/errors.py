@@ -67,6 +67,7 @@ class Refusal(Enum):
     INVALID_ARGUMENT = "a name or a number is not one that may be given"
     ILLEGAL_MESSAGE = "the message breaks a rule of where it is to go"
     NO_PERMISSION = "settings close the broker, a topic or a group to it"
+    TOO_LATE = "it was to be said earlier"
     NO_TOPIC = "there is no such topic"
     NO_GROUP = "there is no such group"
     NO_CONSUMER = "nobody consumes in the group"

@@ -155,6 +155,22 @@ class PullSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TransactionSettings:
+    """When producers are asked how their transactions ended."""
+
+    enabled: bool = True
+    """Take messages that belong to transactions; rejectTransactionMessage is the opposite."""
+    check_interval_ms: Annotated[int, Meta(ge=10, le=3_600_000)] = 30_000
+    """How often it is looked for transactions of which nobody has said how they ended;
+    transactionCheckInterval."""
+    timeout_ms: Annotated[int, Meta(ge=0)] = 6000
+    """How old such a transaction is when its producers are asked first, unless its message says
+    otherwise; transactionTimeOut."""
+    check_count_max: Annotated[int, Meta(ge=1)] = 15
+    """How often they are asked before it counts as rolled back; transactionCheckMax."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class MemberSettings:
     """How long a silent client counts as there."""
 
@@ -267,6 +283,7 @@ class Settings:
     groups: GroupSettings = field(default_factory=GroupSettings)
     durability: DurabilitySettings = field(default_factory=DurabilitySettings)
     pull: PullSettings = field(default_factory=PullSettings)
+    transactions: TransactionSettings = field(default_factory=TransactionSettings)
     members: MemberSettings = field(default_factory=MemberSettings)
     offsets: OffsetSettings = field(default_factory=OffsetSettings)
     store: StoreSettings = field(default_factory=StoreSettings)

@@ -9,7 +9,7 @@ The threads do nothing else, so a read waits neither for a sync that stalls nor 
 
 import threading
 from collections.abc import Callable
-from typing import TypeVar, TypeVarTuple
+from typing import Protocol, TypeVar, TypeVarTuple
 
 from sprocket.base.disk import Attempt, Fetched, NonblockingDisk, WouldBlock
 from sprocket.base.errors import DiskBusy
@@ -21,6 +21,13 @@ Ts = TypeVarTuple("Ts")
 READ_THREADS = 4
 """This many reads are out at once: a disk serves several sooner together than one by one, and one
 that takes long does not hold up all others."""
+
+
+class Reads(Protocol):
+    """Does work that reads; `ColdReads` is it."""
+
+    def run(self, work: Callable[[], None], failed: Callable[[Exception], None], /) -> None:
+        """Do some work, now if the disk is not needed for it, else in a later turn."""
 
 
 class ColdReads:

@@ -192,7 +192,6 @@ def test_the_figures_to_watch_are_told() -> None:
 @pytest.mark.parametrize(
     ("properties", "code", "remark"),
     [
-        ({"TRAN_MSG": "true"}, 16, "transactional messages are not supported"),
         ({"TIMER_DELAY_MS": "5000"}, 1, "timed messages are not supported"),
     ],
     ids=str,

@@ -31,10 +31,13 @@ from sprocket.rocketmq.broker.messages import (
     RetryService,
     Sender,
     Stamp,
+    hide,
     pending_acks,
+    refuse_transactional,
 )
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics, topics_in
+from sprocket.rocketmq.broker.transactions import Ask, HalfChecks, HalfRecords, Transactions
 from sprocket.rocketmq.codec.record import ids
 from sprocket.rocketmq.model.internal import is_internal_group
 from sprocket.rocketmq.model.topic import TopicConfig
@@ -71,6 +74,7 @@ class Broker:
         settings: All groups; each part gets its own.
         store_host: The advertised address, as records hold it.
         notify: Tells a consumer that its group changed.
+        ask: Asks a producer how a transaction ended.
         pressure: Told how much waits for the disk.
         topics_changed: Told of topics that are new or differ, with none if one was removed.
     Threads: event loop only.
@@ -84,6 +88,7 @@ class Broker:
         settings: Settings,
         store_host: bytes,
         notify: Callable[[Link, str], None],
+        ask: Ask,
         pressure: Pressure,
         topics_changed: Callable[[list[TopicConfig]], None],
     ) -> None:
@@ -150,13 +155,33 @@ class Broker:
         self.sender = Sender(
             topics,
             levels,
-            [RetryLimit(topics, groups, self.locks).divert_sent, levels.divert_sent],
+            [
+                RetryLimit(topics, groups, self.locks).divert_sent,
+                hide if settings.transactions.enabled else refuse_transactional,
+                levels.divert_sent,
+            ],
             Stamp(store_host, settings.broker.cluster, ids.UniqueIds(clock, store_host[:-4]).next),
         )
         self.send_back = RetryService(store, topics, groups, levels, store_host)
         self.delays = Delays(
             store, reads, self.durable, self.delay_progress, levels, store_host, loop
         )
+        halves = HalfRecords(levels, store_host, clock.now_ms, settings.store.message_bytes_max)
+        self.transactions = Transactions(
+            store, self.durable, self.offsets, halves, settings.transactions
+        )
+        self.half_checks = HalfChecks(
+            self.transactions,
+            halves,
+            reads,
+            store.log_clock,
+            loop,
+            self.members,
+            ask,
+            settings.transactions,
+            keep_ms=settings.retention.keep_hours * 3_600_000,
+        )
+        self._check_seconds = settings.transactions.check_interval_ms / 1000
         self.puller = PullService(store, topics, groups, self.members, self.offsets, settings.pull)
         self.queries = Queries(store, settings.store)
         self.removal = Removal(
@@ -177,6 +202,7 @@ class Broker:
             (MAINTAIN_SECONDS, self.maintain, "maintain"),
             (RECHECK_SECONDS, self.recheck, "recheck"),
             (EXPIRE_SECONDS, self.expire, "expire"),
+            (self._check_seconds, self.check_halves, "check halves"),
             (self._flush_seconds, self.snapshots.begin, "snapshots"),
         ):
             self._tasks.repeat(seconds, work, name)
@@ -218,6 +244,7 @@ class Broker:
     async def quiesce(self) -> None:
         """Answer everything that waits: held pulls now, sends when they are synced."""
         self.delays.stop()
+        self.half_checks.stop()
         self.hold.end_all()
         await self.commits.settle()
 
@@ -234,7 +261,9 @@ class Broker:
             last.callback(self.store.close)
             for table in self._tables.values():
                 last.callback(table.close)
-            self.store.sync()  # so that the progress of delays is safe to note
+            self.store.sync()  # so that the progress of delays is safe to note, and of transactions
+            self.transactions.note_progress()
+            self.transactions.note_progress()
 
     def maintain(self) -> None:
         """Take samples, flush what piled up and let the store keep what it has; every second."""
@@ -247,6 +276,11 @@ class Broker:
         """Look whether messages came for those who wait; every five seconds."""
         if self.hold.count:
             self.hold.recheck(lambda topic, queue: self.store.queue_range(topic, queue).max)
+
+    def check_halves(self) -> None:
+        """Ask how transactions ended of which nobody says it; every half minute."""
+        self.transactions.note_progress()
+        self.half_checks.begin()
 
     def expire(self) -> None:
         """Forget clients that have gone silent, and what they held; every ten seconds."""

@@ -85,6 +85,41 @@ class SendMessageBack(Header, SendBackRequest, frozen=True, kw_only=True):
     origin_topic: str | None = None
 
 
+class EndTransaction(Header, frozen=True, kw_only=True):
+    """END_TRANSACTION 37: how the transaction ended that a half message belongs to."""
+
+    producer_group: str
+    topic: str | None = None
+    tran_state_table_offset: Int64
+    """The half message's offset in the queue of half messages."""
+    commit_log_offset: Int64
+    """Where it lies in the log."""
+    commit_or_rollback: Int32
+    """8 commit, 12 rollback, 0 unknown."""
+    from_transaction_check: bool = False
+    msg_id: str | None = None
+    transaction_id: str | None = None
+
+
+class CheckTransaction(Header, frozen=True, kw_only=True):
+    """CHECK_TRANSACTION_STATE 39: from broker to producer, one-way; body: the half message."""
+
+    topic: str
+    tran_state_table_offset: Int64
+    commit_log_offset: Int64
+    msg_id: str
+    transaction_id: str
+    offset_msg_id: str
+
+
+class ResumeCheck(Header, frozen=True, kw_only=True):
+    """RESUME_CHECK_HALF_MESSAGE 323: ask again about a half message that was given up."""
+
+    topic: str | None = None
+    msg_id: str | None = None
+    """Its offset id."""
+
+
 class SendReply(SendMessage, frozen=True, kw_only=True):
     """SEND_REPLY_MESSAGE 324: a send of which fewer fields are required."""
 

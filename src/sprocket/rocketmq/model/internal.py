@@ -14,12 +14,18 @@ TEMPLATE_TOPIC = "TBW102"
 """The topic after which a broker models one that it creates by a send."""
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 """Where delayed messages wait."""
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+"""Where messages wait for their transaction to end."""
+OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+"""Which of them have ended."""
+CHECKED_TOO_OFTEN_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+"""Those of which nobody knew how their transaction ended."""
 FORBIDDEN_TO_SEND = frozenset(
     {
         SCHEDULE_TOPIC,
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
+        HALF_TOPIC,
+        OP_TOPIC,
+        CHECKED_TOO_OFTEN_TOPIC,
         "SELF_TEST_TOPIC",
         "OFFSET_MOVED_EVENT",
     }
@@ -41,6 +47,8 @@ LIGHT_PREFIX = "%LMQ%"
 """Begins the name of every light queue; its queue id is 0."""
 _REPLY_SUFFIX = "_REPLY_TOPIC"
 
+TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
+"""Whose progress in the topics of half and op messages says how far transactions have ended."""
 SYSTEM_GROUPS = (
     "TOOLS_CONSUMER",
     "FILTERSRV_CONSUMER",
@@ -49,7 +57,7 @@ SYSTEM_GROUPS = (
     "CID_ONSAPI_PULL",
     "CID_ONSAPI_PERMISSION",
     "CID_ONSAPI_OWNER",
-    "CID_RMQ_SYS_TRANS",
+    TRANSACTION_GROUP,
 )
 """Groups that are there from the start."""
 _SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"

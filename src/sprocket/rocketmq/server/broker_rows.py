@@ -29,6 +29,7 @@ from sprocket.rocketmq.server.handlers.messages import (
     ReplyHandlers,
     RetryHandlers,
     SendHandlers,
+    TransactionHandlers,
 )
 from sprocket.rocketmq.server.nameservers import Registration, RouteLookup
 from sprocket.rocketmq.settings import Settings
@@ -55,6 +56,7 @@ def of_clients(broker: Broker, channels: Channels, routes: RouteLookup, name: st
     return [
         *SendHandlers(broker.sender, broker.durable, host).rows(),
         *RetryHandlers(broker.send_back, broker.durable, broker.stats, topics).rows(reads),
+        *TransactionHandlers(broker.transactions, broker.durable).rows(reads),
         *PullHandlers(
             broker.puller,
             broker.hold,

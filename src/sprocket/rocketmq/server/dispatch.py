@@ -51,6 +51,7 @@ CODES: Mapping[Refusal, ResponseCode] = {
     Refusal.INVALID_ARGUMENT: ResponseCode.INVALID_PARAMETER,
     Refusal.ILLEGAL_MESSAGE: ResponseCode.MESSAGE_ILLEGAL,
     Refusal.NO_PERMISSION: ResponseCode.NO_PERMISSION,
+    Refusal.TOO_LATE: ResponseCode.ILLEGAL_OPERATION,
     Refusal.NO_TOPIC: ResponseCode.TOPIC_NOT_EXIST,
     Refusal.NO_GROUP: ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
     Refusal.NO_CONSUMER: ResponseCode.CONSUMER_NOT_ONLINE,

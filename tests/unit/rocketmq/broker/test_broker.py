@@ -37,6 +37,10 @@ def nobody(_link: object, _group: str) -> None:
     """Tell nobody that its group changed."""
 
 
+def nobody_asked(_link: object, _question: object) -> None:
+    """Ask nobody how a transaction ended."""
+
+
 def run(
     scenario: Scenario,
     notify: Callable[[Any, str], None] = nobody,
@@ -57,6 +61,7 @@ def run(
             settings,
             HERE,
             notify,
+            nobody_asked,
             Pressure(MIB, MIB),
             lambda _: None,
         )

@@ -35,7 +35,6 @@ Source: RocketMQ `ScheduleMessageService`.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 from sprocket.base import log
 from sprocket.base.disk import gather
@@ -52,12 +51,13 @@ from sprocket.rocketmq.broker.delay.delay_progress import DelayProgress
 from sprocket.rocketmq.broker.messages import DelayLevels, DurableAppender, Release, copy_of
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.errors import MessageIllegal
-from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
+from sprocket.rocketmq.model.internal import HALF_TOPIC, SCHEDULE_TOPIC
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.rocketmq.store.queue import FILLER_SIZE
 from sprocket.rocketmq.store.store import Store
+from sprocket.runtime.cold_reads import Reads
 from sprocket.runtime.timers import Timer, Timers
 
 _log = log.get_logger(__name__)
@@ -74,9 +74,6 @@ POLL_SECONDS_MAX = 1.0
 
 RETRY_SECONDS = 1.0
 """How long a level pauses after a failure; the disk may be full."""
-
-HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
-"""A message that says it came from here is not delivered there: it would be no message of ours."""
 
 UNREADABLE_LOOKS_MAX = 30
 """Looks, a second apart, after which a message that the disk does not give counts as lost: a sector
@@ -108,13 +105,6 @@ class _Level:
     wait_ms: int | None = None
     """How long the first message behind it has to wait, None if it is not known."""
     timer: Timer | None = None
-
-
-class Reads(Protocol):
-    """Does work that reads; `runtime.cold_reads.ColdReads` is it."""
-
-    def run(self, work: Callable[[], None], failed: Callable[[Exception], None], /) -> None:
-        """Do some work, now if the disk is not needed for it, else in a later turn."""
 
 
 @dataclass(slots=True, eq=False)
@@ -256,6 +246,7 @@ class Delays:
             raise WireError("another record lies where the queue says")
         topic = found.properties.get(properties.REAL_TOPIC, "")
         queue_id = int(found.properties.get(properties.REAL_QID, ""))
+        # To one of the last two it would be no message of ours.
         if topic in ("", HALF_TOPIC, SCHEDULE_TOPIC) or queue_id < 0:
             raise WireError(f"it wants to go to queue {queue_id} of {topic!r}")
         return copy_of(found, topic, queue_id, self._store_host)

@@ -7,7 +7,8 @@ A message that comes back from a consumer is a message, too (`retry`).
 """
 
 from sprocket.rocketmq.broker.messages import pending_acks
-from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
+from sprocket.rocketmq.broker.messages.delay_levels import EXAMINED, DelayLevels
+from sprocket.rocketmq.broker.messages.half_messages import hide, refuse_transactional
 from sprocket.rocketmq.broker.messages.message_copy import copy_of
 from sprocket.rocketmq.broker.messages.pending_acks import (
     Commits,
@@ -20,6 +21,7 @@ from sprocket.rocketmq.broker.messages.retry import RetryLimit, RetryService
 from sprocket.rocketmq.broker.messages.send import REGION, Sender, Stamp
 
 __all__ = [
+    "EXAMINED",
     "REGION",
     "Commits",
     "DelayLevels",
@@ -31,6 +33,8 @@ __all__ = [
     "Sender",
     "Stamp",
     "copy_of",
+    "hide",
     "longest_ms",
     "pending_acks",
+    "refuse_transactional",
 ]

@@ -14,7 +14,7 @@ from sprocket.base.errors import StoreError
 from sprocket.rocketmq.broker.messages.diverters import InboundMessage
 from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.errors import Refusal, Refused
-from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
+from sprocket.rocketmq.model.internal import HALF_TOPIC, SCHEDULE_TOPIC
 from sprocket.rocketmq.store.log import check_queue
 from sprocket.rocketmq.store.queue import delays_ms
 
@@ -25,7 +25,7 @@ TIMER_NAMES = (
 )
 """What asks for a time instead of a level; a level wins over all of them."""
 
-EXAMINED = frozenset({properties.DELAY, properties.TRAN_MSG, properties.INNER_NUM, *TIMER_NAMES})
+EXAMINED = frozenset({properties.DELAY, properties.INNER_NUM, *TIMER_NAMES})
 """What may be refused, or wait first."""
 
 
@@ -57,13 +57,11 @@ class DelayLevels:
         """Return the delay level of a message, 0 or less for none; refuse what is not supported.
 
         Raises:
-            Refused: It is transactional, timed or an inner batch, of the kind of which RocketMQ's
-                refusal is where the feature is switched off; or a number cannot be read.
+            Refused: It is timed or an inner batch, of the kind of which RocketMQ's refusal is where
+                the feature is switched off; or a number cannot be read.
         """
         if EXAMINED.isdisjoint(found):
             return 0
-        if found.get(properties.TRAN_MSG, "").lower() == "true":
-            raise Refused(Refusal.NO_PERMISSION, "transactional messages are not supported")
         if properties.INNER_NUM in found:
             raise Refused(
                 Refusal.ILLEGAL_MESSAGE,
@@ -86,7 +84,12 @@ class DelayLevels:
         return 0
 
     def divert_sent(self, message: InboundMessage) -> None:
-        """Have a message wait that asks for it; a `Diverter`."""
+        """Have a message wait that asks for it; a `Diverter`.
+
+        One whose transaction has not ended waits when it has.
+        """
+        if message.topic == HALF_TOPIC:
+            return
         level = self.asked_for(message.properties)
         if level > 0:
             message.topic, message.queue_id = self.divert(

@@ -16,12 +16,14 @@ class InboundMessage(Struct, gc=False):
         topic: Where it goes.
         queue_id: Its queue there.
         properties: What it is stored with, beside the broker's own.
+        sys_flag: Its flags there, but for those of its hosts.
     """
 
     sent: ProducedMessage
     topic: str
     queue_id: int
     properties: dict[str, str]
+    sys_flag: int
 
 
 Diverter: TypeAlias = Callable[[InboundMessage], None]

@@ -182,6 +182,22 @@ class DurableAppender:
             return
         self._wait(PendingAcks(told, asked, stored, len(records)))
 
+    def append_together(
+        self, records: Sequence[NewRecord], told: Told[A], asked: Sequence[A]
+    ) -> AppendedBatch:
+        """Append records as one piece of the log: a crash leaves a first part of them, or all.
+
+        Returns:
+            Where they will be.
+
+        Raises:
+            StoreError: Nothing was appended, and nobody is told.
+        Durability: as `append`.
+        """
+        stored = self._store.append_all(records, together=True)
+        self._wait(PendingAcks(told, asked, stored, len(records)))
+        return stored
+
     def append_batch(self, batch: NewBatch, told: Told[A], asked: Sequence[A]) -> None:
         """Append messages as one: all of them are stored, at consecutive offsets, or none.
 

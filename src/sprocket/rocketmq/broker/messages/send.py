@@ -21,6 +21,7 @@ from msgspec import structs
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.broker.messages.delay_levels import EXAMINED, DelayLevels
 from sprocket.rocketmq.broker.messages.diverters import Diverter, InboundMessage
+from sprocket.rocketmq.broker.messages.half_messages import is_transactional
 from sprocket.rocketmq.broker.topics import FORBIDDEN_TO_SEND, Topics, check_name
 from sprocket.rocketmq.codec.record import COUNT_MAX, batch, batch_rows, parse_host, properties
 from sprocket.rocketmq.errors import Refusal, Refused
@@ -50,7 +51,7 @@ _REWRITTEN = frozenset(
 )
 """What no record takes over from its sender."""
 
-SPECIAL = _REWRITTEN | EXAMINED
+SPECIAL = _REWRITTEN | EXAMINED | {properties.TRAN_MSG}
 """What asks for a further look; most messages have none of it."""
 
 _UNIQUE_NAME = f"{properties.UNIQ_KEY}\x01"
@@ -195,13 +196,13 @@ class Sender:
         if not body:
             raise Refused(Refusal.OTHER, "the message has no body")
         found = properties.decode(message.properties)
-        way = InboundMessage(message, message.topic, queue_id, found)
+        way = InboundMessage(message, message.topic, queue_id, found, message.sys_flag)
         for divert in self._diverters:
             divert(way)
         if topic.attributes:
             _check_compaction(topic, found)
-        if message.sys_flag & _SPECIAL_FLAGS:
-            _check_flags(message.sys_flag)
+        if way.sys_flag & _SPECIAL_FLAGS:
+            _check_flags(way.sys_flag)
         stored = self._properties(found, {})
         unique_key = found[properties.UNIQ_KEY]
         if not unique_key.isascii():
@@ -211,6 +212,7 @@ class Sender:
             topic=way.topic,
             body=body,
             properties=stored,
+            sys_flag=way.sys_flag & _CLEARED_FLAGS,
         )
 
     def _bare(self, request: SendRequest, queue_id: int, unique_key: str) -> NewRecord:
@@ -351,7 +353,7 @@ class Sender:
             raise
 
     def _refuse_unsupported_in_batch(self, found: dict[str, str]) -> None:
-        if found.get(properties.TRAN_MSG, "").lower() == "true":
+        if is_transactional(found):
             raise _illegal("a batch may not be transactional")
         if self._levels.asked_for(found) > 0:
             raise _illegal("a batch may not be delayed")
@@ -433,7 +435,7 @@ def _check_flags(sys_flag: int) -> None:
     if sys_flag & INNER_BATCH:
         raise _illegal("a single message is not an inner batch, though its flags say so")
     if sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
-        raise Refused(Refusal.NO_PERMISSION, "transactional messages are not supported")
+        raise _illegal("the message's flags say that it is transactional, its properties do not")
 
 
 def _illegal(why: str) -> Refused:

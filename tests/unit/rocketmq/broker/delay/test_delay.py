@@ -1,19 +1,19 @@
 """Delayed messages come at their time, at least once, whatever cannot be read or stored."""
 
-from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
+from tests.inline import InlineReads, InlineThread
 from tests.recorded import Recorded
 from tests.timers import FakeTimers
 
-from sprocket.base.disk import PendingSync, advance
+from sprocket.base.disk import advance
 from sprocket.base.errors import DiskFull, StoreError
 from sprocket.base.place import Place
 from sprocket.base.units import MIB
 from sprocket.rocketmq.broker.broker import flush_mode
 from sprocket.rocketmq.broker.delay import DelayProgress, Delays
-from sprocket.rocketmq.broker.delay.delay import BATCH, HALF_TOPIC, UNREADABLE_LOOKS_MAX
+from sprocket.rocketmq.broker.delay.delay import BATCH, UNREADABLE_LOOKS_MAX
 from sprocket.rocketmq.broker.delivery import PullHold
 from sprocket.rocketmq.broker.messages import (
     Commits,
@@ -27,7 +27,7 @@ from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.codec.record_layout import MAGIC_V1
 from sprocket.rocketmq.geometry import Geometry, LogGeometry, QueueGeometry
 from sprocket.rocketmq.model import filters
-from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
+from sprocket.rocketmq.model.internal import HALF_TOPIC, SCHEDULE_TOPIC
 from sprocket.rocketmq.model.message import NewRecord, StoredMessage
 from sprocket.rocketmq.settings import PullSettings, Settings, StoreSettings
 from sprocket.rocketmq.store.store import Store
@@ -39,40 +39,6 @@ from sprocket.testing.disk import SimulatedDisk
 
 HERE = b"\x7f\0\0\x01\0\0\x2a\x9f"
 LEVELS = "1s 5s 2h"
-
-
-class InlineThread:
-    """A disk thread that works at once."""
-
-    def submit(self, job: Callable[[], Any], done: Callable[[Any, Any], None]) -> None:
-        """Do a job and hand it back."""
-        try:
-            result = job()
-        except StoreError as error:
-            done(None, error)
-        else:
-            done(result, None)
-
-    def run_within(
-        self,
-        _: float,
-        job: Callable[[], Any],
-        done: Callable[[Any, Any], None],
-        beside: Callable[[], None] | None = None,
-        start: Callable[[], PendingSync | None] = lambda: None,  # noqa: ARG002
-    ) -> None:
-        """Do the same."""
-        if beside is not None:
-            beside()
-        self.submit(job, done)
-
-
-class InlineReads:
-    """Does work that reads at once."""
-
-    def run(self, work: Callable[[], None], _: Callable[[Exception], None]) -> None:
-        """Do it."""
-        work()
 
 
 class Harness:

@@ -1,0 +1,104 @@
+"""Which half messages have ended: offsets as ranges, since transactions end nearly in order."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+
+
+class EndedHalves:
+    """A set of offsets that has all of them below `floor`, and ranges above it.
+
+    A range costs two numbers, however many offsets it has. `add` and `discard` cost what moving
+    the ranges behind them in a list costs.
+
+    Args:
+        floor: All offsets below it have ended.
+    """
+
+    def __init__(self, floor: int) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        self._floor = floor
+
+    @property
+    def floor(self) -> int:
+        """The lowest offset that has not ended."""
+        return self._floor
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """What has ended above the floor: starts, and the ends behind them."""
+        return list(zip(self._starts, self._ends, strict=True))
+
+    def __contains__(self, offset: int) -> bool:
+        """Tell whether an offset has ended."""
+        if offset < self._floor:
+            return True
+        at = bisect_right(self._starts, offset) - 1
+        return at >= 0 and offset < self._ends[at]
+
+    def add(self, offset: int) -> None:
+        """Note that an offset has ended."""
+        if offset in self:
+            return
+        at = bisect_left(self._starts, offset)
+        joins_before = at > 0 and self._ends[at - 1] == offset
+        joins_behind = at < len(self._starts) and self._starts[at] == offset + 1
+        if joins_before and joins_behind:
+            self._ends[at - 1] = self._ends.pop(at)
+            del self._starts[at]
+        elif joins_before:
+            self._ends[at - 1] = offset + 1
+        elif joins_behind:
+            self._starts[at] = offset
+        else:
+            self._starts.insert(at, offset)
+            self._ends.insert(at, offset + 1)
+        self._raise()
+
+    def discard(self, offset: int) -> None:
+        """Note that an offset has not ended after all."""
+        if offset < self._floor:
+            if offset + 1 < self._floor:
+                self._starts.insert(0, offset + 1)
+                self._ends.insert(0, self._floor)
+            self._floor = offset
+            return
+        if offset not in self:
+            return
+        at = bisect_right(self._starts, offset) - 1
+        start, end = self._starts[at], self._ends[at]
+        kept = [one for one in ((start, offset), (offset + 1, end)) if one[0] < one[1]]
+        self._starts[at : at + 1] = [one[0] for one in kept]
+        self._ends[at : at + 1] = [one[1] for one in kept]
+
+    def skip_to(self, floor: int) -> None:
+        """Count all offsets below `floor` as ended."""
+        if floor <= self._floor:
+            return
+        self._floor = floor
+        passed = bisect_right(self._ends, floor)
+        del self._starts[:passed], self._ends[:passed]
+        if self._starts and self._starts[0] < floor:
+            self._starts[0] = floor
+        self._raise()
+
+    def pending(self, start: int, end: int) -> Iterator[int]:
+        """Give the offsets from `start` to before `end` that have not ended.
+
+        The set may change meanwhile: what has ended by then is not given.
+        """
+        offset = max(start, self._floor)
+        while offset < end:
+            at = bisect_right(self._starts, offset) - 1
+            if at >= 0 and offset < self._ends[at]:
+                offset = self._ends[at]
+            elif offset < self._floor:
+                offset = self._floor
+            else:
+                yield offset
+                offset += 1
+
+    def _raise(self) -> None:
+        while self._starts and self._starts[0] <= self._floor:
+            self._floor = max(self._floor, self._ends.pop(0))
+            del self._starts[0]

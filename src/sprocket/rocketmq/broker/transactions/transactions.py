@@ -1,0 +1,292 @@
+"""The ends of transactions: a commit's copy and its op message are one write and one sync.
+
+Theory of operation
+
+What producers say of their transactions in some turns of the loop is taken up together: the copies
+of what they commit, and behind them one op message that names all that ended, are appended as one
+piece of the log. Whoever waits for an answer gets it when that is stored as the flush mode says.
+
+Which half messages have ended is known by their offsets (`EndedHalves`); `recovery` makes that anew
+when the store is opened, and mends what a crash has left half done.
+
+Invariants
+
+1. No half message ends twice: a second end of the same transaction is refused, whichever of its
+   halves it names.
+2. The op message of a copy is in no earlier write than the copy, and in no later one.
+3. The progress that is noted covers only what the disk has: after a crash each half before it has
+   ended in what is left of the log.
+
+Source: RocketMQ `EndTransactionProcessor`, `TransactionalMessageServiceImpl`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from msgspec import Struct
+
+from sprocket.base import log
+from sprocket.base.errors import (
+    StoreError,
+    SyncLate,
+    WireError,
+)
+from sprocket.rocketmq.broker.groups import ConsumerOffsets
+from sprocket.rocketmq.broker.messages import DurableAppender, Release
+from sprocket.rocketmq.broker.transactions.half_records import HalfRecords, StoredHalf, read_half
+from sprocket.rocketmq.broker.transactions.recovery import UNREADABLE, Half, half_at, recover
+from sprocket.rocketmq.codec.record import properties
+from sprocket.rocketmq.errors import Refusal, Refused
+from sprocket.rocketmq.model.internal import (
+    CHECKED_TOO_OFTEN_TOPIC,
+    HALF_TOPIC,
+    OP_TOPIC,
+    TRANSACTION_GROUP,
+)
+from sprocket.rocketmq.model.message import (
+    NewRecord,
+)
+from sprocket.rocketmq.model.offsets import PhysicalOffset
+from sprocket.rocketmq.model.transaction import Outcome, TransactionEnd
+from sprocket.rocketmq.settings import TransactionSettings
+from sprocket.rocketmq.store.log import AppendedBatch
+from sprocket.rocketmq.store.store import Store
+
+_log = log.get_limited_logger(__name__)
+
+Told = Callable[[Exception | None], None]
+"""Told once that a transaction has ended and is stored, or why not."""
+
+
+class _End(Struct, frozen=True, gc=False):
+    """A transaction that is to end, and who waits for that."""
+
+    half: StoredHalf
+    outcome: Outcome
+    told: Told
+
+
+@dataclass(frozen=True, slots=True)
+class _Progress:
+    """How far halves and op messages are, once the disk has the log up to `log_end`."""
+
+    half: int
+    op: int
+    log_end: int
+
+
+class Transactions:
+    """Knows what has ended, and ends what producers say has.
+
+    Args:
+        store: The open store, whole.
+        durable: The way into it.
+        offsets: Where the progress is noted.
+        records: Makes what is appended.
+        settings: Say how soon a producer has to speak that wants not to be asked.
+
+    Threads: event loop only.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        durable: DurableAppender,
+        offsets: ConsumerOffsets,
+        records: HalfRecords,
+        settings: TransactionSettings,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._durable = durable
+        self._offsets = offsets
+        self._records = records
+        self._ends: list[_End] = []
+        recovered = recover(store, offsets, records)
+        self._last = recovered.last
+        """By the offset of the first half of a transaction its last, if that is another one."""
+        self._ops = recovered.ops
+        """Offsets of op messages, and the highest of the halves that each names."""
+        self._unsafe: _Progress | None = None
+        self.ended = recovered.ended
+        """The half messages that have ended."""
+
+    def find(self, asked: TransactionEnd) -> StoredHalf:
+        """Return the half message of which a producer speaks; reads the log, and does nothing else.
+
+        Raises:
+            Refused: OTHER; there is none, or it is another one. TOO_LATE; it wants to be asked
+                about by now, and nobody has asked.
+        """
+        try:
+            half = read_half(self._store.record_at(PhysicalOffset(asked.place)))
+        except UNREADABLE as error:
+            raise Refused(
+                Refusal.OTHER, f"Find prepared transaction message failed: {error}"
+            ) from error
+        group = half.value(properties.PRODUCER_GROUP)
+        for what, said, found in (
+            ("topic", HALF_TOPIC, half.record.topic),
+            ("producer group", asked.group, group),
+            ("transaction state table offset", asked.half_offset, half.offset),
+        ):
+            if said != found:
+                raise Refused(Refusal.OTHER, f"The {what} wrong: {said!r}, stored is {found!r}")
+        own_ms = half.immunity_ms
+        if own_ms is not None and not asked.was_asked:
+            wait_ms = max(own_ms, self._settings.timeout_ms)
+            if self._store.log_clock.elapsed_ms(half.stored_at_ms) > wait_ms:
+                raise Refused(Refusal.TOO_LATE, f"{wait_ms} ms are over: producers will be asked")
+        return half
+
+    def end(self, half: StoredHalf, outcome: Outcome, told: Told) -> None:
+        """End a transaction, together with others that end in these turns of the loop."""
+        if not self._ends:
+            self._durable.enqueue(self)
+        self._ends.append(_End(half, outcome, told))
+
+    @property
+    def waiting_count(self) -> int:
+        """How many ends are to be taken up."""
+        return len(self._ends)
+
+    def append(self) -> None:
+        """Append what ended in some turns of the loop."""
+        ends, self._ends = self._ends, []
+        self._end_all(ends)
+
+    def _end_all(self, ends: Sequence[_End]) -> None:
+        """Append copies and one op message, of all of them or, if that cannot be, of each alone."""
+        copies: list[NewRecord] = []
+        committed: list[Half] = []
+        others: list[Half] = []
+        taken: list[_End] = []
+        for end in ends:
+            half = self._last_of(end.half)
+            try:
+                if half.offset in self.ended or half in committed or half in others:
+                    raise Refused(
+                        Refusal.OTHER, f"transaction {end.half.message_id} has ended already"
+                    )
+                if end.outcome is Outcome.COMMIT:
+                    copies.append(self._records.committed(end.half, half.place))
+            except (Refused, WireError) as error:
+                end.told(error)
+                continue
+            taken.append(end)
+            (committed if end.outcome is Outcome.COMMIT else others).append(half)
+        if not taken:
+            return
+        try:
+            self.append_with_op(copies, committed + others, partial(self._stored, taken))
+        except StoreError as error:
+            if len(taken) == 1:
+                taken[0].told(error)
+                return
+            for end in taken:
+                self._end_all([end])
+
+    def _last_of(self, half: StoredHalf) -> Half:
+        """Return the last half of a transaction, of which any half is given."""
+        root = half.root
+        return self._last.get(root) or Half(half.offset, half.place, root)
+
+    def append_with_op(
+        self, records: Sequence[NewRecord], ended: Sequence[Half], told: Told
+    ) -> AppendedBatch:
+        """Append records, and behind them the op message of what ends with them, as one piece.
+
+        Args:
+            records: What to append.
+            ended: What ends with that; first, in their order, those that a record follows.
+            told: Told once it is stored as the flush mode says, or why not.
+
+        Returns:
+            Where the records will be, and the op message behind them.
+
+        Raises:
+            StoreError: Nothing was appended.
+        """
+        offsets = [half.offset for half in ended]
+        op = self._records.op(offsets, followed=len(records), synced=self._store.synced)
+        stored = self._durable.append_together([*records, op], partial(self._told, ended), [told])
+        for half in ended:
+            self.ended.add(half.offset)
+            self._last.pop(half.root, None)
+        self._ops.append((stored.queue_offsets[-1], max(offsets)))
+        return stored
+
+    def follow(self, half: Half) -> None:
+        """Note that a half message is stored as the last one of a transaction."""
+        self._last[half.root] = half
+
+    def _told(
+        self,
+        ended: Sequence[Half],
+        asked: Sequence[Told],
+        stored: AppendedBatch | None,
+        error: StoreError | None,
+    ) -> Release:
+        return partial(self._release, ended, asked, stored is not None, error)
+
+    def _release(
+        self,
+        ended: Sequence[Half],
+        asked: Sequence[Told],
+        is_stored: bool,
+        error: StoreError | None,
+    ) -> None:
+        """Tell who waits; what was not stored has not ended after all."""
+        if not is_stored:
+            for half in ended:
+                self.ended.discard(half.offset)
+                self._last.pop(half.root, None)
+                if half.root != half.offset:
+                    self.follow(half)
+        for told in asked:
+            told(None if is_stored and isinstance(error, SyncLate) else error)
+
+    @staticmethod
+    def _stored(ends: Sequence[_End], error: Exception | None) -> None:
+        for end in ends:
+            end.told(error)
+
+    def resume(self, message_id: str) -> NewRecord:
+        """Return the half message to append of one that was given up: it is asked about anew.
+
+        Raises:
+            Refused: OTHER; no half message that was given up has this offset id.
+        """
+        try:
+            stored = self._store.find_by_id(message_id)
+            half = None if stored is None else read_half(stored)
+        except WireError as error:
+            raise Refused(Refusal.OTHER, str(error)) from error
+        if half is None or half.record.topic != CHECKED_TOO_OFTEN_TOPIC:
+            raise Refused(Refusal.OTHER, f"no half message that was given up has id {message_id}")
+        return self._records.resumed(half)
+
+    def half_range(self) -> tuple[int, int]:
+        """Return the offset of the first half message that has not ended, and the queue's end."""
+        low, high = self._store.queue_range(HALF_TOPIC, 0)
+        self.ended.skip_to(min(low, high))
+        return self.ended.floor, high
+
+    def half_at(self, offset: int) -> StoredHalf:
+        """Return a half message by its offset in the queue; see `recovery.half_at`."""
+        return half_at(self._store, offset)
+
+    def note_progress(self) -> None:
+        """Note how far everything has ended, as far as the disk has it; called now and then."""
+        written = self._store.written
+        unsafe = self._unsafe
+        if unsafe is None or self._store.synced >= unsafe.log_end:
+            if unsafe is not None:
+                self._offsets.commit(TRANSACTION_GROUP, HALF_TOPIC, 0, unsafe.half)
+                self._offsets.commit(TRANSACTION_GROUP, OP_TOPIC, 0, unsafe.op)
+            floor, _ = self.half_range()
+            while self._ops and self._ops[0][1] < floor:
+                self._ops.popleft()
+            op = self._ops[0][0] if self._ops else self._store.queue_end(OP_TOPIC, 0)
+            self._unsafe = _Progress(floor, op, written)

@@ -1,0 +1,113 @@
+"""How transactions ended: 37, and the question 39 where nobody says so; 323 has it asked anew.
+
+Source: RocketMQ `EndTransactionProcessor`, `AbstractTransactionalMessageCheckListener`,
+`AdminBrokerProcessor.resumeCheckHalfMessage`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from sprocket.base.errors import StoreError
+from sprocket.rocketmq.broker.groups import Link
+from sprocket.rocketmq.broker.messages import DurableAppender, Release
+from sprocket.rocketmq.broker.transactions import Transactions
+from sprocket.rocketmq.codec import command
+from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.headers import CheckTransaction, EndTransaction, ResumeCheck
+from sprocket.rocketmq.codec.record import ids, record
+from sprocket.rocketmq.model.transaction import Outcome, TransactionEnd, TransactionQuestion
+from sprocket.rocketmq.remoting import Connection
+from sprocket.rocketmq.server.dispatch import (
+    Answer,
+    Request,
+    Row,
+    busy,
+    encoded,
+    failed,
+    row,
+    sending,
+)
+from sprocket.rocketmq.store.log import AppendedBatch
+from sprocket.runtime.cold_reads import ColdReads
+from sprocket.runtime.driver import Peer
+
+OUTCOMES: Mapping[int, Outcome] = {8: Outcome.COMMIT, 12: Outcome.ROLLBACK}
+"""What `commitOrRollback` says; anything else does not say how it ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionHandlers:
+    """What producers say of their transactions."""
+
+    _transactions: Transactions
+    _durable: DurableAppender
+
+    def rows(self, reads: ColdReads) -> list[Row]:
+        """Return the table."""
+        return [
+            row(RequestCode.END_TRANSACTION, EndTransaction, self.end, reads),
+            row(RequestCode.RESUME_CHECK_HALF_MESSAGE, ResumeCheck, self.resume, reads),
+        ]
+
+    def end(self, request: Request, header: EndTransaction) -> None:
+        """Commit or roll back; who does not know how a transaction ended gets no answer."""
+        outcome = OUTCOMES.get(header.commit_or_rollback)
+        if outcome is None:
+            return
+        if self._durable.pressure.is_full:
+            raise busy()
+        half = self._transactions.find(
+            TransactionEnd(
+                header.producer_group,
+                header.commit_log_offset,
+                header.tran_state_table_offset,
+                outcome,
+                header.from_transaction_check,
+            )
+        )
+        self._transactions.end(half, outcome, partial(_ended, request))
+
+    def resume(self, request: Request, header: ResumeCheck) -> None:
+        """Have it asked again how a transaction ended that was given up."""
+        half = self._transactions.resume(header.msg_id or "")
+        self._durable.append([half], _resumed, [request])
+
+
+def _ended(request: Request, error: Exception | None) -> None:
+    if error is None:
+        request.answer(Answer())
+    else:
+        request.fail(error)
+
+
+def _resumed(
+    asked: Sequence[Request], _: AppendedBatch | None, error: StoreError | None
+) -> Release | None:
+    (request,) = asked
+    found = Answer() if error is None else failed(request.peer, request.command, error)
+    return sending(request.peer, encoded(request.command, found))
+
+
+def ask_producer(link: Link, question: TransactionQuestion) -> None:
+    """Ask a producer how its transaction ended; the half message comes as it would be consumed."""
+    assert isinstance(link, Peer)
+    assert isinstance(link.connection, Connection)
+    message = question.message
+    body = record.encode(
+        message,
+        queue_offset=question.half_offset,
+        physical_offset=question.place,
+        stored_at_ms=question.stored_at_ms,
+        crc_tail=False,
+    )
+    header = CheckTransaction(
+        topic=message.topic,
+        tran_state_table_offset=question.half_offset,
+        commit_log_offset=question.place,
+        msg_id=question.message_id,
+        transaction_id=question.message_id,
+        offset_msg_id=ids.offset_message_id(message.store_host, question.place),
+    )
+    code, opaque = RequestCode.CHECK_TRANSACTION_STATE, link.connection.next_opaque()
+    link.send(command.request(code, opaque, header, body, oneway=True))
