@@ -21,11 +21,11 @@ from msgspec import structs
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.broker.messages.delay_levels import EXAMINED, DelayLevels
 from sprocket.rocketmq.broker.messages.diverters import Diverter, InboundMessage
-from sprocket.rocketmq.broker.messages.half_messages import is_transactional
+from sprocket.rocketmq.broker.messages.half_messages import hide, is_transactional
 from sprocket.rocketmq.broker.topics import FORBIDDEN_TO_SEND, Topics, check_name
 from sprocket.rocketmq.codec.record import COUNT_MAX, batch, batch_rows, parse_host, properties
 from sprocket.rocketmq.errors import Refusal, Refused
-from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX, RETRY_PREFIX
+from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX, HALF_TOPIC, RETRY_PREFIX
 from sprocket.rocketmq.model.message import (
     BORN_HOST_V6,
     INNER_BATCH,
@@ -63,6 +63,13 @@ _UNIQUE = f"\x02{_UNIQUE_NAME}"
 _MARKS = ("\x01\x02", *[f"\x02{name}\x01" for name in sorted(SPECIAL)])
 """What shows an empty value or a special name in property strings that are joined."""
 
+
+_TRANSACTIONAL = f"\x02{properties.TRAN_MSG}\x01true\x02"
+_SAID_OF_HALVES = [
+    f"\x02{name}\x01"
+    for name in (properties.REAL_TOPIC, properties.REAL_QID, properties.TRANSACTION_ID)
+]
+"""What the broker says of half messages itself."""
 
 _NOT_SHARED = _REWRITTEN | {properties.UNIQ_KEY}
 """What the parts of a batch do not get from it."""
@@ -113,6 +120,7 @@ class Sender:
         self._topics = topics
         self._levels = levels
         self._diverters = diverters
+        self._hides = hide in diverters
         self._store_host = stamp.store_host
         self._new_unique_key = stamp.new_unique_key
         self._below = below
@@ -169,8 +177,37 @@ class Sender:
                     )
                 )
             else:
-                made.append(self._any_record(request))
+                made.append(self._plain_half(request, plain_queues) or self._any_record(request))
         return made
+
+    def _plain_half(self, request: SendRequest, queues: int) -> NewRecord | None:
+        """Return the record of a half message that has nothing else to be looked at, in 3 µs.
+
+        Args:
+            request: What is sent.
+            queues: To how many queues of its topic plain messages may go.
+        """
+        message = request.message
+        topic, queue_id, closed = message.topic, message.queue_id, f"\x02{message.properties}"
+        at = closed.find(_TRANSACTIONAL)
+        if at < 0 or not self._hides or not closed.isascii() or closed[-1] != "\x02":
+            return None
+        if not 0 <= queue_id < queues or not request.body or message.reconsume_times:
+            return None
+        if message.sys_flag & INNER_BATCH or [mark for mark in _SAID_OF_HALVES if mark in closed]:
+            return None
+        if not are_plain(closed[:at] + closed[at + len(_TRANSACTIONAL) - 1 :], 1):
+            return None
+        key_at = closed.rfind(_UNIQUE) + _UNIQUE_CHARACTERS
+        key = closed[key_at : closed.find("\x02", key_at)]
+        real = f"REAL_TOPIC\x01{topic}\x02REAL_QID\x01{queue_id}\x02__transactionId__\x01{key}\x02"
+        return structs.replace(
+            self._bare(request, 0, key),
+            topic=HALF_TOPIC,
+            body=request.body,
+            properties=f"{message.properties}{real}{self._suffix}".encode(),
+            sys_flag=message.sys_flag & _CLEARED_FLAGS & ~TRANSACTION_MASK,
+        )
 
     def _plain_queues(self, name: str) -> int:
         """Return to how many queues of a topic plain messages may go; 0 if more is to be seen."""

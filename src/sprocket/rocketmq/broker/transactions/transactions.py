@@ -162,10 +162,11 @@ class Transactions:
         committed: list[Half] = []
         others: list[Half] = []
         taken: list[_End] = []
+        offsets: set[int] = set()
         for end in ends:
             half = self._last_of(end.half)
             try:
-                if half.offset in self.ended or half in committed or half in others:
+                if half.offset in self.ended or half.offset in offsets:
                     raise Refused(
                         Refusal.OTHER, f"transaction {end.half.message_id} has ended already"
                     )
@@ -175,6 +176,7 @@ class Transactions:
                 end.told(error)
                 continue
             taken.append(end)
+            offsets.add(half.offset)
             (committed if end.outcome is Outcome.COMMIT else others).append(half)
         if not taken:
             return

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import Groups, QueueLocks
-from sprocket.rocketmq.broker.messages import DelayLevels, RetryLimit, Sender, Stamp
+from sprocket.rocketmq.broker.messages import DelayLevels, RetryLimit, Sender, Stamp, hide
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.record import batch, ids, properties
 from sprocket.rocketmq.errors import Refusal, Refused
@@ -42,7 +42,7 @@ class Harness:
         self.sender = Sender(
             self.topics,
             levels,
-            [limit.divert_sent, levels.divert_sent],
+            [limit.divert_sent, hide, levels.divert_sent],
             Stamp(
                 HERE, BrokerSettings().cluster, new_unique_key or (lambda: f"NEW{next(numbers)}")
             ),
@@ -155,6 +155,23 @@ TEXTS = [
     "UNIQ_KEY\x01U\x02TRAN_MSG\x01true\x02",
     "UNIQ_KEY\x01U\x02__CRC32#\x010123456789\x02",
 ]
+TRANSACTIONAL = "TRAN_MSG\x01true\x02"
+HALVES = [
+    f"{TRANSACTIONAL}UNIQ_KEY\x01U\x02PGROUP\x01p\x02",
+    f"UNIQ_KEY\x01U\x02PGROUP\x01p\x02{TRANSACTIONAL}",
+    f"UNIQ_KEY\x01U\x02{TRANSACTIONAL}TAGS\x01t\x02",
+    f"PGROUP\x01p\x02{TRANSACTIONAL}",
+    f"UNIQ_KEY\x01U\x02{TRANSACTIONAL}{TRANSACTIONAL}",
+    f"UNIQ_KEY\x01U\x02X{TRANSACTIONAL}A\x01b\x02",
+    f"UNIQ_KEY\x01U\x02{TRANSACTIONAL}DELAY\x012\x02",
+    f"UNIQ_KEY\x01U\x02{TRANSACTIONAL}REAL_TOPIC\x01X\x02",
+    f"UNIQ_KEY\x01U\x02{TRANSACTIONAL}__transactionId__\x01X\x02",
+    f"UNIQ_KEY\x01U\x02{TRANSACTIONAL}A\x01\x02",
+    f"UNIQ_KEY\x01U\x02{TRANSACTIONAL}A\x01ö\x02",
+    f"UNIQ_KEY\x01U\x02{TRANSACTIONAL}A\x01b",
+    "UNIQ_KEY\x01U\x02TRAN_MSG\x01TRUE\x02",
+    "UNIQ_KEY\x01U\x02TRAN_MSG\x01no\x02",
+]
 HEADERS = [
     *[{"properties": text} for text in TEXTS],
     {"properties": PLAIN, "queue_id": -1},
@@ -165,6 +182,15 @@ HEADERS = [
     {"properties": PLAIN, "topic": "SCHEDULE_TOPIC_XXXX"},
     {"properties": PLAIN, "topic": "COMPACT"},
     {"properties": PLAIN, "sys_flag": 4},
+    *[{"properties": text, "sys_flag": 4} for text in HALVES],
+    {"properties": HALVES[0], "sys_flag": 0x31},
+    {"properties": HALVES[0], "sys_flag": 0x84},
+    {"properties": HALVES[0], "queue_id": -1},
+    {"properties": HALVES[0], "queue_id": 4},
+    {"properties": HALVES[0], "topic": "COMPACT"},
+    {"properties": HALVES[0], "topic": "NEW"},
+    {"properties": HALVES[0], "reconsume_times": 1},
+    {"properties": HALVES[0] + "DELAY\x012\x02", "reconsume_times": 1},
     {"properties": PLAIN, "sys_flag": 0x31},
 ]
 
