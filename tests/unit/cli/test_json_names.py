@@ -12,7 +12,9 @@ from typer.testing import CliRunner
 
 from sprocket.cli.main import app
 from sprocket.cli.terminal import output
-from sprocket.rocketmq.client import ReceivedMessage, blocking
+from sprocket.rocketmq.client import Message, ReceivedMessage, blocking
+from sprocket.rocketmq.codec import trace
+from sprocket.rocketmq.model.trace import Recalled
 from sprocket.testing.local_broker import LocalBroker
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "cli.md"
@@ -57,6 +59,12 @@ def test_every_name_is_one_of_the_guide(monkeypatch: pytest.MonkeyPatch) -> None
         done(broker, "topic", "create", "orders", "--queues", 2)
         found: list[Any] = rows(broker, "produce", "orders", "x", "--key", "k", "--tag", "t")
         unique_key = found[0]["unique_key"]
+        with blocking.Producer(broker.nameserver, group="traces") as producer:
+            recalled = Recalled(
+                at_ms=1, region="", group="p", topic="t", message_id=unique_key, is_success=True
+            )
+            body = trace.encode([recalled])
+            producer.send(Message("RMQ_SYS_TRACE_TOPIC", body, keys=[unique_key]))
         done(broker, "consume", "orders", "--group", "kitchen", "--from", "first", "--count", 1)
         with blocking.PushConsumer(
             broker.nameserver, group="kitchen", listener=got.extend, start="first"
@@ -84,6 +92,7 @@ def test_every_name_is_one_of_the_guide(monkeypatch: pytest.MonkeyPatch) -> None
             ["msg", "get", unique_key, "-t", "orders"],
             ["msg", "find", "-t", "orders", "--key", "k"],
             ["msg", "resend", unique_key, "-t", "orders"],
+            ["msg", "trace", unique_key],
         ):
             found += rows(broker, *words)
         for words in (

@@ -12,7 +12,7 @@ from sprocket.base.errors import SettingsError, StoreError
 from sprocket.base.nearest import hint
 from sprocket.cli.remote.wire import READER_GROUP, Remote, over_the_wire
 from sprocket.cli.terminal import CommandAnswer, output, tables
-from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX
+from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX, TRACE_TOPIC
 from sprocket.rocketmq.settings import FOUND_MESSAGES_MAX
 
 if TYPE_CHECKING:
@@ -80,6 +80,34 @@ def find_messages(
             shown.write_entry(one.stored, place)
 
     return CommandAnswer(map(shown.received_json, found), show)
+
+
+@app.command("trace")
+@over_the_wire
+def trace_message(
+    remote: Remote,
+    message_id: Annotated[str, typer.Argument(help="Its unique key.", metavar="ID")],
+    trace_topic: Annotated[
+        str, typer.Option(help="Where clients send their traces.")
+    ] = TRACE_TOPIC,
+) -> CommandAnswer:
+    """Show what producer, broker and consumers noted about a message, in the order of time."""
+    from sprocket.cli.remote.trace import timeline
+    from sprocket.rocketmq.codec import trace
+    from sprocket.rocketmq.model.trace import Produced
+
+    admin = remote.admin()
+    admin.route(trace_topic)
+    found = admin.message.by_key(trace_topic, message_id)
+    records = [one for message in found for one in trace.decode(message.body)]
+    topics = {
+        one.topic for one in records if isinstance(one, Produced) and one.message_id == message_id
+    }
+    stored = [admin.message.by_id(message_id, topic) for topic in sorted(topics)]
+    rows = timeline(records, message_id, next((one for one in stored if one is not None), None))
+    if not rows:
+        raise NoSuchMessage(f"topic {trace_topic} has no trace of message {message_id}")
+    return CommandAnswer(rows, lambda: tables.write_table(message_id, rows))
 
 
 @app.command("resend")

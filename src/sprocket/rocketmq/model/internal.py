@@ -20,6 +20,8 @@ OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 """Which of them have ended."""
 CHECKED_TOO_OFTEN_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 """Those of which nobody knew how their transaction ended."""
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+"""Where clients send their traces, unless they are told another topic."""
 FORBIDDEN_TO_SEND = frozenset(
     {
         SCHEDULE_TOPIC,
@@ -33,7 +35,7 @@ FORBIDDEN_TO_SEND = frozenset(
 """Topics to which only a broker itself writes."""
 SYSTEM_TOPICS = FORBIDDEN_TO_SEND | {
     "BenchmarkTest",
-    "RMQ_SYS_TRACE_TOPIC",
+    TRACE_TOPIC,
     "CHECKPOINT_TOPIC",
     TEMPLATE_TOPIC,
 }

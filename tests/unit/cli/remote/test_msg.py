@@ -6,6 +6,15 @@ from tests.unit.cli.running import done, refused, rows, run
 
 from sprocket.cli.terminal import output
 from sprocket.rocketmq.client import Message, ReceivedMessage, SendResult, blocking
+from sprocket.rocketmq.codec import trace
+from sprocket.rocketmq.model.trace import (
+    ConsumeBegan,
+    ConsumeEnded,
+    ConsumeOutcome,
+    Produced,
+    Recalled,
+    TraceRecord,
+)
 from sprocket.testing.local_broker import LocalBroker, small_settings
 
 
@@ -172,3 +181,55 @@ def test_get_by_the_offset_id_of_a_broker_that_has_a_name() -> None:
         assert "has no message" in refused(broker, "msg", "get", lost, "-t", "orders")
         another = "0A000001" + sent.offset_message_id[8:]
         assert "has no message" in refused(broker, "msg", "get", another, "-t", "orders")
+
+
+def test_a_trace_is_a_timeline(broker: LocalBroker) -> None:
+    """Of what producer, broker and consumers noted, in the order of time; others are left out."""
+    sent = send(broker, "orders", b"coffee")
+    at_ms, message_id = broker.clock.now_ms(), sent.message_id
+    records: list[TraceRecord] = [
+        ConsumeBegan(
+            at_ms=at_ms + 20,
+            region="r",
+            group="kitchen",
+            request_id="q",
+            message_id=message_id,
+            retries=1,
+        ),
+        ConsumeEnded(
+            request_id="q",
+            message_id=message_id,
+            cost_ms=7,
+            is_success=False,
+            outcome=ConsumeOutcome.TIMED_OUT,
+        ),
+        Produced(
+            at_ms=at_ms - 3,
+            group="p",
+            topic="orders",
+            store_host="127.0.0.1:10911",
+            body_bytes=6,
+            cost_ms=3,
+            is_success=True,
+            region="r",
+            message_id=message_id,
+        ),
+        Recalled(
+            at_ms=at_ms, region="r", group="p", topic="orders", message_id="M", is_success=True
+        ),
+    ]
+    with blocking.Producer(broker.nameserver, group="traces") as producer:
+        for one in records:
+            body = trace.encode([one])
+            producer.send(Message("RMQ_SYS_TRACE_TOPIC", body, keys=[one.message_id]))
+    found = rows(broker, "msg", "trace", message_id)
+    assert [(row["event"], row["group"], row["spent_ms"], row["result"]) for row in found] == [
+        ("sent (normal)", "p", 3, "success"),
+        ("stored", "", None, ""),
+        ("delivery 2 began", "kitchen", None, ""),
+        ("delivery 2 ended", "kitchen", 7, "timed out"),
+    ]
+    assert [row["noted_at_ms"] for row in found] == [at_ms - 3, at_ms, at_ms + 20, at_ms + 27]
+    assert "delivery 2 began" in done(broker, "msg", "trace", message_id)
+    said = refused(broker, "msg", "trace", "nobody")
+    assert said == "sprocket: topic RMQ_SYS_TRACE_TOPIC has no trace of message nobody\n"
