@@ -21,6 +21,9 @@ from sprocket.rocketmq.client.producer import (
     Producer,
     SendResult,
     SendStatus,
+    Transaction,
+    TransactionProducer,
+    TransactionResult,
     reply_to,
     split_batch,
 )
@@ -33,6 +36,7 @@ from sprocket.rocketmq.client.settings import (
 )
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue, QueueSlice
+from sprocket.rocketmq.model.transaction import TransactionState
 from sprocket.runtime.tls_files import client_context as tls_context
 
 __all__ = [
@@ -57,6 +61,10 @@ __all__ = [
     "SendResult",
     "SendStatus",
     "SliceAnswer",
+    "Transaction",
+    "TransactionProducer",
+    "TransactionResult",
+    "TransactionState",
     "reply_to",
     "split_batch",
     "tls_context",

@@ -119,6 +119,10 @@ class ProducerSettings:
     request of at most this size."""
     topic_queues: Positive = 4
     """Queues of a topic that the broker creates at this client's first send."""
+    check_count_max: Annotated[int, Meta(ge=1, le=1000)] = 16
+    """Calls of a `TransactionProducer`'s check that run at the same time."""
+    check_timeout_ms: Positive = 15_000
+    """Longest such call; then it is cancelled, and the broker is left to ask again."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,7 @@
 Source: RocketMQ `EndTransactionRequestHeader`, `CheckTransactionStateRequestHeader`.
 """
 
-from enum import Enum
+from enum import Enum, IntEnum
 
 from msgspec import Struct
 
@@ -15,6 +15,15 @@ class Outcome(Enum):
 
     COMMIT = "commit"
     ROLLBACK = "rollback"
+
+
+class TransactionState(IntEnum):
+    """What a producer knows of a transaction; the numbers are those of END_TRANSACTION."""
+
+    UNKNOWN = 0
+    """Nothing yet: the broker asks, later."""
+    COMMIT = 8
+    ROLLBACK = 12
 
 
 class TransactionEnd(Struct, frozen=True, gc=False):

@@ -24,6 +24,8 @@ from sprocket.rocketmq.client import (
     SendResult,
     SendStatus,
     SliceAnswer,
+    TransactionResult,
+    TransactionState,
     reply_to,
     split_batch,
     tls_context,
@@ -34,6 +36,10 @@ from sprocket.rocketmq.client.blocking.clients import BlockingLitePullConsumer a
 from sprocket.rocketmq.client.blocking.clients import BlockingProducer as Producer
 from sprocket.rocketmq.client.blocking.clients import BlockingPuller as Puller
 from sprocket.rocketmq.client.blocking.clients import BlockingPushConsumer as PushConsumer
+from sprocket.rocketmq.client.blocking.clients import BlockingTransaction as Transaction
+from sprocket.rocketmq.client.blocking.clients import (
+    BlockingTransactionProducer as TransactionProducer,
+)
 from sprocket.rocketmq.client.blocking.wrapper import BlockingClient as Client
 
 __all__ = [
@@ -58,6 +64,10 @@ __all__ = [
     "SendResult",
     "SendStatus",
     "SliceAnswer",
+    "Transaction",
+    "TransactionProducer",
+    "TransactionResult",
+    "TransactionState",
     "reply_to",
     "split_batch",
     "tls_context",

@@ -1,12 +1,13 @@
 """The wrappers of what sends and receives messages, for programs without an event loop."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Unpack
 
 from sprocket.rocketmq.client.blocking.listener_threads import Listener, ListenerThreads
 from sprocket.rocketmq.client.blocking.wrapper import (
     OpenedWrapper,
     Where,
+    Wrapper,
     beginning,
     calling,
     doing,
@@ -19,11 +20,21 @@ from sprocket.rocketmq.client.consumer import (
     PushOptions,
 )
 from sprocket.rocketmq.client.network import ClientOptions
-from sprocket.rocketmq.client.producer import PackedBatch, Producer, Selector, SendResult
+from sprocket.rocketmq.client.producer import (
+    PackedBatch,
+    Producer,
+    Selector,
+    SendResult,
+    Transaction,
+    TransactionProducer,
+    TransactionResult,
+    state_of,
+)
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.model.transaction import TransactionState
 from sprocket.runtime.blocking import ThreadFuture, for_threads
 
 
@@ -120,6 +131,121 @@ class BlockingProducer(OpenedWrapper[Producer]):
             )
 
         return self._run.call(accept)
+
+
+class BlockingTransaction(Wrapper[Transaction]):
+    """A message that waits at the broker, hidden; see `client.Transaction`."""
+
+    @property
+    def message(self) -> Message:
+        """What is sent."""
+        return self._awaited.message
+
+    @property
+    def sent(self) -> SendResult:
+        """What the broker said of the half message."""
+        return self._awaited.sent
+
+    @property
+    def state(self) -> TransactionState:
+        """How it has ended; UNKNOWN while it has not."""
+        return self._awaited.state
+
+    @property
+    def message_id(self) -> str:
+        """The message's id, which is also the transaction's: consumers and the check see it."""
+        return self._awaited.message_id
+
+    commit = calling(Transaction.commit)
+    rollback = calling(Transaction.rollback)
+    leave = doing(Transaction.leave)
+    finish = calling(Transaction.finish)
+
+
+class BlockingTransactionProducer(OpenedWrapper[TransactionProducer]):
+    """Sends messages that consumers see only if a transaction commits.
+
+    See `client.TransactionProducer`. The check is a plain function; it runs in one of
+    `settings.check_count_max` threads and may block.
+    """
+
+    def __init__(
+        self,
+        where: Where,
+        *,
+        group: str,
+        check: Callable[[ReceivedMessage], TransactionState],
+        settings: ProducerSettings | None = None,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        count_max = (settings or ProducerSettings()).check_count_max
+        self._threads = threads = ListenerThreads(check, count_max)
+        super().__init__(
+            "transaction producer",
+            where,
+            lambda at: TransactionProducer(
+                at, group=group, check=threads.call, settings=settings, **options
+            ),
+        )
+
+    def close(self) -> None:
+        """End the checks that run, and take leave of the brokers; may be called again."""
+        self._run.close(self._end)
+
+    async def _end(self) -> None:
+        await self._awaited.close()
+        await self._threads.close()
+
+    def send(
+        self,
+        message: Message,
+        work: Callable[[BlockingTransaction], TransactionState],
+        *,
+        sharding_key: str | None = None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout_ms: int | None = None,
+    ) -> TransactionResult:
+        """Send a message, do some work in this thread, and commit or roll back as that says.
+
+        See `client.TransactionProducer.send`.
+        """
+        transaction = self.begin(
+            message,
+            sharding_key=sharding_key,
+            queue=queue,
+            selector=selector,
+            timeout_ms=timeout_ms,
+        )
+        try:
+            state = state_of(work(transaction))
+        except BaseException:
+            transaction.leave()
+            raise
+        return transaction.finish(state)
+
+    def begin(
+        self,
+        message: Message,
+        *,
+        sharding_key: str | None = None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout_ms: int | None = None,
+    ) -> BlockingTransaction:
+        """Send a half message; its transaction ends with `commit` or `rollback` of what is given.
+
+        See `client.TransactionProducer.begin`.
+        """
+        begun = self._run.call(
+            self._awaited.begin,
+            message,
+            sharding_key=sharding_key,
+            queue=queue,
+            selector=selector,
+            timeout_ms=timeout_ms,
+        )
+        return BlockingTransaction(self._run, begun)
 
 
 class BlockingPushConsumer(OpenedWrapper[PushConsumer]):

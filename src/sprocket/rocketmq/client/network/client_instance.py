@@ -84,6 +84,8 @@ class ClientInstance:
         """Called after a new connection to a broker was told who we are."""
         self.on_reply: list[Callable[[Peer, Command], bool]] = []
         """Take replies to requests; the first that says True had been waiting for this one."""
+        self.on_check: list[Callable[[Peer, Command], bool]] = []
+        """Take questions how a transaction ended; the first that says True has its group."""
         self._producers: set[str] = set()
         self._consumers: dict[str, JoinedGroup] = {}
         self._told: dict[str, frozenset[str]] = {}
@@ -196,6 +198,8 @@ class ClientInstance:
             if not is_taken:  # too late: there is nothing that the broker could do about it
                 peer.send(response(command, ResponseCode.SUCCESS))
                 return
+        elif command.code == RequestCode.CHECK_TRANSACTION_STATE:
+            is_taken = any(take(peer, command) for take in self.on_check)
         else:
             fields = command.ext_map()
             consumer = self._consumers.get(fields.get("consumerGroup") or fields.get("group", ""))

@@ -61,6 +61,9 @@ class Client:
 
     async def start(self) -> None:
         """Begin; connections are made when they are needed."""
+        self._begin()
+
+    def _begin(self) -> None:
         assert self._instance is None, "a client is started once"
         self._instance = self._make()
 
@@ -110,8 +113,9 @@ class Lease:
         if unknown:
             raise SettingsError(f"a {what} takes no argument {', '.join(unknown)}")
         self._what = what
-        self._where = where
-        self._options = options
+        self._is_shared = isinstance(where, Client)
+        self.client = where if isinstance(where, Client) else _own_client(where, options)
+        """What has the instance, for those that are to share it with this user."""
         self._instance: ClientInstance | None = None
         self._tasks: Tasks | None = None
         self._undo: list[Callable[[], None]] = []
@@ -125,15 +129,9 @@ class Lease:
             NotConnected: The client to share is not open.
         """
         assert self._instance is None, f"a {self._what} is started once"
-        if isinstance(self._where, Client):
-            self._instance = self._where.instance
-        else:
-            self._instance = ClientInstance(
-                self._where,
-                self._options.get("client"),
-                clock=self._options.get("clock"),
-                connect=self._options.get("connect", driver.connect),
-            )
+        if not self._is_shared:
+            self.client._begin()
+        self._instance = self.client.instance
         self._tasks = Tasks(f"{self._what} {self._instance.client_id}")
         return self._instance
 
@@ -174,8 +172,17 @@ class Lease:
             undo()
         self._undo.clear()
         await self.tasks.close()
-        if not isinstance(self._where, Client):
-            await instance.close()
+        if not self._is_shared:
+            await self.client.close()
             return
         if self._joined:
             await instance.leave(**self._joined)
+
+
+def _own_client(where: str | Sequence[str], options: ClientOptions) -> Client:
+    return Client(
+        where,
+        settings=options.get("client"),
+        clock=options.get("clock"),
+        connect=options.get("connect"),
+    )

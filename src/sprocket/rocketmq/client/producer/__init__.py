@@ -1,7 +1,8 @@
 """Sending messages: from what a user gives to the answer of a broker.
 
-`Producer` is the face; `outgoing` makes a message ready, `send_lanes` keep the order of those
-that wait, `send_request` speaks with the broker, `broker_faults` avoids one that fails.
+`Producer` and `TransactionProducer` are the faces; `outgoing` makes a message ready, `send_lanes`
+keep the order of those that wait, `send_request` speaks with the broker, `broker_faults` avoids one
+that fails, `transaction_checks` answers what brokers ask.
 """
 
 from sprocket.rocketmq.client.producer.outgoing import (
@@ -15,16 +16,27 @@ from sprocket.rocketmq.client.producer.outgoing import (
 from sprocket.rocketmq.client.producer.place import Selector, queue_of_key
 from sprocket.rocketmq.client.producer.producer import Producer
 from sprocket.rocketmq.client.producer.requests import reply_to
+from sprocket.rocketmq.client.producer.transaction_checks import Check, state_of
+from sprocket.rocketmq.client.producer.transactions import (
+    Transaction,
+    TransactionProducer,
+    TransactionResult,
+)
 
 __all__ = [
+    "Check",
     "PackedBatch",
     "Producer",
     "Selector",
     "SendResult",
     "SendStatus",
+    "Transaction",
+    "TransactionProducer",
+    "TransactionResult",
     "check_group",
     "check_topic",
     "queue_of_key",
     "reply_to",
     "split_batch",
+    "state_of",
 ]

@@ -37,7 +37,7 @@ _GIVEN_AS_FIELDS = {
     properties.KEYS: "keys",
     properties.DELAY: "delay_level",
 }
-_TIMERS = frozenset(
+TIMERS = frozenset(
     (
         properties.TIMER_DELAY_MS,
         properties.TIMER_DELAY_SEC,
@@ -210,8 +210,9 @@ def prepare(
         False,
         is_delayed or sys_flag != 0 or message.topic.startswith(RETRY_PREFIX),
     )
-    if message.properties and message.properties.get(properties.MSG_TYPE) == properties.REPLY:
-        one.is_reply = one.is_alone = True
+    if message.properties:
+        one.is_reply = message.properties.get(properties.MSG_TYPE) == properties.REPLY
+        one.is_alone |= one.is_reply or properties.TRAN_MSG in message.properties
     return one
 
 
@@ -316,7 +317,7 @@ def _properties(message: Message, ids: UniqueIds) -> tuple[bytes, str, bool]:
             if name in own:
                 raise InvalidMessage(f"give property {name} as Message({field}=…)")
         pairs |= own
-        is_delayed = is_delayed or not _TIMERS.isdisjoint(own)
+        is_delayed = is_delayed or not TIMERS.isdisjoint(own)
     encoded = properties.encode(pairs)
     if len(encoded) > properties.PROPERTIES_BYTES_MAX:
         raise InvalidMessage(

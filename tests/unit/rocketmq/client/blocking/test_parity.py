@@ -34,6 +34,9 @@ OTHERWISE = {
     "Producer.send_packed returns": "a future that threads can wait for",
     "LitePullConsumer.__iter__ returns": "an iterator that is not awaited",
     "PushConsumer.__iter__ returns": "an iterator that is not awaited",
+    "TransactionProducer.__init__ check": "a wrapper's may block and is never awaited",
+    "TransactionProducer.send work": "a wrapper's may block, and is given a blocking transaction",
+    "TransactionProducer.begin returns": "a blocking transaction",
 }
 """Parameters and results that are annotated differently, and why."""
 
@@ -43,13 +46,21 @@ BEGUN = {"pull_slices_soon": "pull_slices"}
 WAIT_FOR_ROOM = {("send_soon", "drain"), ("send_packed", "drain")}
 """Members of a wrapper that ask for more than the one of their name."""
 
+IN_STEPS = {"TransactionProducer.send": "the work runs in the caller's thread, not in the loop's"}
+"""Members of a wrapper that do by several calls what the awaited one does, and why."""
+
+HANDLES = ("Transaction",)
+"""What a client gives, and what has a wrapper as well."""
+
 _OWN = ("self", "reach", "run", "awaited")
 """Parameters that users do not give."""
 
 
 def made(module: Any, name: str) -> Any:
     """Return an object of a class, not started."""
-    needs = {"group": "g"} if "Consumer" in name else {}
+    needs: dict[str, Any] = {"group": "g"} if "Consumer" in name else {}
+    if "Transaction" in name:
+        needs = {"group": "g", "check": print}
     return getattr(module, name)("127.0.0.1:9876", **needs)
 
 
@@ -160,8 +171,21 @@ def test_both_packages_have_the_same_names() -> None:
     """One import serves; what has no wrapper is the same thing in both."""
     assert awaited.__all__ == blocking.__all__
     for name in awaited.__all__:
-        is_twin = name in TWINS
+        is_twin = name in TWINS or name in HANDLES
         assert (getattr(awaited, name) is getattr(blocking, name)) is not is_twin, name
+
+
+@pytest.mark.parametrize("name", HANDLES)
+def test_handles_have_the_same_members(name: str) -> None:
+    """The same names and arguments; what they do is tested with the client that gives them."""
+    there, here = getattr(awaited, name), getattr(blocking, name)
+    ours = {one for one in dir(here) if not one.startswith("_")}
+    for one in ours:
+        member = getattr(there, one, None)
+        if inspect.isfunction(member):
+            assert shape(member) == shape(function(getattr(here, one)))
+    theirs = {one for one in dir(there) if not one.startswith("_")}
+    assert ours == theirs | {"message", "sent", "state"}
 
 
 def test_every_difference_that_is_meant_is_there() -> None:
@@ -244,7 +268,7 @@ def test_wrappers_pass_on_what_they_are_given(name: str, there: Any, here: Any) 
         if isinstance(members(here)[one], property):
             assert getattr(here, one) == one
             assert spy.asked == [(one, {})]
-        elif function(members(here)[one]) is not None:
+        elif function(members(here)[one]) is not None and f"{name}.{one}" not in IN_STEPS:
             asked, expected = asked_of(spy, one, here)
             assert expected == [it for it in asked if (one, it[0]) not in WAIT_FOR_ROOM]
     if "close" in wanted:
@@ -273,9 +297,11 @@ def test_wrappers_are_made_with_what_they_are_given(
     if "options" in signature.parameters:
         (kind,) = get_args(signature.parameters["options"].annotation)
         options = {argument: object() for argument in get_type_hints(kind)}
+    if "check" in arguments:
+        arguments["settings"] = awaited.ProducerSettings()
     getattr(blocking, name)(**arguments, **options)
-    if "listener" in seen:
-        assert inspect.iscoroutinefunction(seen.pop("listener"))
-        del arguments["listener"]
+    for called in {"listener", "check"} & seen.keys():
+        assert inspect.iscoroutinefunction(seen.pop(called))
+        del arguments[called]
     assert seen.pop("options", {}) == options
     assert seen == arguments

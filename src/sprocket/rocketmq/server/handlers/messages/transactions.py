@@ -16,7 +16,12 @@ from sprocket.rocketmq.codec import command
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.headers import CheckTransaction, EndTransaction, ResumeCheck
 from sprocket.rocketmq.codec.record import ids, record
-from sprocket.rocketmq.model.transaction import Outcome, TransactionEnd, TransactionQuestion
+from sprocket.rocketmq.model.transaction import (
+    Outcome,
+    TransactionEnd,
+    TransactionQuestion,
+    TransactionState,
+)
 from sprocket.rocketmq.remoting import Connection
 from sprocket.rocketmq.server.dispatch import (
     Answer,
@@ -32,7 +37,10 @@ from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
 
-OUTCOMES: Mapping[int, Outcome] = {8: Outcome.COMMIT, 12: Outcome.ROLLBACK}
+OUTCOMES: Mapping[int, Outcome] = {
+    TransactionState.COMMIT: Outcome.COMMIT,
+    TransactionState.ROLLBACK: Outcome.ROLLBACK,
+}
 """What `commitOrRollback` says; anything else does not say how it ended."""
 
 
