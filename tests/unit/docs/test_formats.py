@@ -26,6 +26,7 @@ from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.log import Damage, log_repair
 from sprocket.rocketmq.store.queue import FileQueues, OtherKinds, RocksQueues, read_all
 from sprocket.rocketmq.store.recovery import Checkpoint, checkpoint
+from sprocket.rocketmq.store.timer import TimerRecord, timer_log
 from sprocket.runtime.driver.proxy_header import ConnectionOpening, ProxiedClient, ProxyHeaderReader
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -163,6 +164,12 @@ def test_the_checkpoint_on_its_page() -> None:
     wanted = Checkpoint(1_700_000_003_000, 1_700_000_003_000, 0, 0, 1192)
     assert checkpoint.decode(example("checkpoint.md")) == wanted
     assert checkpoint.encode(wanted) == example("checkpoint.md")
+
+
+def test_the_timer_record_on_its_page() -> None:
+    """It is what encoding gives."""
+    wanted = TimerRecord(-1, 1, 1_795_263_159_000, 2000, 14_744, 452, hash32("TimerA"))
+    assert timer_log.encode(wanted) == example("timer-files.md")
 
 
 def test_the_proxy_header_on_its_page() -> None:
