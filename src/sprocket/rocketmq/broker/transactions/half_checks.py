@@ -9,6 +9,9 @@ that ends those before them; then a producer of its group is asked. So the next 
 again, unless it has ended by then. After `check_count_max` rounds, or when the log will not keep it
 any longer, it is given up: a copy goes to `TRANS_CHECK_MAX_TIME_TOPIC`, and nobody consumes it.
 
+A half whose answer was lost is sent once more, with its id. So before a producer is asked it is
+looked, in the index, whether a message with that id was committed; then this half has ended, too.
+
 A half message may say for how long nobody is to be asked about it. Those that are too young for
 that reason wait in a heap, so that a round costs what is due in it, however much is not.
 
@@ -63,6 +66,8 @@ class _Fate(Enum):
     """For as long as the message itself wants."""
     STOP = auto()
     """It is too young, and so are those behind it."""
+    END = auto()
+    """Its message was committed with another half that has its id."""
     ASK_ONLY = auto()
     """It has no room for what another copy of it would say, so that it stays where it is."""
     LOST = auto()
@@ -182,22 +187,24 @@ class HalfChecks:
         age_ms, checks = self._clock.elapsed_ms(half.stored_at_ms), half.check_count
         if checks >= self._settings.check_count_max or age_ms >= self.keep_ms:
             return _Judged(offset, _Fate.GIVE_UP, half)
-        asked = _Fate.ASK if self._records.has_room(half) else _Fate.ASK_ONLY
-        if checks > 0:
-            is_old = half.stored_at_ms < self._begun_at_ms
-            return _Judged(offset, asked if is_old else _Fate.STOP, half)
+        if checks > 0 and half.stored_at_ms >= self._begun_at_ms:
+            return _Judged(offset, _Fate.STOP, half)
         own_ms = half.immunity_ms
         wait_ms = (self._settings.timeout_ms if own_ms is None else own_ms) - age_ms
-        if wait_ms > 0:
+        if wait_ms > 0 and not checks:
             return _Judged(offset, _Fate.STOP if own_ms is None else _Fate.WAIT, half, wait_ms)
+        if self._transactions.has_copy(half):
+            return _Judged(offset, _Fate.END, half)
+        asked = _Fate.ASK if self._records.has_room(half) else _Fate.ASK_ONLY
         return _Judged(offset, asked, half, self._settings.check_interval_ms)
 
     def _do(self, chosen: Sequence[_Judged], *, is_over: bool) -> None:
         """Do what was decided; goes on, or ends the round, when that is stored."""
         renewed = [one.half for one in chosen if one.half and one.fate is _Fate.ASK]
         given_up = [one.half for one in chosen if one.half and one.fate is _Fate.GIVE_UP]
-        if renewed or given_up:
-            self._follow(renewed, given_up, is_over=is_over)
+        committed = [one.half for one in chosen if one.half and one.fate is _Fate.END]
+        if renewed or given_up or committed:
+            self._follow(renewed, given_up, committed, is_over=is_over)
         now_ms = self._clock.now_ms()
         for one in chosen:
             self._next = max(self._next, one.offset + 1)
@@ -207,18 +214,19 @@ class HalfChecks:
                 self._ask(_question(one.half, one.half.record, one.half.place, one.offset))
             elif one.fate is _Fate.LOST:
                 self._transactions.ended.add(one.offset)
-        if not (renewed or given_up):
+        if not (renewed or given_up or committed):
             self._end_or_go_on(is_over=is_over)
 
     def _follow(
         self,
         renewed: Sequence[StoredHalf],
         given_up: Sequence[StoredHalf],
+        committed: Sequence[StoredHalf],
         *,
         is_over: bool,
     ) -> None:
         """Append what follows half messages; those that are stored again are asked about then."""
-        halves = [*renewed, *given_up]
+        halves = [*renewed, *given_up, *committed]
         ended = [Half(one.offset, one.place, one.root) for one in halves]
         records = [self._records.renewed(half) for half in renewed]
         records += [self._records.given_up(half) for half in given_up]
@@ -230,6 +238,10 @@ class HalfChecks:
         for half, again, (place, offset) in zip(renewed, records, places, strict=False):
             self._transactions.follow(Half(offset, place, half.root))
             asked.append(_question(half, again, place, offset))
+        if committed:
+            _log.info(
+                "halves of messages that were committed already have ended", count=len(committed)
+            )
         for half in given_up:
             _log.warning(
                 "nobody knew how a transaction ended; it is given up",

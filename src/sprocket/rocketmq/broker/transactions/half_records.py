@@ -34,7 +34,7 @@ _FOLLOWED, _SYNCED = "FOLLOWED", "SYNCED"
 _marks = {
     name: f"\x02{name}\x01".encode()
     for name in (
-        *(properties.REAL_TOPIC, properties.REAL_QID, properties.UNIQ_KEY),
+        *(properties.REAL_TOPIC, properties.REAL_QID, properties.UNIQ_KEY, properties.DELAY),
         *(properties.PRODUCER_GROUP, properties.CHECK_IMMUNITY_SECONDS),
         *(properties.TRANSACTION_CHECK_TIMES, properties.TRAN_PREPARED_QUEUE_OFFSET),
     )

@@ -36,17 +36,16 @@ from sprocket.rocketmq.broker.groups import ConsumerOffsets
 from sprocket.rocketmq.broker.messages import DurableAppender, Release
 from sprocket.rocketmq.broker.transactions.half_records import HalfRecords, StoredHalf, read_half
 from sprocket.rocketmq.broker.transactions.recovery import UNREADABLE, Half, half_at, recover
-from sprocket.rocketmq.codec.record import properties
+from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.internal import (
     CHECKED_TOO_OFTEN_TOPIC,
     HALF_TOPIC,
     OP_TOPIC,
+    SCHEDULE_TOPIC,
     TRANSACTION_GROUP,
 )
-from sprocket.rocketmq.model.message import (
-    NewRecord,
-)
+from sprocket.rocketmq.model.message import TRANSACTION_COMMIT, TRANSACTION_MASK, NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.model.transaction import Outcome, TransactionEnd
 from sprocket.rocketmq.settings import TransactionSettings
@@ -278,6 +277,27 @@ class Transactions:
     def half_at(self, offset: int) -> StoredHalf:
         """Return a half message by its offset in the queue; see `recovery.half_at`."""
         return half_at(self._store, offset)
+
+    def has_copy(self, half: StoredHalf) -> bool:
+        """Tell whether a message with the id of this one was committed already.
+
+        A half whose answer was lost is sent once more, and then one of the two is committed.
+        """
+        key = half.value(properties.UNIQ_KEY)
+        if not key:
+            return False
+        topic, _ = half.target()
+        places = {*self._store.find(topic, key).offsets}
+        if half.value(properties.DELAY):
+            places.update(self._store.find(SCHEDULE_TOPIC, key).offsets)
+        return any(self._is_copy(place, key) for place in sorted(places))
+
+    def _is_copy(self, place: PhysicalOffset, key: str) -> bool:
+        try:
+            entry = record.entry(self._store.record_at(place))
+        except UNREADABLE:
+            return False
+        return entry.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT and key in entry.keys[:1]
 
     def note_progress(self) -> None:
         """Note how far everything has ended, as far as the disk has it; called now and then."""

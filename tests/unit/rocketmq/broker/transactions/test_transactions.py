@@ -128,6 +128,23 @@ def test_a_late_word_about_the_first_half_counts() -> None:
     assert process.questions == []
 
 
+@pytest.mark.parametrize("found", [{}, {"DELAY": "2"}])
+def test_a_half_that_was_sent_twice_is_committed_once(found: dict[str, str]) -> None:
+    """Its producer knows one of the two; nobody is asked about the other, which has ended."""
+    process = sent(b"a", b"b", **found)
+    process.send(b"a", **found)
+    process.timers.drain()
+    process.commit(b"a")
+    process.timers.advance(1000)
+    for _ in range(2):
+        process.round()
+        assert {one.message.body for one in process.questions} == {b"b"}
+        process.questions.clear()
+    assert 2 in process.transactions.ended
+    where = ("SCHEDULE_TOPIC_XXXX", 1) if found else ("T", 1)
+    assert [one.stored_body for one in process.messages(*where)] == [b"a"]
+
+
 def test_a_second_process_knows_what_has_ended() -> None:
     """By the op messages, and late words about halves from before it are understood."""
     process = sent(b"a", b"b", b"c")
