@@ -113,6 +113,7 @@ class Transacting:
             ask or (lambda _, question: self.questions.append(question)),
             self.settings,
             keep_ms=72 * HOUR_MS,
+            make_topic=lambda *_: None,
         )
         self.acked: dict[bytes, tuple[int, int]] = {}
         self.questions: list[TransactionQuestion] = []

@@ -12,6 +12,7 @@ from sprocket.base.errors import SettingsError, StoreError
 from sprocket.base.nearest import hint
 from sprocket.cli.remote.wire import READER_GROUP, Remote, over_the_wire
 from sprocket.cli.terminal import CommandAnswer, output, tables
+from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX, TRACE_TOPIC
 from sprocket.rocketmq.settings import FOUND_MESSAGES_MAX
 
@@ -196,6 +197,46 @@ def deliver_directly(
     client = client or there[0]
     row = {"client_id": client, **asdict(admin.group.consume_directly(group, client, found))}
     return CommandAnswer([row], lambda: tables.write_fields(message_id, row))
+
+
+@app.command("halves")
+@over_the_wire
+def show_halves(
+    remote: Remote,
+    limit: Annotated[int, typer.Option(min=1, help="Most messages of a broker.")] = 1000,
+) -> CommandAnswer:
+    """Show half messages whose transactions have not ended, the oldest of each broker first."""
+    rows = [_half_row(one) for one in remote.admin().message.halves(count_max=limit)]
+
+    def show() -> None:
+        tables.write_table("", rows, spare=("offset_id", "broker", "born_at_ms"))
+
+    return CommandAnswer(rows, show)
+
+
+def _half_row(half: "ReceivedMessage") -> dict[str, object]:
+    checks = half.properties.get(properties.TRANSACTION_CHECK_TIMES, "")
+    return {
+        "unique_key": half.stored.unique_key,
+        "topic": half.properties.get(properties.REAL_TOPIC, ""),
+        "group": half.properties.get(properties.PRODUCER_GROUP, ""),
+        "checks": int(checks) if checks.isdecimal() else 0,
+        "born_at_ms": half.born_at_ms,
+        "broker": half.queue.broker_name,
+        "offset_id": half.stored.offset_message_id,
+    }
+
+
+@app.command("resume-check")
+@over_the_wire
+def resume_check(remote: Remote, message_id: MessageId) -> CommandAnswer:
+    """Have producers asked anew about a message whose transaction was given up."""
+    found = remote.admin().message.resume_check(message_id)
+    if found is None:
+        raise NoSuchMessage(f"no half message {message_id} was given up")
+    row = _half_row(found)
+    text = f"producers of group {row['group']} will be asked about {row['unique_key']}"
+    return CommandAnswer([row], lambda: output.write_line(text))
 
 
 def find(admin: "Admin", message_id: str, topic: str) -> "ReceivedMessage":

@@ -11,6 +11,7 @@ import typer
 
 from sprocket.cli.options import expanded
 from sprocket.cli.terminal import CommandAnswer, answering, logs, output
+from sprocket.rocketmq.model.internal import TOOLS_GROUP
 
 if TYPE_CHECKING:
     from sprocket.rocketmq.client import ClientSettings
@@ -23,7 +24,7 @@ ASKED_MAX = 32
 """Questions that wait for their answers at a time; with 10,000 topics one by one is 10 s."""
 
 DEFAULT_NAMESERVER = "127.0.0.1:9876"
-READER_GROUP = "TOOLS_CONSUMER"
+READER_GROUP = TOOLS_GROUP
 """The group under which commands read: every broker has it from the beginning, as mqadmin reads
 under it too. A broker makes a group that it does not know, which would be a trace."""
 _option = partial(typer.Option, rich_help_panel="Connection")

@@ -180,6 +180,7 @@ class Broker:
             ask,
             settings.transactions,
             keep_ms=settings.retention.keep_hours * 3_600_000,
+            make_topic=topics.make_internal,
         )
         self._check_seconds = settings.transactions.check_interval_ms / 1000
         self.puller = PullService(store, topics, groups, self.members, self.offsets, settings.pull)

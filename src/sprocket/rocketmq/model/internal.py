@@ -51,8 +51,10 @@ _REPLY_SUFFIX = "_REPLY_TOPIC"
 
 TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
 """Whose progress in the topics of half and op messages says how far transactions have ended."""
+TOOLS_GROUP = "TOOLS_CONSUMER"
+"""The group under which tools read."""
 SYSTEM_GROUPS = (
-    "TOOLS_CONSUMER",
+    TOOLS_GROUP,
     "FILTERSRV_CONSUMER",
     "SELF_TEST_C_GROUP",
     "CID_ONS-HTTP-PROXY",

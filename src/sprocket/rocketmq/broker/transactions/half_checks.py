@@ -38,6 +38,7 @@ from sprocket.rocketmq.broker.transactions.half_records import HalfRecords, Stor
 from sprocket.rocketmq.broker.transactions.recovery import UNREADABLE, Half
 from sprocket.rocketmq.broker.transactions.transactions import Transactions
 from sprocket.rocketmq.codec.record import properties
+from sprocket.rocketmq.model.internal import CHECKED_TOO_OFTEN_TOPIC
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.model.transaction import TransactionQuestion
 from sprocket.rocketmq.settings import TransactionSettings
@@ -102,6 +103,8 @@ class HalfChecks:
     _: KW_ONLY
     keep_ms: int
     """For how long the log keeps a message."""
+    make_topic: Callable[[str, int], object]
+    """Makes a topic of the broker's own, of so many queues, unless it is there."""
     _next: int = field(default=0, init=False)
     """The first half message at which no round has looked."""
     _immune: list[tuple[int, int]] = field(default_factory=list, init=False)
@@ -231,6 +234,8 @@ class HalfChecks:
         records = [self._records.renewed(half) for half in renewed]
         records += [self._records.given_up(half) for half in given_up]
         asked: list[TransactionQuestion] = []
+        if given_up:
+            self.make_topic(CHECKED_TOO_OFTEN_TOPIC, 1)
         stored = self._transactions.append_with_op(
             records, ended, partial(self._stored, ended[0].offset, asked, is_over)
         )

@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.broker.messages import EXAMINED, DelayLevels
-from sprocket.rocketmq.codec.record import properties
+from sprocket.rocketmq.codec.record import op_message, properties
 from sprocket.rocketmq.codec.record_layout import CRC_NAME, CRC_TAIL_BYTES, parts, topic_text
 from sprocket.rocketmq.model.internal import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, OP_TOPIC
 from sprocket.rocketmq.model.message import (
@@ -240,11 +240,16 @@ class HalfRecords:
             followed: So many of them, the first, each have a record before this one.
             synced: Up to where the disk has the log.
         """
-        body = "".join([f"{offset}," for offset in ended]).encode()
         found = {properties.TAGS: OP_TAG, _FOLLOWED: str(followed), _SYNCED: str(synced)}
         host = self._store_host
         return NewRecord(
-            OP_TOPIC, 0, body, properties.encode(found), host, host, 0, 0, self._now_ms()
+            topic=OP_TOPIC,
+            queue_id=0,
+            body=op_message.encode(ended),
+            properties=properties.encode(found),
+            born_host=host,
+            store_host=host,
+            born_at_ms=self._now_ms(),
         )
 
 
@@ -268,8 +273,7 @@ class Op(Struct, frozen=True, gc=False):
 
 def read_op(message: StoredMessage) -> Op:
     """Return what an op message says, of any release of RocketMQ."""
-    texts = message.stored_body.decode("ascii", "replace").split(",")
-    ended = [int(text) for text in texts if text.isdecimal()]
+    ended = op_message.decode(message.stored_body)
     followed, synced = (message.properties.get(name, "") for name in (_FOLLOWED, _SYNCED))
     return Op(
         message.physical_offset,

@@ -80,6 +80,8 @@ class BlockingMessageAdmin(Wrapper[MessageAdmin]):
 
     by_key = calling(MessageAdmin.by_key)
     by_id = calling(MessageAdmin.by_id)
+    halves = calling(MessageAdmin.halves)
+    resume_check = calling(MessageAdmin.resume_check)
 
 
 class BlockingOffsetAdmin(Wrapper[OffsetAdmin]):

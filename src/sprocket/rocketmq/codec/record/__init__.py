@@ -1,7 +1,7 @@
 """The stored message, whose bytes lie as `codec.record_layout` says.
 
 `record` encodes and decodes it, `record_scan` scans many, `batch` knows messages that travel
-together; `properties`, `ids` and `extra` are parts of them; `erased`
+together; `properties`, `ids`, `extra` and `op_message` are parts of them; `erased`
 is what takes the place of a message. `batch_rows` is not exported because it
 needs numpy. Source: RocketMQ `MessageExtEncoder`, `MessageDecoder`.
 """
@@ -11,6 +11,7 @@ from sprocket.rocketmq.codec.record import (
     erased,
     extra,
     ids,
+    op_message,
     properties,
     record,
     record_scan,
@@ -33,6 +34,7 @@ __all__ = [
     "erased",
     "extra",
     "ids",
+    "op_message",
     "parse_host",
     "properties",
     "record",
