@@ -427,8 +427,10 @@ def test_the_newest_question_is_answered(world: Any, broker: Broker) -> None:
             broker.ask(place=4_711)
             await asyncio.sleep(0.1)
             go_on.set()
-            await asyncio.sleep(0.1)
+            with capture_logs() as logs:
+                await asyncio.sleep(60)
             assert [one.commit_log_offset for one in broker.ends] == [4_711]
+            assert logs == []
 
     world.run(main)
 
@@ -455,6 +457,12 @@ def test_questions_that_wait_have_a_limit(
                 await broker.asked(2)
             dropped = [one["message"] for one in logs if "dropped" in one["event"]]
             assert dropped == ["3", "2"]
+            size = len(world.cluster.log["t", 0][1])
+            monkeypatch.setattr(transaction_checks, "WAITING_BYTES_MAX", size)
+            with capture_logs() as logs:
+                broker.ask(1, times=3)  # each takes the place of the one before it
+                await asyncio.sleep(0.1)
+            assert logs == []
             go_on.set()
             await asyncio.sleep(0.1)
             assert [number for number, *_ in broker.told] == ["0", "1"]
@@ -471,14 +479,17 @@ def test_checks_end_with_their_producer(world: Any, broker: Broker) -> None:
         await asyncio.Event().wait()
         return COMMIT
 
+    failures: list[object] = []
+
     async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: failures.append(told))
         kept(world, 2)
         async with producing(world, check, check_count_max=1):
             await world.until(lambda: world.cluster.peers)
             await broker.asked(0)
             await broker.asked(1)
         await asyncio.sleep(60)
-        assert (calls, broker.ends) == ([b"0"], [])
+        assert (calls, broker.ends, failures) == ([b"0"], [], [])
 
     world.run(main)
 
