@@ -122,6 +122,17 @@ class JavaClient:
         """Start to reply to requests; it ends when it has replied so often."""
         return self._half("answer", nameserver, topic, count)
 
+    def start_transacting(
+        self, nameserver: str, topic: str, *, group: str, plan: Sequence[str], silent: bool = False
+    ) -> "Half":
+        """Start to send messages in transactions, which end as `Transactions.java` says of words.
+
+        It answers questions until it is killed; one that is silent never knows how they ended.
+        """
+        out = self.folder / f"transact-{topic}-{'silent' if silent else 'talking'}.jsonl"
+        words = ",".join(plan), "silent" if silent else "talking"
+        return Half(self._start("transact", nameserver, topic, group, *words, out), out)
+
     def _half(self, command: str, nameserver: str, topic: str, count: int) -> "Half":
         out = self.folder / f"{command}-{topic}.jsonl"
         return Half(self._start(command, nameserver, topic, count, out), out)
@@ -155,10 +166,17 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """Java's half of a talk by request and reply, under way."""
+    """Java's half of a talk, under way."""
 
     child: subprocess.Popen[str]
     out: Path
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return what it has written so far."""
+        if not self.out.exists():
+            return []
+        whole = self.out.read_text("utf-8").rpartition("\n")[0]
+        return [json.loads(line) for line in whole.splitlines()]
 
     def finish(self) -> list[dict[str, Any]]:
         """Wait for its end; return the replies it got, or the requests it replied to."""

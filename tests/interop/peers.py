@@ -105,9 +105,13 @@ def go_program() -> Path:
 JAVA = Path(__file__).parent / "java"
 TOOLS_SOURCE = JAVA / "Mqadmin.java"
 """What needs RocketMQ's tools; the client 4.9.8 comes without."""
+RESUME_SOURCE = JAVA / "Resume.java"
+"""As that."""
 FILTER_SOURCE = JAVA / "SqlTable.java"
 """What needs the broker's filter, which clients come without too."""
-CLIENT_SOURCES = tuple(sorted({*JAVA.glob("*.java")} - {TOOLS_SOURCE, FILTER_SOURCE}))
+CLIENT_SOURCES = tuple(
+    sorted({*JAVA.glob("*.java")} - {TOOLS_SOURCE, RESUME_SOURCE, FILTER_SOURCE})
+)
 """What uses the client alone, so that every version of it can be compiled against."""
 
 

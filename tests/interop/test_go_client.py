@@ -26,6 +26,7 @@ QUEUES = {
     "Retry": 1,
     "Poll": 2,
     "Pull": 1,
+    "Transactions": 2,
 }
 """Queues of the topics, one for each scenario."""
 NO_NEW_MESSAGE = 1
@@ -167,3 +168,10 @@ def test_the_program_compiles_against_the_named_version() -> None:
     named = (Path(__file__).parent / "go" / "go.mod").read_text("utf-8")
     assert f"rocketmq-client-go/v2 {peers.GO_CLIENT}" in named
     assert "replace" not in named
+
+
+def test_transactions_end_as_their_producer_says(shown: Shown) -> None:
+    """At once or when it is asked, each once."""
+    assert numbers(shown.of("Transactions", "received")) == [0, 2, 3, 6, 8]
+    checked = shown.of("Transactions", "checked")
+    assert {body(event) for event in checked} == {b"body 2", b"body 5", b"body 8"}

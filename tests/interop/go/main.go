@@ -51,12 +51,13 @@ func main() {
 	peer := &Peer{nameserver: primitive.NamesrvAddr{os.Args[1]}, prefix: os.Args[2], out: out}
 	var open sync.WaitGroup
 	for name, scenario := range map[string]func() error{
-		"Sends":     peer.sends,
-		"Ordered":   peer.ordered,
-		"Broadcast": peer.broadcast,
-		"Retry":     peer.retry,
-		"Poll":      peer.poll,
-		"Pull":      peer.pull,
+		"Sends":        peer.sends,
+		"Ordered":      peer.ordered,
+		"Broadcast":    peer.broadcast,
+		"Retry":        peer.retry,
+		"Poll":         peer.poll,
+		"Pull":         peer.pull,
+		"Transactions": peer.transactions,
 	} {
 		open.Add(1)
 		go func(name string, scenario func() error) {

@@ -297,6 +297,65 @@ func (peer *Peer) pull() error {
 	return sender.Shutdown()
 }
 
+// knowing says how a transaction ends by the number of its message: 0, 3, 6 commit; 1, 4, 7 roll back; the others
+// are asked about, and then 2 and 8 commit and 5 rolls back.
+type knowing struct{ peer *Peer }
+
+func numberOf(body []byte) int {
+	number := 0
+	fmt.Sscanf(string(body), asAString, &number)
+	return number
+}
+
+func (one knowing) ExecuteLocalTransaction(message *primitive.Message) primitive.LocalTransactionState {
+	states := []primitive.LocalTransactionState{primitive.CommitMessageState, primitive.RollbackMessageState, primitive.UnknowState}
+	return states[numberOf(message.Body)%3]
+}
+
+func (one knowing) CheckLocalTransaction(message *primitive.MessageExt) primitive.LocalTransactionState {
+	one.peer.tellMessage("Transactions", "checked", message)
+	if numberOf(message.Body) == 5 {
+		return primitive.RollbackMessageState
+	}
+	return primitive.CommitMessageState
+}
+
+// transactions: commits, rollbacks, and what the broker has to ask about.
+func (peer *Peer) transactions() error {
+	const name = "Transactions"
+	sender, err := rocketmq.NewTransactionProducer(
+		knowing{peer},
+		producer.WithInstanceName(peer.prefix+name), // one that is shared takes questions of its first group alone
+		producer.WithNameServer(peer.nameserver),
+		producer.WithGroupName(peer.prefix+name+"_producer"),
+		producer.WithSendMsgTimeout(timeout),
+		producer.WithRetry(retries),
+	)
+	if err != nil {
+		return err
+	}
+	if err := sender.Start(); err != nil {
+		return err
+	}
+	for number := 0; number < 9; number++ {
+		if _, err := sender.SendMessageInTransaction(context.Background(), peer.message(name, noTag, number)); err != nil {
+			return err
+		}
+	}
+	count, receiver, err := peer.receive(name, "received", anything)
+	if err != nil {
+		return err
+	}
+	if err := until(func() bool { return count.Load() >= 5 }, "5 committed messages"); err != nil {
+		return err
+	}
+	time.Sleep(settling)
+	if err := receiver.Shutdown(); err != nil {
+		return err
+	}
+	return sender.Shutdown()
+}
+
 func (peer *Peer) producer(name string, more ...producer.Option) (rocketmq.Producer, error) {
 	options := []producer.Option{
 		producer.WithNameServer(peer.nameserver),

@@ -36,6 +36,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
  * victim  NAMESERVER TOPIC GROUP OUT                             an ordered consumer, to be killed
  * ask     NAMESERVER TOPIC COUNT OUT                             send requests, see Replies.java
  * answer  NAMESERVER TOPIC COUNT OUT                             reply to requests
+ * transact NAMESERVER TOPIC GROUP PLAN SILENT OUT                see Transactions.java; until it is killed
  * </pre>
  *
  * A message to send: how (sync, async, batch), batch (number; equal neighbours go together), topic,
@@ -67,6 +68,8 @@ public final class Interop {
             case "ask" -> Replies.ask(arguments[1], arguments[2], Integer.parseInt(arguments[3]), Path.of(arguments[4]));
             case "answer" ->
                 Replies.answer(arguments[1], arguments[2], Integer.parseInt(arguments[3]), Path.of(arguments[4]));
+            case "transact" -> Transactions.transact(
+                arguments[1], arguments[2], arguments[3], arguments[4], arguments[5], Path.of(arguments[6]));
             default -> throw new IllegalArgumentException("unknown command " + arguments[0]);
         }
     }
