@@ -53,7 +53,7 @@ BROKER = _SERVER | _texts(
         enableCompaction enableControllerMode enableDLegerCommitLog
         enableFastChannelEventProcess enableLmqStats enableMixedMessageType
         enableNetWorkFlowControl enablePopBatchAck enablePopBufferMerge enablePopLog
-        enablePopMessageThreshold enablePropertyFilter enableRemoteEscape enableRetryTopicV2
+        enablePopMessageThreshold enableRemoteEscape enableRetryTopicV2
         enableRocksDBLog enableScheduleAsyncDeliver enableSingleTopicRegister
         enableSkipLongAwaitingAck enableSlaveActingMaster enableSplitRegistration
         fastFailIfNoBufferInStorePool fetchControllerAddrByDnsLookup fetchNameSrvAddrByDnsLookup

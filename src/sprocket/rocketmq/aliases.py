@@ -28,6 +28,9 @@ PAGE_BYTES = 4 * KIB
 REGISTER_MS_MIN, REGISTER_MS_MAX = 10_000, 60_000
 """RocketMQ keeps its period between these."""
 
+SQL_FILTERS = "enablePropertyFilter"
+"""Off unless a broker.conf says otherwise; ours is on."""
+
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - RocketMQ's default, taken only with an address to advertise
 
 
@@ -72,6 +75,8 @@ def read_broker_conf(text: bytes | str, source: str) -> ForeignSettings:
     unread = absent_settings.BROKER_UNREAD & given.keys()
     read = {name: text for name, text in given.items() if name not in unread}
     values, ignored = _interpret(read, source, BROKER, BROKER_NAMES, TAKEN_CARE_OF)
+    if SQL_FILTERS not in given:
+        values.append(("pull.sql_filters", False, f"{source} (default of {SQL_FILTERS})"))
     host = given.get("brokerIP1", "").strip()
     if "bindAddress" not in given and host and not _is_loopback(host):
         values.append(("server.host", EVERYWHERE, f"{source} (brokerIP1)"))
@@ -262,6 +267,7 @@ BROKER = _table(
     _plain("maxMessageSize", "store.message_bytes_max"),
     _switch("messageIndexEnable", "store.index_messages"),
     _plain("maxMsgsNumBatch", "store.found_messages_max"),
+    _switch(SQL_FILTERS, "pull.sql_filters"),
     _switch("enableConsumeQueueExt", "store.extended_units"),
     _switch("enableLmq", "store.light_queues"),
     _text("messageDelayLevel", "store.delay_levels"),

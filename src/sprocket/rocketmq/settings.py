@@ -146,6 +146,9 @@ class PullSettings:
     `bytes_max`; 1,000 keep the broker busy for half a millisecond."""
     bytes_max: Annotated[int, Meta(ge=1, le=8 * MIB)] = MIB
     """Most bytes in one answer; the first message is sent whatever its size."""
+    sql_filters: bool = True
+    """Let consumers choose messages by conditions on properties, which the broker evaluates for
+    each message that they might get; enablePropertyFilter."""
     hold_count_max: Annotated[int, Meta(ge=0)] = 100_000
     """Most pulls that wait for messages; further ones are answered at once. One takes about 1
     KiB."""

@@ -14,6 +14,7 @@ from sprocket.base.place import Place
 from sprocket.rocketmq.broker.admin import Removal, Upkeep
 from sprocket.rocketmq.broker.delay import DelayProgress, Delays
 from sprocket.rocketmq.broker.delivery import PullHold, PullService, Queries
+from sprocket.rocketmq.broker.filters import FilterTurns, SqlFilters
 from sprocket.rocketmq.broker.groups import (
     ClientManager,
     ConsumerOffsets,
@@ -183,7 +184,17 @@ class Broker:
             make_topic=topics.make_internal,
         )
         self._check_seconds = settings.transactions.check_interval_ms / 1000
-        self.puller = PullService(store, topics, groups, self.members, self.offsets, settings.pull)
+        self.filter_turns = FilterTurns(loop)
+        self.puller = PullService(
+            store,
+            topics,
+            groups,
+            self.members,
+            self.offsets,
+            settings.pull,
+            SqlFilters(self.filter_turns),
+            self.filter_turns,
+        )
         self.queries = Queries(store, settings.store)
         self.removal = Removal(
             store, self.upkeep, topics, groups, self.offsets, self.stats, self.hold

@@ -32,7 +32,7 @@ from sprocket.rocketmq.codec.config import (
     tables,
     values,
 )
-from sprocket.rocketmq.model.filters import MessageFilter
+from sprocket.rocketmq.model.filters import TagFilter
 from sprocket.rocketmq.model.group import (
     BROADCASTING,
     CLUSTERING,
@@ -77,7 +77,7 @@ class _TopicSubscription(_Subscription, frozen=True, kw_only=True, rename="camel
 
 
 def _to_json(found: Subscription) -> _TopicSubscription:
-    wanted = found.filter or MessageFilter()
+    wanted = found.filter or TagFilter()
     return _TopicSubscription(
         topic=found.topic,
         sub_string=found.expression,

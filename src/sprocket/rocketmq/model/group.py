@@ -7,9 +7,9 @@ from functools import lru_cache
 from msgspec import Struct, field
 
 from sprocket.rocketmq.model import filters
-from sprocket.rocketmq.model.filters import ALL, MessageFilter
+from sprocket.rocketmq.model.filters import ALL, TagFilter
 
-TAG = "TAG"
+TAG, SQL92 = "TAG", "SQL92"
 
 BROADCASTING = "BROADCASTING"
 CLUSTERING = "CLUSTERING"
@@ -82,7 +82,7 @@ class Subscription:
     expression: str = ALL
     type: str = TAG
     version: int = 0
-    filter: MessageFilter | None = None
+    filter: TagFilter | None = None
 
     @staticmethod
     def parse(

@@ -63,9 +63,18 @@ def of_clients(broker: Broker, channels: Channels, routes: RouteLookup, name: st
             reads,
             broker.stats,
             lambda peer: peer.when_closed(broker.left),
+            broker.filter_turns,
         ).rows(),
         *OffsetHandlers(store, offsets, name).rows(reads),
-        *ClientHandlers(members, groups, topics, broker.locks, broker.left).rows(),
+        *ClientHandlers(
+            members,
+            groups,
+            topics,
+            broker.locks,
+            broker.puller,
+            broker.filter_turns,
+            broker.left,
+        ).rows(),
         *QueryHandlers(broker.queries, members).rows(reads),
         *ReplyHandlers(
             broker.sender, broker.durable, members, channels, host, broker.place.clock.now_ms

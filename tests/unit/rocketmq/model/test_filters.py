@@ -3,7 +3,7 @@
 import pytest
 
 from sprocket.rocketmq.model import filters
-from sprocket.rocketmq.model.filters import MessageFilter
+from sprocket.rocketmq.model.filters import TagFilter
 from sprocket.rocketmq.model.hashes import hash32
 
 WANTED = filters.parse("b || a")
@@ -11,7 +11,7 @@ WANTED = filters.parse("b || a")
 
 def test_an_expression_is_tags_and_their_hashes() -> None:
     """The hashes are what queue units hold."""
-    assert MessageFilter(("a", "b"), frozenset({hash32("a"), hash32("b")})) == WANTED
+    assert TagFilter(("a", "b"), frozenset({hash32("a"), hash32("b")})) == WANTED
     assert filters.parse("*") is None
 
 
@@ -26,9 +26,9 @@ def test_a_unit_passes_by_the_low_bits_of_its_code(code: int, passes: bool) -> N
 
 def test_a_negative_hash_is_found_in_a_unit_of_64_bits() -> None:
     """Whether its sign was extended or not."""
-    (code,) = MessageFilter(codes=frozenset({-1})).codes
-    assert MessageFilter(codes=frozenset({code})).by_unit((1 << 32) - 1)
-    assert MessageFilter(codes=frozenset({code})).by_unit(-1)
+    (code,) = TagFilter(codes=frozenset({-1})).codes
+    assert TagFilter(codes=frozenset({code})).by_unit((1 << 32) - 1)
+    assert TagFilter(codes=frozenset({code})).by_unit(-1)
 
 
 def test_one_of_some_messages_is_enough() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sprocket.rocketmq.model.filters import MessageFilter
+from sprocket.rocketmq.model.filters import TagFilter
 from sprocket.rocketmq.model.group import Subscription, SubscriptionGroup
 from sprocket.rocketmq.model.hashes import hash32
 
@@ -32,14 +32,14 @@ def test_no_expression_means_every_message(text: str | None) -> None:
 def test_tags_are_split_and_hashed() -> None:
     """At `||`, without blanks and doubles."""
     subscription = Subscription.parse("t", " b ||a|| ||b", version=3)
-    wanted = MessageFilter(("a", "b"), frozenset({hash32("a"), hash32("b")}))
+    wanted = TagFilter(("a", "b"), frozenset({hash32("a"), hash32("b")}))
     assert wanted == subscription.filter
     assert subscription.version == 3
 
 
 def test_an_expression_of_bars_wants_nothing() -> None:
     """It names no tag, so no message fits; a broker may refuse it before."""
-    assert Subscription.parse("t", "||").filter == MessageFilter()
+    assert Subscription.parse("t", "||").filter == TagFilter()
 
 
 def test_other_types_are_kept_unread() -> None:

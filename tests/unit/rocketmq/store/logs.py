@@ -6,7 +6,7 @@ from sprocket.base.disk import SegmentFiles, SegmentWindow
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.rocketmq.codec.record import ids, record, record_scan
 from sprocket.rocketmq.geometry import QueueGeometry
-from sprocket.rocketmq.model.filters import MessageFilter
+from sprocket.rocketmq.model.filters import TagFilter
 from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.queue import QUEUE_UNIT, UNIT_BYTES, FileQueues, OtherKinds, Queue
@@ -51,10 +51,18 @@ class Log:
         self.slice(offset, 1)
         return SegmentWindow(memoryview(bytes(self.data[self.first :])), self.first, len(self.data))
 
-    def add(self, *, tag: str = "", at_ms: int = 0, body: bytes = b"x", six: bool = False) -> None:
+    def add(
+        self,
+        *,
+        tag: str = "",
+        at_ms: int = 0,
+        body: bytes = b"x",
+        six: bool = False,
+        pairs: bytes = b"",
+    ) -> None:
         """Add a message to the queue T/0."""
         born = ids.host_bytes("::1", 1) if six else HOST
-        pairs = f"TAGS\x01{tag}\x02".encode() if tag else b""
+        pairs += f"TAGS\x01{tag}\x02".encode() if tag else b""
         new = NewRecord("T", 0, body, pairs, born, HOST)
         queue = self.queues.by_key.get(("T", 0))
         offset = 0 if queue is None else queue.max_offset
@@ -90,7 +98,7 @@ class Log:
         own_from: int | None = None,
     ) -> GetResult:
         """Read the queue T/0; `tags` are the hashes that pass."""
-        wanted = None if tags is None else MessageFilter(codes=tags)
+        wanted = None if tags is None else TagFilter(codes=tags)
         return queue_reader.get_messages(
             self.queue,
             self,

@@ -9,13 +9,16 @@ from enum import Enum, IntEnum
 
 from msgspec import Struct
 
+from sprocket.rocketmq.broker.filters import FilterTurns, SqlFilters
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.config import DataVersion
-from sprocket.rocketmq.errors import Refusal, Refused
+from sprocket.rocketmq.errors import ExpressionIllegal, Refusal, Refused
+from sprocket.rocketmq.model.filters import MessageFilter
 from sprocket.rocketmq.model.group import (
     BROADCASTING,
     CLUSTERING,
+    SQL92,
     TAG,
     Subscription,
     SubscriptionGroup,
@@ -47,11 +50,17 @@ class PullForbidden(Refused):
 
 
 class PullPermit(Struct, frozen=True, gc=False):
-    """A pull passes the checks: its topic and group, and what of the topic the group wants."""
+    """A pull passes the checks: its topic and group, and what of the topic the group wants.
+
+    Attributes:
+        topic: What it reads.
+        group: Who reads.
+        wanted: Which messages of it; None for every message.
+    """
 
     topic: TopicConfig
     group: SubscriptionGroup
-    subscription: Subscription
+    wanted: MessageFilter | None
 
 
 class PullOutcome(Enum):
@@ -114,12 +123,15 @@ class PullService:
     _members: ClientManager
     _offsets: ConsumerOffsets
     _settings: PullSettings
+    _filters: SqlFilters
+    _turns: FilterTurns
     _permits: dict[_Asked, PullPermit] = field(default_factory=dict, init=False)
     _permitted_by: tuple[DataVersion, DataVersion, int] | None = field(default=None, init=False)
 
     def use(self, settings: PullSettings) -> None:
-        """Change limits of pulls."""
+        """Change limits of pulls, and whether they may filter by SQL92."""
         self._settings = settings
+        self._permits.clear()
 
     def pull(self, query: PullQuery, *, is_first: bool = True) -> Pulled:
         """Check a pull and read what it asks for.
@@ -131,8 +143,12 @@ class PullService:
         Raises:
             Refused: A check failed.
             StoreError: The store could not be read.
+            TurnSpent: It filters by properties, and has to be tried again by `FilterTurns.later`.
         """
         permit = self._permit(query)
+        wanted = permit.wanted
+        if wanted is not None and wanted.cost:
+            self._turns.check()
         group, topic, queue_id = query.consumer_group, query.topic, query.queue_id
         target = self._offsets.take_reset(group, topic, queue_id)
         if target is not None:  # what the group commits here is out of date
@@ -145,10 +161,12 @@ class PullService:
             queue_id,
             query.queue_offset,
             max_count=max(1, min(query.max_msg_nums, settings.messages_max)),
-            wanted=permit.subscription.filter,
+            wanted=wanted,
             max_bytes=settings.bytes_max,
             reader=(group, topic, queue_id),
         )
+        if result.filter_cost:
+            self._turns.charge(result.filter_cost)
         is_old = query.queue_offset > result.max_offset and self._store.is_made_anew(topic)
         if is_old:  # it has not heard that the topic is another one: nothing of that is consumed
             result.next_offset = result.min_offset
@@ -158,6 +176,16 @@ class PullService:
         if outcome is None:
             outcome = PullOutcome.MOVED if query.queue_offset else PullOutcome.NOTHING_NEW
         return Pulled(outcome, result, permit)
+
+    def check_filter(self, subscription: Subscription) -> None:
+        """Say whether consumers may choose messages as a subscription does.
+
+        Raises:
+            Refused: OTHER, they may not; UNREADABLE_SUBSCRIPTION, the expression is none.
+            TurnSpent: It has to be tried again by `FilterTurns.later`.
+        """
+        if subscription.type != TAG:
+            self._by_sql(subscription)
 
     def hold_ms(self, query: PullQuery) -> int:
         """Return how long this pull may wait for a message; 0 when it does not want to."""
@@ -209,12 +237,8 @@ class PullService:
             subscription = self._carried(query)
         else:
             subscription = self._registered(query, group)
-        if subscription.type != TAG:
-            raise Refused(
-                Refusal.OTHER,
-                f"the broker does not support consumers that filter by {subscription.type}",
-            )
-        return PullPermit(topic, group, subscription)
+        wanted = subscription.filter if subscription.type == TAG else self._by_sql(subscription)
+        return PullPermit(topic, group, wanted)
 
     def _carried(self, query: PullQuery) -> Subscription:
         """Return the subscription that the request itself carries.
@@ -230,6 +254,20 @@ class PullService:
         subscription = Subscription.parse(query.topic, text, type=kind, version=query.sub_version)
         self._members.register_for_pull(query.consumer_group, subscription, CLUSTERING)
         return subscription
+
+    def _by_sql(self, subscription: Subscription) -> MessageFilter:
+        """Return the filter of a subscription of another type than TAG."""
+        if subscription.type != SQL92 or not self._settings.sql_filters:
+            raise Refused(
+                Refusal.OTHER,
+                f"The broker does not support consumer to filter message by {subscription.type}",
+            )
+        try:
+            return self._filters.compile(subscription.expression)
+        except ExpressionIllegal as illegal:
+            raise Refused(
+                Refusal.UNREADABLE_SUBSCRIPTION, f"the subscription cannot be parsed: {illegal}"
+            ) from illegal
 
     def _registered(self, query: PullQuery, group: SubscriptionGroup) -> Subscription:
         """Return the subscription that the group's heartbeats brought."""

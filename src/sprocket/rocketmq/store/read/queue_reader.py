@@ -37,6 +37,7 @@ from sprocket.rocketmq.model.internal import LIGHT_PREFIX
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.log import PageCache
 from sprocket.rocketmq.store.queue import FILLER_SIZE, Queue, UnitRead, is_address
+from sprocket.rocketmq.store.read.property_scan import PropertyScan, scan_of
 
 SCAN_BYTES_MIN = 16_000
 """A read looks at this many bytes of units at least (`maxFilterMessageSize`): 800 units."""
@@ -49,6 +50,9 @@ FAR_BYTES_MAX = 256 * KIB
 """Limit of an answer with messages far behind the end, which the disk may have to bring in: others
 wait for the same disk. RocketMQ's limits are 64 KiB and eight messages, so that a reader of a long
 backlog asks four times as often as near its end."""
+FILTER_COST_MAX = 20_000
+"""What a filter by properties may cost in one read, in the units of `MessageFilter.cost`: 4 ms. One
+record is looked at whatever it costs."""
 COLD_GAP_BYTES_MAX = 16 * KIB
 """Records that are not warm, with no more than this between them, are read by one call: to copy so
 much takes as long as another call."""
@@ -113,6 +117,7 @@ class GetResult(Struct, gc=False):
         count: How many messages they are.
         bytes: Their sizes together.
         suggest_slave: The last message looked at lies far behind the end of the log.
+        filter_cost: What a filter by properties has cost, in the units of `MessageFilter.cost`.
     """
 
     status: GetStatus
@@ -123,6 +128,7 @@ class GetResult(Struct, gc=False):
     count: int = 0
     bytes: int = 0
     suggest_slave: bool = False
+    filter_cost: int = 0
 
     @property
     def records(self) -> list[memoryview]:
@@ -184,8 +190,9 @@ def get_messages(
     """Read messages of one queue from `offset` on.
 
     Few more units than `max_count` are looked at, with a filter 16,000 bytes of them (800 units),
-    all in one queue file. So an answer may have fewer messages than are there, or none:
-    `next_offset` is behind what was looked at.
+    all in one queue file; with one by properties fewer, if it is dear or only the disk has the
+    records. So an answer may have fewer messages than are there, or none: `next_offset` is behind
+    what was looked at.
 
     Args:
         queue: The queue, None if it never had a message.
@@ -225,7 +232,10 @@ def get_messages(
         _, place, size, _, _ = units[0]
         if page_cache is not None and size != FILLER_SIZE:
             page_cache.note(reading.reader, place)
-        _collect(result, queue, log, limits, wanted, units)
+        if wanted is None or not wanted.cost:
+            _collect(result, queue, log, limits, wanted, units)
+        else:
+            _select(result, queue, log, limits, scan_of(wanted), units)
     except (OffsetTooSmall, OffsetTooLarge):
         result.status = GetStatus.OFFSET_FOUND_NULL
         result.next_offset = queue.after_unreadable(result.next_offset)
@@ -457,6 +467,39 @@ def _collect(
     result.status = GetStatus.FOUND if count else result.status
     result.next_offset, result.count, result.bytes = QueueOffset(offset), count, total
     result.suggest_slave = last < far_before
+
+
+def _select(
+    result: GetResult,
+    queue: Queue,
+    log: LogReader,
+    limits: _Limits,
+    scan: PropertyScan,
+    units: list[UnitRead],
+) -> None:
+    """Go through units as `_collect`, and take what fits of the records whose properties pass.
+
+    Raises:
+        DiskFailed: The first record cannot be read.
+        WouldBlock: Only the disk has the first one, or one that passed.
+    """
+
+    def window(unit: UnitRead) -> SegmentWindow:
+        first, place, size, _, _ = unit
+        if place >= log.warm_from:
+            return _window(log, place, size)
+        return _cold(log, units, first, alone=False)
+
+    if units[-1][0] >= limits.scan_end:
+        units = [unit for unit in units if unit[0] < limits.scan_end]
+    scanned = scan.scan(units, window, limits.max_count, FILTER_COST_MAX)
+    result.filter_cost = scanned.cost
+    if scanned.passed:
+        first, *_, messages = scanned.passed[-1]
+        _collect(result, queue, log, limits, None, scanned.passed)
+        if result.next_offset < first + messages:
+            return
+    result.next_offset = QueueOffset(scanned.end)
 
 
 def _is_full(limits: _Limits, count: int, messages: int, size: int, place: int) -> bool:

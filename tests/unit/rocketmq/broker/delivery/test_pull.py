@@ -5,15 +5,17 @@ from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
+from tests.timers import FakeTimers
 
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.delivery import PullForbidden, PullOutcome, PullService, pull
 from sprocket.rocketmq.broker.delivery.pull import Forbidden
+from sprocket.rocketmq.broker.filters import FilterTurns, SqlFilters, TurnSpent, filter_turns
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups, Link
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model import filters
-from sprocket.rocketmq.model.filters import MessageFilter
+from sprocket.rocketmq.model.filters import TagFilter
 from sprocket.rocketmq.model.group import BROADCASTING, Heartbeat, Membership, Subscription
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.pull import PullQuery
@@ -31,6 +33,7 @@ class FakeStore:
     def __init__(self) -> None:
         self.asked: dict[str, Any] = {}
         self.status = GetStatus.FOUND
+        self.filter_cost = 0
         self.made_anew: set[str] = set()
 
     def is_made_anew(self, topic: str) -> bool:
@@ -40,7 +43,14 @@ class FakeStore:
     def get_messages(self, *_: Any, **asked: Any) -> GetResult:
         """Answer with the status that the test wants."""
         self.asked = asked
-        return GetResult(self.status, QueueOffset(9), QueueOffset(0), QueueOffset(9), [])
+        return GetResult(
+            self.status,
+            QueueOffset(9),
+            QueueOffset(0),
+            QueueOffset(9),
+            [],
+            filter_cost=self.filter_cost,
+        )
 
     def queue_range(self, *_: Any) -> OffsetRange:
         """Tell the same of every queue."""
@@ -61,6 +71,8 @@ class Harness:
         self.members = ClientManager(clock, 120, lambda _link, _group: None)
         self.offsets = ConsumerOffsets(Place(disk, "/s", clock))
         self.topics.put(TopicConfig(name="T", read_queues=2))
+        self.timers = FakeTimers(clock)
+        self.turns = FilterTurns(self.timers)
         self.puller = PullService(
             cast("Store", self.store),
             self.topics,
@@ -68,13 +80,14 @@ class Harness:
             self.members,
             self.offsets,
             PullSettings(messages_max=16, bytes_max=1000, hold_ms_max=500),
+            SqlFilters(self.turns),
+            self.turns,
         )
 
-    def beat(self, model: str, topic: str = "T") -> None:
+    def beat(self, model: str, topic: str = "T", kind: str = "TAG", expression: str = "*") -> None:
         """Have group g come in with a subscription to a topic."""
-        consumer = Membership(
-            group="g", subscriptions=[Subscription(topic, version=5)], message_model=model
-        )
+        subscription = Subscription.parse(topic, expression, type=kind, version=5)
+        consumer = Membership(group="g", subscriptions=[subscription], message_model=model)
         data = Heartbeat(client_id="c", consumers=[consumer])
         self.members.heartbeat(self.link, data, "JAVA", 479, [consumer])
 
@@ -105,7 +118,7 @@ def test_a_read_is_asked_for_within_the_limits() -> None:
     assert harness.store.asked["max_count"] == 16
     assert harness.store.asked["max_bytes"] == 1000
     wanted = filters.parse("a || b")
-    assert harness.store.asked["wanted"] == pulled.permit.subscription.filter == wanted
+    assert harness.store.asked["wanted"] == pulled.permit.wanted == wanted
     harness.puller.pull(query(max_msg_nums=-5, subscription="*"))
     assert (harness.store.asked["max_count"], harness.store.asked["wanted"]) == (1, None)
 
@@ -123,7 +136,7 @@ def test_a_tag_expression_without_a_tag_wants_nothing(text: str) -> None:
     """`DefaultMQPullConsumer.pull(queue, " ", …)` sends a blank; it was refused."""
     harness = Harness()
     assert harness.puller.pull(query(subscription=text)).outcome is PullOutcome.FOUND
-    assert harness.store.asked["wanted"] == MessageFilter()
+    assert harness.store.asked["wanted"] == TagFilter()
 
 
 @pytest.mark.parametrize(
@@ -136,6 +149,61 @@ def test_bars_alone_and_an_empty_expression_of_another_type_cannot_be_read(
     with pytest.raises(Refused) as refused:
         Harness().puller.pull(query(subscription=text, expression_type=kind))
     assert refused.value.why is Refusal.UNREADABLE_SUBSCRIPTION
+
+
+def test_an_expression_chooses_by_properties() -> None:
+    """Whether a pull or a heartbeat brought it; it is compiled once."""
+    harness = Harness()
+    harness.puller.pull(query(expression_type="SQL92", subscription="a > 3"))
+    wanted = harness.store.asked["wanted"]
+    assert (wanted.names, wanted.cost) == ({"a"}, 3)
+    harness.beat("CLUSTERING", kind="SQL92", expression="a > 3")
+    harness.puller.pull(query(sys_flag=0))
+    assert harness.store.asked["wanted"] is wanted
+
+
+@pytest.mark.parametrize(
+    ("changes", "why", "remark"),
+    [
+        ({"subscription": "a >"}, Refusal.UNREADABLE_SUBSCRIPTION, "found the end, at character 4"),
+        ({"expression_type": "KLINGON"}, Refusal.OTHER, "filter message by KLINGON"),
+    ],
+)
+def test_what_cannot_be_compiled_is_refused(
+    changes: dict[str, Any], why: Refusal, remark: str
+) -> None:
+    """Each time: nothing of it is taken for a filter that wants everything."""
+    harness = Harness()
+    asked = {"expression_type": "SQL92", "subscription": "a > 3"} | changes
+    for _ in range(2):
+        with pytest.raises(Refused, match=remark) as refused:
+            harness.puller.pull(query(**asked))
+        assert refused.value.why is why
+    assert not harness.store.asked
+
+
+def test_expressions_may_be_forbidden() -> None:
+    """Also those that were allowed a moment ago; tags are not expressions."""
+    harness = Harness()
+    asked = query(expression_type="SQL92", subscription="a > 3")
+    harness.puller.pull(asked)
+    harness.puller.use(PullSettings(sql_filters=False))
+    with pytest.raises(Refused, match="does not support consumer to filter message by SQL92"):
+        harness.puller.pull(asked)
+    harness.puller.pull(query())
+
+
+def test_filters_have_a_share_of_a_turn() -> None:
+    """What a read costs is charged; then pulls by properties wait, others do not."""
+    harness = Harness()
+    asked = query(expression_type="SQL92", subscription="a > 3")
+    harness.store.filter_cost = filter_turns.COST_PER_TURN
+    harness.puller.pull(asked)
+    with pytest.raises(TurnSpent):
+        harness.puller.pull(asked)
+    harness.puller.pull(query())
+    harness.timers.turn()
+    harness.puller.pull(asked)
 
 
 def test_a_read_is_a_readers() -> None:
@@ -257,7 +325,7 @@ def test_what_one_pull_may_says_nothing_of_another(changes: dict[str, Any]) -> N
         other = harness.puller.pull(query(**changes)).permit
     except Refused:
         return
-    assert other.subscription.filter == filters.parse("c")
+    assert other.wanted == filters.parse("c")
 
 
 def test_permits_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from tests.timers import FakeTimers
 
 from sprocket.rocketmq.broker.delivery import HeldPull, PullHold
 from sprocket.rocketmq.broker.groups import Link
-from sprocket.rocketmq.model.filters import MessageFilter
+from sprocket.rocketmq.model.filters import TagFilter
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.settings import PullSettings
 from sprocket.rocketmq.store.reput import Arrival
@@ -45,7 +45,7 @@ class Waiting:
         ms: int = 1000,
     ) -> bool:
         """Let a pull of topic `t` wait that does something of its own."""
-        wanted = None if tags is None else MessageFilter(codes=tags)
+        wanted = None if tags is None else TagFilter(codes=tags)
         held = HeldPull(cast("Link", owner), "t", queue, offset, wanted, resume)
         return self.hold.hold(held, ms)
 

@@ -5,7 +5,7 @@ import pytest
 from sprocket.base.errors import InvalidMessage
 from sprocket.rocketmq.client.consumer.plan import ConsumerPlan
 from sprocket.rocketmq.client.consumer.subscriptions import Subscriptions
-from sprocket.rocketmq.model.filters import MessageFilter
+from sprocket.rocketmq.model.filters import TagFilter
 from sprocket.rocketmq.model.hashes import hash32
 from sprocket.testing.clock import FakeClock
 
@@ -21,7 +21,7 @@ def test_what_is_no_subscription_is_named(
     subscriptions = Subscriptions()
     if complaint is None:
         subscriptions.add(topic, expression, None)
-        assert subscriptions[topic].filter == MessageFilter(("| |",), frozenset({hash32("| |")}))
+        assert subscriptions[topic].filter == TagFilter(("| |",), frozenset({hash32("| |")}))
         return
     with pytest.raises(InvalidMessage, match=complaint):
         subscriptions.add(topic, expression, None)

@@ -14,7 +14,7 @@ from sprocket.rocketmq.codec import record_layout
 from sprocket.rocketmq.codec.bloom import Bloom
 from sprocket.rocketmq.codec.record import Entry, Extra, record
 from sprocket.rocketmq.geometry import QueueGeometry
-from sprocket.rocketmq.model.filters import MessageFilter
+from sprocket.rocketmq.model.filters import TagFilter
 from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
@@ -531,7 +531,7 @@ def test_batches_count_with_all_their_messages() -> None:
 def test_the_scan_of_a_batch_queue_is_measured_in_its_units() -> None:
     """16,000 bytes of 46 each, counted in messages."""
     log, queue = batches(*[100] * 5)
-    nothing = MessageFilter(codes=frozenset({7}))
+    nothing = TagFilter(codes=frozenset({7}))
     result = queue_reader.get_messages(queue, log, 0, Reading(wanted=nothing))
     assert outcome(result) == (GetStatus.NO_MATCHED_MESSAGE, 400, 0)
 

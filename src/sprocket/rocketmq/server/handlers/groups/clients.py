@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sprocket.rocketmq.broker.delivery import PullService
+from sprocket.rocketmq.broker.filters import FilterTurns
 from sprocket.rocketmq.broker.groups import ClientManager, Groups, Link, QueueLocks
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies, command
@@ -15,7 +17,7 @@ from sprocket.rocketmq.codec.headers import (
     UnregisterClient,
 )
 from sprocket.rocketmq.errors import Refusal, Refused
-from sprocket.rocketmq.model.group import TAG, Membership
+from sprocket.rocketmq.model.group import Membership
 from sprocket.rocketmq.model.internal import RETRY_PREFIX
 from sprocket.rocketmq.model.topic import UNIT_SUBSCRIPTION
 from sprocket.rocketmq.remoting import Connection
@@ -31,6 +33,8 @@ class ClientHandlers:
     _groups: Groups
     _topics: Topics
     _locks: QueueLocks
+    _puller: PullService
+    _turns: FilterTurns
     _left: Callable[[Peer], None]
 
     def rows(self) -> list[Row]:
@@ -68,16 +72,18 @@ class ClientHandlers:
         body = bodies.encode(ConsumerIds(client_ids))
         return Answer(header=NoFields(), body=(body,))
 
-    def check(self, request: Request, _header: NoFields) -> Answer:
-        """Say whether the broker can filter as a consumer wants: by tag only."""
+    def check(self, request: Request, _header: NoFields) -> Answer | None:
+        """Say whether the broker can filter as a consumer wants."""
         if not request.body:
             return Answer()  # nothing that could fail
-        kind = bodies.decode_request(ClientCheck, request.body).subscription.type
-        if kind != TAG:
-            raise Refused(
-                Refusal.OTHER, f"The broker does not support consumer to filter message by {kind}"
-            )
-        return Answer()
+        subscription = bodies.decode_request(ClientCheck, request.body).subscription
+
+        def work() -> None:
+            self._puller.check_filter(subscription)
+            request.answer(Answer())
+
+        self._turns.run(work, request.fail)
+        return None
 
     def lock(self, request: Request, _header: NoFields) -> Answer:
         """Give a client the queues that nobody else holds."""

@@ -9,6 +9,7 @@ for a message and then the disk:
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from sprocket.base.disk import WouldBlock
 from sprocket.base.errors import DiskBusy
@@ -19,6 +20,7 @@ from sprocket.rocketmq.broker.delivery import (
     PullOutcome,
     PullService,
 )
+from sprocket.rocketmq.broker.filters import FilterTurns, TurnSpent
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec import quick_answers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
@@ -53,6 +55,7 @@ class PullHandlers:
     _reads: ColdReads
     _stats: Stats
     _watch: Callable[[Peer], None]
+    _turns: FilterTurns
 
     def rows(self) -> list[Row]:
         """Return the table."""
@@ -90,11 +93,14 @@ class PullHandlers:
             request.fail(error)
 
     def _pulled(self, request: Request, header: PullMessage, is_first: bool) -> Answer | None:
-        """Return the answer to a pull; None if it waits for a message, or was answered at once."""
+        """Return the answer to a pull; None if it waits, or was answered at once."""
         try:
             pulled = self._puller.pull(header, is_first=is_first)
         except PullForbidden as forbidden:
             return _forbidden(forbidden)
+        except TurnSpent:
+            self._turns.later(partial(self.pull, request, header, is_first=is_first))
+            return None
         command, result = request.command, pulled.result
         is_heard = not command.flag & ONEWAY_FLAG
         if is_first and is_heard and pulled.outcome is _NOTHING_NEW:
@@ -104,7 +110,7 @@ class PullHandlers:
                 header.topic,
                 header.queue_id,
                 header.queue_offset,
-                pulled.permit.subscription.filter,
+                pulled.permit.wanted,
                 lambda: self.pull(request, header, is_first=False),
             )
             if hold_ms > 0 and self._hold.hold(held, hold_ms):

@@ -13,7 +13,7 @@ from sprocket.rocketmq.codec.headers import (
     QueryMessageAnswer,
     ViewMessage,
 )
-from sprocket.rocketmq.model.filters import MessageFilter
+from sprocket.rocketmq.model.filters import TagFilter
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
 from sprocket.runtime.cold_reads import ColdReads
 
@@ -53,7 +53,7 @@ class QueryHandlers:
             said = "null"  # RocketMQ's word for no filter but tags
             if subscription is None:
                 said = f"{group}@{topic} is not online!"
-        wanted = MessageFilter() if subscription is None else subscription.filter
+        wanted = TagFilter() if subscription is None else subscription.filter
         found = self._queries.units(topic, queue_id, header.index, header.count, wanted)
         if found is None:
             return Answer(remark=f"Index {header.index} of {queue_id}@{topic} is not exist!")

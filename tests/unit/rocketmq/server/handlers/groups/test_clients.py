@@ -141,21 +141,26 @@ def test_a_body_that_cannot_be_read_is_refused(on_node: Callable[..., None]) -> 
     on_node(scenario)
 
 
-def test_filters_by_tag_only(on_node: Callable[..., None]) -> None:
-    """A consumer that wants SQL is told before it starts."""
+def test_filters_that_can_be_had(on_node: Callable[..., None]) -> None:
+    """A consumer whose filter cannot be had is told before it starts."""
 
     async def scenario(lab: Any) -> None:
-        def body(kind: str | None) -> bytes:
-            subscription = {"topic": "T", "subString": "a", "expressionType": kind}
+        def body(kind: str | None, text: str = "a") -> bytes:
+            subscription = {"topic": "T", "subString": text, "expressionType": kind}
             return json.dumps(
                 {"clientId": "c", "group": "g", "subscriptionData": subscription}
             ).encode()
 
         assert (await lab.broker.call(46, None, body("TAG"))).code == 0
         assert (await lab.broker.call(46, None, body(None))).code == 0
+        assert (await lab.broker.call(46, None, body("SQL92"))).code == 0
+        answer = await lab.broker.call(46, None, body("SQL92", "a >"))
+        assert (answer.code, "expected a property" in answer.remark) == (23, True)
+        answer = await lab.broker.call(46, None, body("KLINGON"))
+        assert (answer.code, "KLINGON" in answer.remark) == (1, True)
+        await lab.broker.call(25, None, b"enablePropertyFilter=false\n")
         answer = await lab.broker.call(46, None, body("SQL92"))
-        assert answer.code == 1
-        assert "SQL92" in (answer.remark or "")
+        assert (answer.code, "SQL92" in answer.remark) == (1, True)
 
     on_node(scenario)
 

@@ -14,6 +14,7 @@ from tests.waits import LONG_SECONDS
 from sprocket.base.disk import Fetched, RealDisk, WouldBlock
 from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.broker.delivery import Pulled, PullService
+from sprocket.rocketmq.broker.filters import filter_turns
 from sprocket.rocketmq.broker.groups import ConsumerOffsets
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec.record import record
@@ -360,7 +361,9 @@ def test_each_check_has_its_code(on_node: Callable[..., None]) -> None:
             ({"subscription": ""}, 0, None),
             ({"subscription": " "}, 20, None),
             ({"subscription": "||"}, 23, None),
-            ({"subscription": "a > 3", "expressionType": "SQL92"}, 1, None),
+            ({"subscription": "a > 3", "expressionType": "SQL92"}, 20, None),
+            ({"subscription": "a >", "expressionType": "SQL92"}, 23, None),
+            ({"subscription": "a", "expressionType": "KLINGON"}, 1, None),
             ({"subscription": "", "expressionType": "SQL92"}, 23, None),
             ({"consumerGroup": "g2", "sysFlag": 0}, 24, None),
             ({"queueOffset": "x"}, 1, None),
@@ -368,6 +371,47 @@ def test_each_check_has_its_code(on_node: Callable[..., None]) -> None:
             answer = await lab.broker.call(11, pull_ext(0) | changes)
             got = (answer.code, answer.ext_map().get("forbiddenType"))
             assert (changes, got) == (changes, (code, kind)), answer.remark
+
+    on_node(scenario)
+
+
+def test_a_pull_chooses_by_properties(on_node: Callable[..., None]) -> None:
+    """With the expression that it carries, or the one of its group's heartbeat."""
+
+    async def scenario(lab: Any) -> None:
+        for number in range(40):
+            ext = send_ext() | {"i": f"count\x01{number}\x02"}
+            assert (await lab.broker.call(310, ext, b"x")).code == 0
+
+        async def pulled(**changes: Any) -> list[int]:
+            offset, found = 0, []
+            while offset < 40:  # a file of the queue at a time
+                answer = await lab.broker.call(11, pull_ext(offset, **changes))
+                offset = int(answer.ext_map()["nextBeginOffset"])
+                assert answer.code == (0 if answer.body else 20)
+                found += [one.queue_offset for one in record.decode_all(answer.body)]
+            return found
+
+        assert await pulled(subscription="count > 36", expressionType="SQL92") == [37, 38, 39]
+        beat = heartbeat("T", "count = 7", version=6)
+        beat = beat.replace(b'"topic"', b'"expressionType":"SQL92","topic"')
+        assert (await lab.broker.call(34, {}, beat)).code == 0
+        assert await pulled(sysFlag=0, subscription="") == [7]
+
+    on_node(scenario)
+
+
+def test_reads_by_properties_take_turns(
+    on_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What does not fit into a turn of the loop is answered in one of the next."""
+    monkeypatch.setattr(filter_turns, "COST_PER_TURN", 1)
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 3)
+        sql = {"subscription": "TAGS IS NULL", "expressionType": "SQL92"}
+        pulls = [lab.broker.call(11, pull_ext(0) | sql) for _ in range(5)]
+        assert [one.code for one in await asyncio.gather(*pulls)] == [0] * 5
 
     on_node(scenario)
 

@@ -1,0 +1,10 @@
+"""Filters that consumers write: conditions on properties in SQL92.
+
+`SqlFilters` compiles their expressions; `FilterTurns` bounds what they take of one turn of the
+event loop.
+"""
+
+from sprocket.rocketmq.broker.filters.filter_turns import FilterTurns, TurnSpent
+from sprocket.rocketmq.broker.filters.sql_filters import SqlFilters
+
+__all__ = ["FilterTurns", "SqlFilters", "TurnSpent"]
