@@ -17,7 +17,7 @@ from sprocket.cli.remote.wire import READER_GROUP, Remote, over_the_wire
 from sprocket.cli.terminal import logs, output
 
 if TYPE_CHECKING:
-    from sprocket.rocketmq.client import MessageQueue, Puller, PullResult, ReceivedMessage
+    from sprocket.rocketmq.client import MessageQueue, Puller, PullResult, ReceivedMessage, Sql
 
 HOLD_MS = 10_000
 """How long a broker may keep a request for messages that are not there yet."""
@@ -39,7 +39,7 @@ class Wanted:
 
     topic: str
     start: output.Place
-    tag: str
+    expression: "str | Sql"
     until_end: bool
     """Only what is there when it begins."""
 
@@ -58,18 +58,26 @@ def consume(
         ),
     ] = "last",
     tag: Tags = "*",
+    sql: Annotated[
+        str | None,
+        typer.Option(help="Instead of tags: a condition on properties, `amount > 100`, in SQL92."),
+    ] = None,
     as_json: AsJson = False,
     *,
     end: End,
     log: logs.LogOptions,
 ) -> None:
     """Show the messages of a topic as they come, until Ctrl-C."""
+    from sprocket.rocketmq.client import Sql
     from sprocket.runtime import driver
 
+    if sql is not None and tag != "*":
+        raise SettingsError("--sql stands instead of --tag: TAGS = 'new' asks for a tag")
     if group is not None and end.until_end:
         raise SettingsError("--until-end is for reading without a --group: others may share it")
     show = Shown(end.count, as_json=as_json)
-    wanted = Wanted(topic, output.place(start), tag, end.until_end)
+    expression = tag if sql is None else Sql(sql)
+    wanted = Wanted(topic, output.place(start), expression, end.until_end)
     if group is None:
         work = _alone(remote, wanted, show)
     else:
@@ -144,8 +152,8 @@ async def _read(puller: "Puller", queue: "MessageQueue", wanted: Wanted, show: S
     end = await puller.max_offset(queue) if wanted.until_end else None
     hold_ms = 0 if wanted.until_end else HOLD_MS
     while end is None or offset < end:
-        found = await puller.pull(queue, offset, tags=wanted.tag, hold_ms=hold_ms)
-        messages = [one for one in decoded(found, queue) if _is_tagged(one, wanted.tag)]
+        found = await puller.pull(queue, offset, tags=wanted.expression, hold_ms=hold_ms)
+        messages = [one for one in decoded(found, queue) if _is_wanted(one, wanted.expression)]
         messages = [one for one in messages if one.queue_offset >= offset]  # a batch comes whole
         if end is not None:
             messages = [one for one in messages if one.queue_offset < end]
@@ -169,8 +177,10 @@ def decoded(found: "PullResult", queue: "MessageQueue") -> "list[ReceivedMessage
     return [ReceivedMessage(stored, queue) for stored in batch.decode_messages(found.body)]
 
 
-def _is_tagged(message: "ReceivedMessage", expression: str) -> bool:
+def _is_wanted(message: "ReceivedMessage", expression: "str | Sql") -> bool:
     """Compare the tag itself: the broker compares hashes, which others may share."""
+    if not isinstance(expression, str):
+        return True  # the broker has looked at its properties
     return expression.strip() == "*" or message.tag in {
         tag.strip() for tag in expression.split("||")
     }
@@ -205,7 +215,7 @@ async def _with_group(remote: Remote, group: str, wanted: Wanted, show: Shown) -
     )
     await consumer.start()
     try:
-        await consumer.subscribe(wanted.topic, wanted.tag)
+        await consumer.subscribe(wanted.topic, wanted.expression)
         await show.enough.wait()
     finally:
         with logs.only_errors():  # a member that leaves with messages in its hands is meant

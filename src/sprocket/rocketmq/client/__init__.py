@@ -34,6 +34,7 @@ from sprocket.rocketmq.client.settings import (
     ProducerSettings,
     tls_if_asked,
 )
+from sprocket.rocketmq.model.filters import Sql
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue, QueueSlice
 from sprocket.rocketmq.model.transaction import TransactionState
@@ -61,6 +62,7 @@ __all__ = [
     "SendResult",
     "SendStatus",
     "SliceAnswer",
+    "Sql",
     "Transaction",
     "TransactionProducer",
     "TransactionResult",

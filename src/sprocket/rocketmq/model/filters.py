@@ -18,6 +18,18 @@ ALL = "*"
 """The expression that wants every message."""
 
 
+class Sql(Struct, frozen=True):
+    """A condition on the properties of messages, in the place of tags: `Sql("amount > 100")`.
+
+    The broker evaluates it, and may be told not to (`pull.sql_filters`, `enablePropertyFilter`).
+
+    Attributes:
+        text: SQL92, as `docs/formats/sql92-filters.md` describes it.
+    """
+
+    text: str
+
+
 class MessageFilter(Protocol):
     """What says which messages are wanted."""
 

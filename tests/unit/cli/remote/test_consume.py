@@ -45,6 +45,32 @@ def test_only_the_tags_asked_for(broker: LocalBroker) -> None:
     assert [row["body"] for row in found] == ["red", "blue"]
 
 
+def test_only_what_a_condition_asks_for(broker: LocalBroker) -> None:
+    """Alone, and as a member of a group."""
+    with blocking.Producer(broker.nameserver, group="p") as producer:
+        for count in range(8):
+            properties = {"count": str(count)}
+            producer.send(Message("orders", b"%d" % count, properties=properties))
+    words = ("consume", "orders", "--from", "first", "--sql", "count BETWEEN 3 AND 4")
+    found = rows(broker, *words, "--until-end")
+    assert sorted(row["body"] for row in found) == ["3", "4"]
+    found = rows(broker, *words, "--group", "g", "--count", 2)
+    assert sorted(row["body"] for row in found) == ["3", "4"]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--sql", "a >"], "expression 'a >': expected a property"),
+        (["--sql", "a > 3", "--tag", "red"], "--sql stands instead of --tag"),
+    ],
+)
+def test_a_condition_that_cannot_be(broker: LocalBroker, words: list[str], why: str) -> None:
+    """It is refused before anything is read."""
+    send(broker, b"a")
+    assert why in refused(broker, "consume", "orders", *words)
+
+
 def test_from_a_time(broker: LocalBroker) -> None:
     """What was stored then or later."""
     send(broker, b"before")

@@ -106,7 +106,7 @@ def test_a_command_leaves_nothing_open(kept: LocalBroker) -> None:
 def test_sql_is_no_tag(kept: LocalBroker, words: list[str]) -> None:
     """It would match nothing, and wait for ever."""
     said = refused(kept, *words, "--tag", "price > 5")
-    assert "'price > 5' reads like SQL92, which is not supported yet" in said
+    assert "'price > 5' reads like SQL92, and stands for tags" in said
 
 
 def test_where_the_cluster_is_stands_in_a_variable(

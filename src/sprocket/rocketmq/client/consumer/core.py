@@ -41,7 +41,7 @@ from sprocket.rocketmq.client.consumer.queues import (
 from sprocket.rocketmq.client.consumer.subscriptions import Subscriptions
 from sprocket.rocketmq.client.network import ClientOptions, JoinedGroup, Lease, Where
 from sprocket.rocketmq.client.producer import check_group
-from sprocket.rocketmq.model.filters import ALL
+from sprocket.rocketmq.model.filters import ALL, Sql
 from sprocket.rocketmq.model.internal import RETRY_PREFIX
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.runtime.tasks import is_set_within
@@ -107,7 +107,7 @@ class ConsumerCore:
         """Whether it was started and not closed."""
         return self._open is not None
 
-    async def subscribe(self, topic: str, expression: str) -> None:
+    async def subscribe(self, topic: str, expression: str | Sql) -> None:
         """Read a topic, at once if the consumer is open. Raises InvalidMessage."""
         clock: Clock | None = None if self._open is None else self.lease.instance.clock
         self.subscriptions.add(topic, expression, clock)

@@ -10,7 +10,7 @@ from sprocket.rocketmq.client.consumer.plan import ConsumerOptions, ConsumerPlan
 from sprocket.rocketmq.client.consumer.queues import ProcessQueue
 from sprocket.rocketmq.client.network import BrokerCalls, Where
 from sprocket.rocketmq.client.received import ReceivedMessage
-from sprocket.rocketmq.model.filters import ALL
+from sprocket.rocketmq.model.filters import ALL, Sql
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue
 
@@ -94,15 +94,15 @@ class LitePullConsumer:
             self._core.opened.polling.acknowledge()
         await self._core.close()
 
-    async def subscribe(self, topic: str, expression: str = ALL) -> None:
+    async def subscribe(self, topic: str, expression: str | Sql = ALL) -> None:
         """Read the queues of a topic that fall to this member of the group.
 
         Args:
             topic: Its name; one that does not exist yet is read once it does.
-            expression: Tags with `||` between them, or `*` for all.
+            expression: Tags with `||` between them, or `*` for all, or `Sql`.
 
         Raises:
-            InvalidMessage: The topic's name is illegal, or the expression has no tag.
+            InvalidMessage: The topic's name is illegal, or the expression cannot be read.
             ClientError: Queues were assigned by hand.
         """
         self._choose(is_assigned=False)
@@ -112,12 +112,12 @@ class LitePullConsumer:
         """Read nothing more of a topic."""
         await self._core.unsubscribe(topic)
 
-    async def assign(self, queues: Collection[MessageQueue], expression: str = ALL) -> None:
+    async def assign(self, queues: Collection[MessageQueue], expression: str | Sql = ALL) -> None:
         """Read exactly these queues, whoever else of the group reads them.
 
         Args:
             queues: From `topic_queues`, in place of those assigned before.
-            expression: Tags with `||` between them, or `*` for all.
+            expression: Tags with `||` between them, or `*` for all, or `Sql`.
 
         Raises:
             ClientError: There are subscriptions, the consumer is not open, or a broker did not

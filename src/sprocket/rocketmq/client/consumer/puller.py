@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Self, TypeVar, Unpack
 
 from sprocket.base.errors import ClientError, NotConnected, RequestTimeout
-from sprocket.rocketmq.client.consumer.subscriptions import check_tags
+from sprocket.rocketmq.client.consumer.subscriptions import checked
 from sprocket.rocketmq.client.network import (
     Backoff,
     ClientOptions,
@@ -27,6 +27,7 @@ from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import TopicNames
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
+from sprocket.rocketmq.model.filters import Sql
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.route import MessageQueue, QueueSlice
 
@@ -173,7 +174,7 @@ class Puller:
         offset: int,
         count_max: int = PULL_MESSAGES,
         *,
-        tags: str = "*",
+        tags: str | Sql = "*",
         hold_ms: int = 0,
     ) -> PullResult:
         """Return messages of a queue from an offset on.
@@ -182,21 +183,23 @@ class Puller:
             queue: Where to read.
             offset: The first message wanted.
             count_max: Most messages; brokers may give fewer.
-            tags: Tags with `||` between them; the broker compares hashes, so others may come too.
+            tags: Tags with `||` between them, of which the broker compares hashes, so that others
+                may come too; or `Sql`.
             hold_ms: How long the broker may wait for a message if there is none.
 
         Raises:
-            InvalidMessage: They are not tags, or read like SQL.
+            InvalidMessage: They are not tags, or the SQL cannot be read.
             ClientError: Nobody answered in time, or the broker refused.
         """
-        check_tags(tags)
+        kind, text = checked(tags)
         brokers = self._lease.instance.brokers
         pull = Pull(
             group=self._group,
             queue=queue,
             offset=QueueOffset(offset),
             count_max=count_max,
-            expression=tags,
+            expression=text,
+            kind=kind,
             version=self._version,
             hold_ms=hold_ms,
         )
@@ -212,7 +215,7 @@ class Puller:
         *,
         bytes_max: int,
         count_max: int = PULL_MESSAGES,
-        tags: str = "*",
+        tags: str | Sql = "*",
     ) -> list[SliceAnswer]:
         """Pull slices of queues one after the other, each answer from where the one before ended.
 
@@ -227,7 +230,7 @@ class Puller:
             it lead on. What did not, or failed, is told to whoever asks for the rest.
 
         Raises:
-            InvalidMessage: They are not tags, or read like SQL.
+            InvalidMessage: They are not tags, or the SQL cannot be read.
             ClientError: The first pull failed.
         """
         found: list[SliceAnswer] = []

@@ -9,7 +9,7 @@ from sprocket.rocketmq.client.consumer.delivery import DeadLetter, DeliverLater,
 from sprocket.rocketmq.client.consumer.plan import ConsumerPlan, Listener, PushOptions
 from sprocket.rocketmq.client.network import Where
 from sprocket.rocketmq.client.received import ReceivedMessage
-from sprocket.rocketmq.model.filters import ALL
+from sprocket.rocketmq.model.filters import ALL, Sql
 from sprocket.rocketmq.model.route import MessageQueue
 
 
@@ -105,15 +105,17 @@ class PushConsumer:
             self._handover.close()
         await self._core.close()
 
-    async def subscribe(self, topic: str, expression: str = ALL) -> None:
+    async def subscribe(self, topic: str, expression: str | Sql = ALL) -> None:
         """Receive the messages of a topic; a topic that does not exist yet is read once it does.
 
         Args:
             topic: Its name.
-            expression: Tags with `||` between them, such as `new || changed`, or `*` for all.
+            expression: Tags with `||` between them, such as `new || changed`, or `*` for all, or a
+                condition on properties, such as `Sql("amount > 100")`. All members of a group must
+                give the same.
 
         Raises:
-            InvalidMessage: The topic's name is illegal, or the expression has no tag.
+            InvalidMessage: The topic's name is illegal, or the expression cannot be read.
         """
         await self._core.subscribe(topic, expression)
 

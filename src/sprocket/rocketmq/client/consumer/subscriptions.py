@@ -3,14 +3,17 @@
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from typing import NamedTuple
 
 from sprocket.base.clock import Clock
 from sprocket.base.errors import InvalidMessage
 from sprocket.rocketmq.client.consumer.plan import ConsumerPlan
 from sprocket.rocketmq.client.producer import check_topic
 from sprocket.rocketmq.codec.bodies import ConsumerData
-from sprocket.rocketmq.model.filters import ALL
-from sprocket.rocketmq.model.group import Subscription
+from sprocket.rocketmq.errors import ExpressionIllegal
+from sprocket.rocketmq.filter import compile_sql
+from sprocket.rocketmq.model.filters import ALL, Sql
+from sprocket.rocketmq.model.group import SQL92, TAG, Subscription
 
 _SQL = re.compile(
     r"[<>=]|\bis\s+(not\s+)?null\b|\bin\s*\(|\bbetween\b.+\band\b|\b(like|contains)\s+'",
@@ -38,19 +41,19 @@ class Subscriptions(Mapping[str, Subscription]):
     def __len__(self) -> int:
         return len(self._by_topic)
 
-    def add(self, topic: str, expression: str, clock: Clock | None) -> None:
+    def add(self, topic: str, expression: str | Sql, clock: Clock | None) -> None:
         """Subscribe to a topic, or change what is wanted of it; before the start without a clock.
 
         Raises:
-            InvalidMessage: The name is illegal, or the expression holds no tag, or is SQL.
+            InvalidMessage: The name is illegal, or the expression cannot be read.
         """
         check_topic(topic)
-        check_tags(expression)
+        kind, text = checked(expression)
         version = 0 if clock is None else clock.now_ms()
         known = self._by_topic.get(topic)
         if known is not None:
             version = max(version, known.version + 1)
-        self._by_topic[topic] = Subscription.parse(topic, expression.strip(), version=version)
+        self._by_topic[topic] = Subscription.parse(topic, text, type=kind, version=version)
 
     def remove(self, topic: str) -> None:
         """Want nothing more of a topic."""
@@ -67,6 +70,32 @@ class Subscriptions(Mapping[str, Subscription]):
         )
 
 
+class Expression(NamedTuple):
+    """What is wanted of a topic, as brokers are told: TAG or SQL92, and the text."""
+
+    kind: str
+    text: str
+
+
+@lru_cache(maxsize=1024)
+def checked(expression: str | Sql) -> Expression:
+    """Return what brokers are told of an expression.
+
+    Raises:
+        InvalidMessage: It has no tag, or reads like SQL; or SQL cannot be compiled, or goes on
+            after its end, which brokers ignore.
+    """
+    if isinstance(expression, str):
+        return Expression(TAG, check_tags(expression).strip())
+    try:
+        rest = compile_sql(expression.text).rest
+    except ExpressionIllegal as illegal:
+        raise InvalidMessage(f"expression {expression.text!r}: {illegal}") from illegal
+    if rest:
+        raise InvalidMessage(f"expression {expression.text!r}: {rest!r} at its end is ignored")
+    return Expression(SQL92, expression.text)
+
+
 @lru_cache(maxsize=1024)
 def check_tags(expression: str) -> str:
     """Return `expression` if it is tags with `||` between them, or `*` or nothing for all.
@@ -78,8 +107,8 @@ def check_tags(expression: str) -> str:
     """
     if _SQL.search(expression):
         raise InvalidMessage(
-            f"expression {expression!r} reads like SQL92, which is not supported yet: expected tags"
-            " with || between them, or * for all"
+            f"expression {expression!r} reads like SQL92, and stands for tags: expected Sql(…)"
+            " or --sql, or tags with || between them, or * for all"
         )
     text = expression.strip()
     if text not in (ALL, "") and not any(tag.strip() for tag in text.split("||")):

@@ -23,6 +23,7 @@ from sprocket.rocketmq.codec.headers import (
     TopicQueue,
     UpdateConsumerOffset,
 )
+from sprocket.rocketmq.model.group import TAG
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.pull import COMMIT, LITE, SUBSCRIPTION, SUSPEND
 from sprocket.rocketmq.model.route import MessageQueue
@@ -71,7 +72,8 @@ class Pull(Struct, frozen=True, kw_only=True):
         queue: Where to read.
         offset: First message wanted.
         count_max: Most messages; the broker may give fewer.
-        expression: Tags, `A || B`, or `*`. The broker compares hashes only.
+        expression: Tags, `A || B`, or `*`, of which the broker compares hashes only; or SQL92.
+        kind: TAG or SQL92.
         version: Of the subscription, in milliseconds since 1970; newer ones win.
         hold_ms: How long the broker may wait for a message if there is none.
         commit: Stored as the group's offset along the way.
@@ -84,6 +86,7 @@ class Pull(Struct, frozen=True, kw_only=True):
     count_max: int
     expression: str
     version: int
+    kind: str = TAG
     hold_ms: int = 0
     commit: QueueOffset | None = None
     is_lite: bool = False
@@ -108,7 +111,7 @@ class Pull(Struct, frozen=True, kw_only=True):
             suspend_timeout_millis=self.hold_ms,
             subscription=self.expression,
             sub_version=self.version,
-            expression_type="TAG",
+            expression_type=self.kind,
         )
 
 

@@ -5,7 +5,7 @@ import pytest
 from sprocket.base.errors import InvalidMessage
 from sprocket.rocketmq.client.consumer.plan import ConsumerPlan
 from sprocket.rocketmq.client.consumer.subscriptions import Subscriptions
-from sprocket.rocketmq.model.filters import TagFilter
+from sprocket.rocketmq.model.filters import Sql, TagFilter
 from sprocket.rocketmq.model.hashes import hash32
 from sprocket.testing.clock import FakeClock
 
@@ -44,7 +44,7 @@ def test_what_is_no_subscription_is_named(
 )
 def test_sql_is_not_taken_for_a_tag(expression: str) -> None:
     """It would match nothing, and nobody would be told."""
-    with pytest.raises(InvalidMessage, match="reads like SQL92, which is not supported yet"):
+    with pytest.raises(InvalidMessage, match="reads like SQL92, and stands for tags"):
         Subscriptions().add("t", expression, None)
 
 
@@ -58,6 +58,28 @@ def test_a_tag_of_several_words_is_one(expression: str) -> None:
     wanted = subscriptions["t"].filter
     assert wanted is not None
     assert wanted.tags == tuple(sorted(expression.split("||")))
+
+
+def test_a_condition_is_told_to_brokers_as_one() -> None:
+    """With its type, so that it is not taken for a tag; the consumer does not look again."""
+    subscriptions = Subscriptions()
+    subscriptions.add("t", Sql("a > 5"), None)
+    found = subscriptions["t"]
+    assert (found.type, found.expression, found.filter) == ("SQL92", "a > 5", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a >", "found the end, at character 4"),
+        ("a = 3 b = 4", "'b = 4' at its end is ignored"),
+        ("", "expected a property"),
+    ],
+)
+def test_a_condition_that_means_something_else_is_refused(text: str, why: str) -> None:
+    """Before anybody is asked: brokers pass over what stands after its end."""
+    with pytest.raises(InvalidMessage, match=why):
+        Subscriptions().add("t", Sql(text), None)
 
 
 @pytest.mark.parametrize("expression", ["", "*", " * "])

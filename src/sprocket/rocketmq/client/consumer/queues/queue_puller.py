@@ -132,6 +132,7 @@ class QueuePuller:
             count_max=min(settings.pull_messages_max, max(held.free_messages, _COUNT_MIN)),
             expression=subscription.expression,
             version=subscription.version,
+            kind=subscription.type,
             hold_ms=settings.hold_ms,
             commit=self._offsets.get(held.queue) if self._commits else None,
             is_lite=self._plan.is_polled,
