@@ -95,6 +95,16 @@ class LogClock:
             passed_at = min(passed_at, self._parts[number + 1].monotonic_ms)
         return round(self._monotonic_ms() - passed_at)
 
+    def furthest_ms(self) -> int:
+        """Return the latest time that something may wait for and that has come.
+
+        That is later than now if the wall clock was set back: what is to happen so long after a
+        time from before that is due before this clock shows its time.
+        """
+        self.now_ms()
+        monotonic_ms = self._monotonic_ms()
+        return round(max(one.log_ms + monotonic_ms - one.monotonic_ms for one in self._parts))
+
     def _check_wall(self, now_ms: int) -> None:
         """Check whether the wall clock was set, and note it if so."""
         part = self._parts[-1]

@@ -86,3 +86,18 @@ def test_however_often_the_clock_is_set(moves: list[tuple[int, int]]) -> None:
             passed = 1000 * (clock.monotonic() - monotonic)
             unnoticed = sum(abs(one) for _, one in moves if abs(one) <= NEAR_MS)
             assert abs(log_clock.elapsed_ms(at) - passed) <= unnoticed + 2
+
+
+def test_what_is_due_after_the_clock_was_set_back() -> None:
+    """A wait that began before is over when the old time would have come."""
+    clock = FakeClock(START)
+    log_clock = LogClock(clock)
+    clock.advance(1000)
+    assert log_clock.furthest_ms() == log_clock.now_ms() == START + 1000
+    clock.step_wall(-HOUR)
+    log_clock.now_ms()
+    clock.advance(10_000)
+    assert log_clock.furthest_ms() == START + 11_000
+    assert log_clock.now_ms() == START + 6_000
+    clock.step_wall(3 * HOUR)
+    assert log_clock.furthest_ms() == log_clock.now_ms()

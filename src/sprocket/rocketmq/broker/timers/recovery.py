@@ -1,0 +1,133 @@
+"""Which timed messages were delivered already, when a store is opened.
+
+The checkpoint says up to which slot all are, and from where on the log may have copies of the
+messages of later slots. Each copy names the place of its message. RocketMQ's do not: they are known
+by topic and unique key.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from msgspec import Struct, field
+
+from sprocket.base import log
+from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall, WireError
+from sprocket.rocketmq.codec.record import properties, record
+from sprocket.rocketmq.codec.record_layout import parts, topic_text
+from sprocket.rocketmq.model.internal import TIMER_TOPIC
+from sprocket.rocketmq.model.message import StoredMessage
+from sprocket.rocketmq.model.offsets import PhysicalOffset
+from sprocket.rocketmq.store.read import Boundary
+from sprocket.rocketmq.store.store import Store
+from sprocket.rocketmq.store.timer import TimerCheckpoint, TimerFiles
+
+_log = log.get_logger(__name__)
+
+UNREADABLE = (CorruptRecord, OffsetTooSmall, OffsetTooLarge, WireError)
+"""A record is not there, or damaged."""
+
+_COPY = f"\x02{properties.TIMER_DEQUEUE_MS}\x01".encode()
+
+
+class _Key(NamedTuple):
+    """By what a message is known of which a copy does not say the place."""
+
+    topic: str
+    unique_key: str
+    times: int
+    """How often it had come into the topic again."""
+
+
+class Delivered(Struct):
+    """What was delivered, of messages that may be found in the wheel again.
+
+    Attributes:
+        places: Where they lie in the log.
+        keys: By what RocketMQ's are known.
+    """
+
+    places: set[int] = field(default_factory=set)
+    keys: set[_Key] = field(default_factory=set)
+
+    def has(self, message: StoredMessage) -> bool:
+        """Tell whether there is a copy of a message, in the wheel topic or where it was to go."""
+        found = message.properties
+        return message.physical_offset in self.places or (
+            bool(self.keys) and _key(found, _times(found)) in self.keys
+        )
+
+
+def find(store: Store, files: TimerFiles) -> Delivered:
+    """Return what was delivered of the slots that the checkpoint does not cover.
+
+    Costs about 2 µs for each record of the log from there on.
+    """
+    found = Delivered()
+    if not store.queue_end(TIMER_TOPIC, 0):
+        return found
+    for place, stored in store.records(_start(store, files.checkpoint)):
+        try:
+            fields, _, topic_at, topic_end, end = parts(stored, 0)
+        except WireError as error:
+            _log.error("a record cannot be read", place=place, why=str(error))
+            continue
+        if fields[13] > 0:
+            found.places.add(fields[13])
+        elif _COPY in b"\x02" + bytes(stored[topic_end + 2 : end]):
+            pairs = record.stored_properties(stored)
+            is_rolled = topic_text(stored, topic_at, topic_end) == TIMER_TOPIC
+            found.keys.add(_key(pairs, _times(pairs) - is_rolled))
+    return found
+
+
+def next_offset(store: Store, files: TimerFiles) -> int:
+    """Return the first message of the wheel topic that is not in the timer log.
+
+    RocketMQ's checkpoint may have seen one more than its timer log, so the log's last record counts
+    as well.
+    """
+    noted = files.checkpoint.queue_offset
+    try:
+        last = files.log.last()
+        if last is not None:
+            entry = record.entry(store.record_at(PhysicalOffset(last.place)), with_keys=False)
+            if entry.topic == TIMER_TOPIC:
+                noted = min(noted, entry.queue_offset + 1)
+    except UNREADABLE as error:
+        _log.warning("the last message of the timer log is not there", why=str(error))
+    low, high = store.queue_range(TIMER_TOPIC, 0)
+    return min(max(low, noted), high)
+
+
+def _start(store: Store, checkpoint: TimerCheckpoint) -> PhysicalOffset | None:
+    """Return from where on the log is to be read: a record begins there; None for its beginning."""
+    place = checkpoint.deliveries_from
+    for start in (place, *_places_before(store, checkpoint.read_at_ms)) if place else ():
+        if start == store.written:
+            return PhysicalOffset(start)
+        try:
+            store.record_at(PhysicalOffset(start))
+        except UNREADABLE:
+            continue
+        return PhysicalOffset(start)
+    return next((PhysicalOffset(one) for one in _places_before(store, checkpoint.read_at_ms)), None)
+
+
+def _places_before(store: Store, at_ms: int) -> Iterator[int]:
+    """Give the place of the last message of the wheel topic that was stored before a time."""
+    offset = store.offset_by_time(TIMER_TOPIC, 0, at_ms, Boundary.LOWER) - 1
+    for _, place, size, *_ in store.units(TIMER_TOPIC, 0, offset, 1) if offset >= 0 else ():
+        if size > 0 and store.stored_at_ms(TIMER_TOPIC, 0, offset) in range(at_ms):
+            yield place
+
+
+def _times(pairs: dict[str, str]) -> int:
+    text = pairs.get(properties.TIMER_ROLL_TIMES, "0")
+    return int(text) if text.isdecimal() else 0
+
+
+def _key(pairs: dict[str, str], times: int) -> _Key:
+    topic, unique_key = (
+        pairs.get(name, "") for name in (properties.REAL_TOPIC, properties.UNIQ_KEY)
+    )
+    return _Key(topic, unique_key, times)

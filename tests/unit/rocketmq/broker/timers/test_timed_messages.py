@@ -1,0 +1,246 @@
+"""Timed messages come at the millisecond that they say, once, whatever happens to the clock."""
+
+import pytest
+from tests.recorded import Recorded
+from tests.timed import ROLL_MS, Timing
+
+from sprocket.base.errors import DiskFull
+from sprocket.rocketmq.broker.timers.timed_messages import DELIVER_BATCH
+from sprocket.rocketmq.model.internal import TIMER_TOPIC
+from sprocket.testing.clock import FakeClock
+
+HOUR = 3_600_000
+
+
+def test_a_message_comes_at_its_millisecond() -> None:
+    """Not a millisecond earlier, and not at the whole second."""
+    timing = Timing().start()
+    timing.send(b"a", delay_ms=4321)
+    timing.advance(4320)
+    assert timing.bodies() == []
+    timing.advance(20)
+    (message,) = timing.messages()
+    found = message.properties
+    assert message.stored_at_ms - timing.acked[b"a"] in range(11)
+    assert found["TIMER_OUT_MS"] == str(timing.acked[b"a"])
+    assert int(found["TIMER_ENQUEUE_MS"]) % 1000 == 0
+    assert int(found["TIMER_DEQUEUE_MS"]) in range(timing.acked[b"a"], timing.acked[b"a"] + 11)
+    assert (found["REAL_TOPIC"], found["REAL_QID"], message.queue_id) == ("T", "1", 1)
+    assert message.prepared_transaction_offset == timing.messages(TIMER_TOPIC, 0)[0].physical_offset
+
+
+@pytest.mark.parametrize("delay_ms", [1, 15, 400, 999, 1000, 1001, 2500])
+def test_short_waits_are_kept_as_well(delay_ms: int) -> None:
+    """Into a slot that is being delivered."""
+    timing = Timing().start()
+    timing.advance(2300)
+    timing.send(b"a", delay_ms=delay_ms)
+    timing.advance(delay_ms + 40, step_ms=1)
+    (message,) = timing.messages()
+    assert message.stored_at_ms - timing.acked[b"a"] in range(31)
+
+
+def test_messages_come_in_the_order_of_their_times() -> None:
+    """Those of the same time in the order in which they were sent."""
+    timing = Timing().start()
+    delays = [3000, 2000, 2500, 2000, 3000, 60_000, 2999]
+    for number, delay in enumerate(delays):
+        timing.send(b"%d" % number, delay_ms=delay)
+    timing.advance(61_000)
+    order = sorted(range(len(delays)), key=lambda number: (delays[number], number))
+    assert timing.bodies() == [b"%d" % number for number in order]
+
+
+def test_what_is_due_already_comes_at_once() -> None:
+    """As of a store that was down for long; it says so as RocketMQ's does."""
+    timing = Timing()
+    timing.send(b"a", b"b", delay_ms=5000)
+    timing.clock.advance(100 * HOUR)
+    timing.start()
+    timing.advance(100)
+    assert timing.bodies() == [b"a", b"b"]
+    assert timing.messages()[0].properties["TIMER_ENQUEUE_MS"] == str(2**63 - 1)
+
+
+def test_many_that_are_due_together_all_come() -> None:
+    """In batches."""
+    timing = Timing(segment_bytes=1 << 20).start()
+    count = 10 * DELIVER_BATCH + 1
+    timing.send(*[b"%d" % number for number in range(count)], delay_ms=1500)
+    timing.advance(2000)
+    assert timing.bodies() == [b"%d" % number for number in range(count)]
+
+
+def test_what_waits_longer_than_the_window_comes_into_the_topic_again() -> None:
+    """And to its place at its time."""
+    timing = Timing().start()
+    delays = [ROLL_MS, ROLL_MS + 1234, 3 * ROLL_MS + 77]
+    for number, delay in enumerate(delays):
+        timing.send(b"%d" % number, delay_ms=delay)
+    timing.advance(3 * ROLL_MS + 200)
+    assert [message.stored_body for message in timing.messages()] == [b"0", b"1", b"2"]
+    for message, times in zip(timing.messages(), ("1", "1", "3"), strict=True):
+        assert message.stored_at_ms - timing.acked[message.stored_body] in range(21)
+        assert message.properties["TIMER_ROLL_TIMES"] == times
+
+
+def test_a_message_that_is_taken_back_does_not_come() -> None:
+    """Others of its slot do."""
+    timing = Timing().start()
+    for body in (b"a", b"b", b"c"):
+        timing.send(body, delay_ms=5000)
+    timing.send(b"d", delay_ms=300)
+    timing.advance(100)
+    timing.take_back(b"b", timing.acked[b"b"])
+    timing.take_back(b"c", timing.acked[b"c"], topic="other")
+    timing.take_back(b"d", timing.acked[b"d"])
+    timing.advance(4000)
+    timing.take_back(b"a", timing.acked[b"a"])
+    timing.advance(2000)
+    assert timing.bodies() == [b"c"]
+
+
+@pytest.mark.parametrize("step_ms", [-2 * HOUR, -7000, 7000, 2 * HOUR, 30 * 24 * HOUR])
+def test_setting_the_clock_changes_no_wait(step_ms: int) -> None:
+    """Of what waits, and of what comes after that."""
+    timing = Timing().start()
+    timing.send(b"a", delay_ms=60_000)
+    timing.send(b"b", delay_ms=20_500)
+    timing.advance(1000)
+    timing.clock.step_wall(step_ms)
+    timing.send(b"c", delay_ms=10_250)
+    timing.advance(10_240)
+    assert timing.bodies() == []
+    timing.advance(50)
+    assert timing.bodies() == [b"c"]
+    timing.advance(9_200)
+    assert timing.bodies() == [b"c"]
+    timing.advance(50)
+    assert timing.bodies() == [b"c", b"b"]
+    timing.advance(39_450)
+    assert timing.bodies() == [b"c", b"b"]
+    timing.advance(60)
+    assert timing.bodies() == [b"c", b"b", b"a"]
+
+
+def test_after_a_stop_all_goes_on() -> None:
+    """Also in the middle of a slot: nothing comes twice."""
+    timing = Timing().start()
+    for delay in (2100, 2500, 2900, 70_000, 2 * ROLL_MS):
+        timing.send(b"%d" % delay, delay_ms=delay)
+    timing.advance(2600)
+    again = Timing(timing.stop(), clock=timing.clock).start()
+    again.advance(2 * ROLL_MS + 1000)
+    assert again.bodies() == [b"2100", b"2500", b"2900", b"70000", b"%d" % (2 * ROLL_MS)]
+
+
+def test_a_message_that_cannot_be_stored_is_tried_again() -> None:
+    """When there is room, a second later."""
+    timing = Timing().start()
+    timing.send(b"a", delay_ms=1000)
+    timing.advance(500)
+
+    def fail(call: str, path: str) -> None:
+        if call == "write" and "commitlog" in path:
+            raise DiskFull("no room")
+
+    timing.disk.before = fail
+    timing.advance(1000)
+    assert timing.bodies() == []
+    timing.disk.before = None
+    timing.advance(2500)
+    assert timing.bodies() == [b"a"]
+
+
+def test_a_message_without_a_place_to_go_is_passed_over() -> None:
+    """Those after it come."""
+    timing = Timing().start()
+    timing.send(b"a", delay_ms=1000, topic="")
+    timing.send(b"b", delay_ms=1000, topic=TIMER_TOPIC)
+    timing.send(b"c", delay_ms=1000, TIMER_OUT_MS="soon")
+    timing.send(b"d", delay_ms=1000)
+    timing.advance(1100)
+    assert timing.bodies() == [b"d"]
+
+
+def test_a_store_without_timed_messages_has_no_files() -> None:
+    """And writes nothing."""
+    timing = Timing().start()
+    timing.advance(5000)
+    timing.stop()
+    assert not timing.disk.exists("/s/timerwheel")
+    assert not timing.disk.exists("/s/config/timercheck")
+
+
+def test_files_that_are_lost_are_made_again() -> None:
+    """What was delivered does not come again: the log tells."""
+    timing = Timing().start()
+    timing.send(b"a", delay_ms=1000)
+    timing.send(b"b", delay_ms=5000)
+    timing.advance(2000)
+    disk = timing.stop()
+    disk.remove_tree("/s/timerlog")
+    for path in ("/s/timerwheel", "/s/config/timercheck"):
+        disk.remove(path)
+    again = Timing(disk, clock=timing.clock).start()
+    again.advance(4000)
+    assert again.bodies() == [b"a", b"b"]
+
+
+def test_what_comes_at_a_slow_restart_is_late_and_not_lost() -> None:
+    """A downtime longer than the wheel goes."""
+    timing = Timing(slots=256).start()
+    for delay in (3000, 50_000, 100_000):
+        timing.send(b"%d" % delay, delay_ms=delay)
+    timing.advance(1000)
+    disk = timing.stop()
+    timing.clock.advance(300_000)
+    again = Timing(disk, clock=timing.clock)
+    again.send(b"new", delay_ms=2000)
+    again.start()
+    again.advance(3000)
+    assert again.bodies() == [b"3000", b"50000", b"100000", b"new"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["06-delay-timer", "06b-timer-kill9"])
+def test_ours_goes_on_with_rocketmqs_files(name: str) -> None:
+    """What waited comes once, never before the time that it asked for."""
+    theirs = Recorded(name)
+    stopped_ms = theirs.expected["stopped_at_ms"]
+    waiting, come = {}, set()
+    for line in theirs.records:
+        found = line["properties"]
+        if line["topic"] == "TimerA":
+            come.add(line["unique_key"])
+        elif line["topic"] == TIMER_TOPIC:
+            asked = int(found.get("TIMER_DELIVER_MS", 0))
+            asked = asked or line["born_timestamp"] + int(
+                found.get("TIMER_DELAY_MS") or 1000 * int(found["TIMER_DELAY_SEC"])
+            )
+            waiting[line["unique_key"]] = asked, found
+    deleted = {found.get("TIMER_DEL_UNIQKEY", "+").split("+")[1] for _, found in waiting.values()}
+    ours = Timing(
+        theirs.in_memory(),
+        folder="/store",
+        geometry=theirs.geometry,
+        clock=FakeClock(stopped_ms),
+        slots=262_144,
+        roll_ms=172_800_000,
+    ).start()
+    for _ in range(4 * 24 * 3):
+        ours.timers.advance(20 * 60_000)
+        ours.timed.keep()
+    messages = [
+        *ours.messages("TimerA", 0),
+        *ours.messages("TimerA", 1),
+        *ours.messages("TimerA", 2),
+    ]
+    times = {message.properties["UNIQ_KEY"]: message.stored_at_ms for message in messages}
+    assert len(times) == len(messages)
+    wanted = (
+        set(waiting) - deleted - {k for k, (_, f) in waiting.items() if "TIMER_DEL_UNIQKEY" in f}
+    )
+    assert wanted <= set(times)
+    for key in wanted - come:
+        assert times[key] >= waiting[key][0]
