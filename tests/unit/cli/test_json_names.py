@@ -65,6 +65,8 @@ def test_every_name_is_one_of_the_guide(monkeypatch: pytest.MonkeyPatch) -> None
             )
             body = trace.encode([recalled])
             producer.send(Message("RMQ_SYS_TRACE_TOPIC", body, keys=[unique_key]))
+            half = {"TRAN_MSG": "true", "PGROUP": "p"}
+            producer.send(Message("orders", b"half", properties=half))
         done(broker, "consume", "orders", "--group", "kitchen", "--from", "first", "--count", 1)
         with blocking.PushConsumer(
             broker.nameserver, group="kitchen", listener=got.extend, start="first"
@@ -93,6 +95,7 @@ def test_every_name_is_one_of_the_guide(monkeypatch: pytest.MonkeyPatch) -> None
             ["msg", "find", "-t", "orders", "--key", "k"],
             ["msg", "resend", unique_key, "-t", "orders"],
             ["msg", "trace", unique_key],
+            ["msg", "halves"],
         ):
             found += rows(broker, *words)
         for words in (

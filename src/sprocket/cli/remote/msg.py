@@ -12,7 +12,6 @@ from sprocket.base.errors import SettingsError, StoreError
 from sprocket.base.nearest import hint
 from sprocket.cli.remote.wire import READER_GROUP, Remote, over_the_wire
 from sprocket.cli.terminal import CommandAnswer, output, tables
-from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX, TRACE_TOPIC
 from sprocket.rocketmq.settings import FOUND_MESSAGES_MAX
 
@@ -215,6 +214,8 @@ def show_halves(
 
 
 def _half_row(half: "ReceivedMessage") -> dict[str, object]:
+    from sprocket.rocketmq.codec.record import properties
+
     checks = half.properties.get(properties.TRANSACTION_CHECK_TIMES, "")
     return {
         "unique_key": half.stored.unique_key,

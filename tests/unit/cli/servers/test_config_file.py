@@ -31,7 +31,10 @@ def test_what_a_file_gives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     path = tmp_path / "broker.conf"
     path.write_text("brokerName=b\nstorePathRootDir=/data\nhaListenPort=1\n")
     given = config_file.read(str(path), PRODUCTS)
-    values = [("broker.name", "b", f"{path} (brokerName)")]
+    values = [
+        ("broker.name", "b", f"{path} (brokerName)"),
+        ("pull.sql_filters", False, f"{path} (default of enablePropertyFilter)"),
+    ]
     assert given == GivenSettings(path=str(path), values=values, folder="/data")
     assert capsys.readouterr().err == (
         f"sprocket: {path}: ignored, as there is no such setting here: haListenPort\n"
