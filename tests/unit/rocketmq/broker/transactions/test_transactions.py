@@ -291,3 +291,18 @@ def test_damage_is_passed_over() -> None:
     process.round()
     assert [one.message.body for one in process.questions] == [b"b"]
     assert record.decode(process.store.record_at(process.acked[b"b"][0])).stored_body == b"b"
+
+
+def test_offsets_of_lost_halves_are_filled_up() -> None:
+    """An op message that outlived halves which it names must not end those that come after them."""
+    process = sent(b"a")
+    op = process.records.op([0, 3], followed=0, synced=0)
+    process.durable.append([op], lambda *_: None, [None])
+    process.timers.drain()
+    again = Transacting(process.disk.kill(), clock=process.clock)
+    again.produce()
+    again.send(b"b")
+    again.timers.drain()
+    assert again.acked[b"b"][1] == 4
+    again.round()
+    assert [one.message.body for one in again.questions] == [b"b"]
