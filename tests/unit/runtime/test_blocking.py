@@ -117,7 +117,7 @@ def test_who_closes_second_waits_for_the_end_too(monkeypatch: pytest.MonkeyPatch
     async def begin() -> asyncio.Task[None]:
         return asyncio.ensure_future(forever())
 
-    portal.call(begin)
+    task = portal.call(begin)  # a loop alone would not keep it
     portal.call(add, 1)
     alive: list[bool] = []
 
@@ -136,6 +136,7 @@ def test_who_closes_second_waits_for_the_end_too(monkeypatch: pytest.MonkeyPatch
     for closer in closers:
         closer.join(LONG_SECONDS)
     assert alive == [False, False]
+    assert task.cancelled()
 
 
 def test_the_loop_does_not_wait_for_itself() -> None:
