@@ -57,7 +57,7 @@ def write_table(
     cells = [[_brief(name, row[name]) for name in names] for row in rows]
     heads = [head(name) for name in names]
     sizes = [max(map(cell_len, column)) for column in zip(heads, *cells, strict=True)]
-    is_number = [_is_number(name, rows[0][name]) for name in names]
+    is_number = [any(_is_number(name, row[name]) for row in rows) for name in names]
     output.write_line(_line(heads, sizes, is_number), is_bold=True)
     for line in cells:
         output.write_line(_line(line, sizes, is_number))
@@ -88,9 +88,11 @@ def head(name: str) -> str:
 
 
 def cell(name: str, value: Any) -> str:
-    """Return a value as people read it; its name says what it is."""
+    """Return a value as people read it, None as a blank; its name says what it is."""
     if _is_time(name):
         return output.time_text(value)
+    if value is None:
+        return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int) and not name.endswith("_id"):

@@ -1,11 +1,21 @@
 """`sprocket msg` finds messages, shows one, sends one again."""
 
+import threading
 from dataclasses import replace
 
 from tests.unit.cli.running import done, refused, rows, run
+from tests.waits import LONG_SECONDS
 
 from sprocket.cli.terminal import output
-from sprocket.rocketmq.client import Message, ReceivedMessage, SendResult, blocking
+from sprocket.rocketmq.client import (
+    ConsumerSettings,
+    DeliverLater,
+    Message,
+    ProducerSettings,
+    ReceivedMessage,
+    SendResult,
+    blocking,
+)
 from sprocket.rocketmq.codec import trace
 from sprocket.rocketmq.model.trace import (
     ConsumeBegan,
@@ -233,3 +243,34 @@ def test_a_trace_is_a_timeline(broker: LocalBroker) -> None:
     assert "delivery 2 began" in done(broker, "msg", "trace", message_id)
     said = refused(broker, "msg", "trace", "nobody")
     assert said == "sprocket: topic RMQ_SYS_TRACE_TOPIC has no trace of message nobody\n"
+
+
+def test_our_own_clients_make_a_timeline(broker: LocalBroker) -> None:
+    """Of a message whose first delivery failed, as far as they have got."""
+    traced = ProducerSettings(trace=True)
+    with blocking.Producer(broker.nameserver, group="shop", settings=traced) as producer:
+        sent = producer.send(Message("orders", b"coffee", keys=["order-7"]))
+    failed = threading.Event()
+
+    def listener(messages: list[ReceivedMessage]) -> None:
+        try:
+            raise DeliverLater("closed", level=1)
+        finally:
+            failed.set()
+
+    with blocking.PushConsumer(
+        broker.nameserver,
+        group="kitchen",
+        listener=listener,
+        start="first",
+        settings=ConsumerSettings(trace=True),
+    ) as consumer:
+        consumer.subscribe("orders")
+        assert failed.wait(LONG_SECONDS)
+    found = rows(broker, "msg", "trace", sent.message_id)
+    assert sorted((row["event"], row["group"], row["result"]) for row in found) == [
+        ("delivery 1 began", "kitchen", ""),
+        ("delivery 1 ended", "kitchen", "failed"),
+        ("sent (normal)", "shop", "success"),
+        ("stored", "", ""),
+    ]

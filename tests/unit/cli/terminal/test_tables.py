@@ -36,6 +36,12 @@ def test_columns_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == ""
 
 
+def test_what_is_not_known_is_a_blank(capsys: pytest.CaptureFixture[str]) -> None:
+    """In a column of numbers too, which may begin with one."""
+    tables.write_table("", [{"spent_ms": None, "a": ""}, {"spent_ms": 1234, "a": "x"}])
+    assert capsys.readouterr().out.splitlines()[1:] == ["", "1,234  x"]
+
+
 def test_what_can_be_spared_is_left_out_where_there_is_no_room(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

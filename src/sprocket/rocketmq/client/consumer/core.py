@@ -17,6 +17,7 @@ from sprocket.base.disk import RealDisk
 from sprocket.base.errors import ClientError
 from sprocket.rocketmq.client.consumer.delivery import (
     ConcurrentConsumption,
+    ConsumeTraces,
     ListenerCalls,
     OrderlyConsumption,
     PollBuffer,
@@ -40,7 +41,8 @@ from sprocket.rocketmq.client.consumer.queues import (
 )
 from sprocket.rocketmq.client.consumer.subscriptions import Subscriptions
 from sprocket.rocketmq.client.network import ClientOptions, JoinedGroup, Lease, Where
-from sprocket.rocketmq.client.producer import check_group
+from sprocket.rocketmq.client.producer import begin_traces, check_group, check_topic
+from sprocket.rocketmq.codec.record import UniqueIds, ids
 from sprocket.rocketmq.model.filters import ALL, Sql
 from sprocket.rocketmq.model.internal import RETRY_PREFIX
 from sprocket.rocketmq.model.route import MessageQueue
@@ -63,7 +65,7 @@ class ConsumerCore:
     The options are those that the plan takes, and those of a client that is not shared.
 
     Raises:
-        InvalidMessage: The group's name is illegal.
+        InvalidMessage: The name of the group, or of the topic for traces, is illegal.
     """
 
     def __init__(self, plan: ConsumerPlan, where: Where, options: ConsumerOptions) -> None:
@@ -71,6 +73,7 @@ class ConsumerCore:
         of_client = {name: one for name, one in options.items() if name not in _OF_PLAN}
         given = {name: one for name, one in options.items() if name in _OF_PLAN}
         self._plan = replace(plan, **{name: one for name, one in given.items() if one is not None})
+        check_topic(self._plan.settings.trace_topic)
         self.lease = Lease("consumer", where, cast("ClientOptions", of_client))
         self.subscriptions = Subscriptions()
         self._open: OpenConsumer | None = None
@@ -144,6 +147,7 @@ class OpenConsumer:
         self.polling = PollBuffer()
         """Used where there is no listener."""
         self.offsets = Offsets(plan.group, self._ledger())
+        self._calls: ListenerCalls | None = None
         self._consumption = self.polling if plan.listener is None else self._consume(plan.listener)
         pulling = QueuePuller(
             plan, instance.brokers, subscriptions, self._consumption, self.offsets
@@ -165,9 +169,10 @@ class OpenConsumer:
     def _consume(self, listener: Listener) -> Consumption:
         instance = self.instance
         kind = OrderlyConsumption if self._plan.is_orderly else ConcurrentConsumption
+        self._calls = ListenerCalls(listener, instance.clock)
         return kind(
             self._plan,
-            ListenerCalls(listener, instance.clock),
+            self._calls,
             self.offsets,
             SendBack(self._plan, instance.connections, instance.routes, instance.clock),
             self._lease.tasks,
@@ -176,6 +181,8 @@ class OpenConsumer:
     async def begin(self) -> None:
         """Join the group, and read what was subscribed to. Raises ClientError if it is there."""
         plan, tasks = self._plan, self._lease.tasks
+        if self._calls is not None and plan.settings.trace:
+            self._calls.traces = await self._begin_traces()
         if not plan.is_polled and not plan.is_broadcast:
             self._subscriptions.add(RETRY_PREFIX + plan.group, ALL, self.instance.clock)
         directives = Directives(
@@ -197,6 +204,15 @@ class OpenConsumer:
             tasks.spawn(self._give_back_late(self._consumption), "give back late messages")
         for topic in list(self._subscriptions):
             await self.member.announce(topic)
+
+    async def _begin_traces(self) -> ConsumeTraces:
+        """Return what notes the listener's calls."""
+        group, instance = self._plan.group, self.instance
+        topic = self._plan.settings.trace_topic
+        writer = await begin_traces(self._lease.client, group, "CONSUME", topic)
+        self._at_end.push_async_callback(writer.close)
+        numbers = UniqueIds(instance.clock, ids.host_bytes(instance.ip, 0)[:-4])
+        return ConsumeTraces(group, writer, numbers, instance.clock)
 
     async def end(self) -> None:
         """Let the listener return, store the offsets, release the queues."""

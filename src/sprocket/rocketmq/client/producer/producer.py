@@ -14,7 +14,14 @@ from sprocket.base.errors import (
     NotConnected,
     RequestTimeout,
 )
-from sprocket.rocketmq.client.network import Backoff, ClientInstance, ClientOptions, Lease, Where
+from sprocket.rocketmq.client.network import (
+    Backoff,
+    Client,
+    ClientInstance,
+    ClientOptions,
+    Lease,
+    Where,
+)
 from sprocket.rocketmq.client.producer.broker_faults import BrokerFaults, probe
 from sprocket.rocketmq.client.producer.dialing import Dialer
 from sprocket.rocketmq.client.producer.outgoing import (
@@ -22,6 +29,7 @@ from sprocket.rocketmq.client.producer.outgoing import (
     PackedBatch,
     SendResult,
     check_group,
+    check_topic,
     prepare,
     prepare_batch,
     prepare_packed,
@@ -30,9 +38,11 @@ from sprocket.rocketmq.client.producer.place import Selector, place_of, queue_at
 from sprocket.rocketmq.client.producer.requests import Requests
 from sprocket.rocketmq.client.producer.send_lanes import TopicLanes
 from sprocket.rocketmq.client.producer.send_request import SendRequests
+from sprocket.rocketmq.client.producer.send_traces import TRACE_SENDS, SendTraces, trace_group
 from sprocket.rocketmq.client.producer.validation import check_message, check_place, check_timeout
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ProducerSettings
+from sprocket.rocketmq.client.tracing import TraceWriter
 from sprocket.rocketmq.codec.record import UniqueIds, ids
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic, ReplyTimeout
 from sprocket.rocketmq.model.message import Message
@@ -73,6 +83,7 @@ class Producer:
     ) -> None:
         self._group = check_group(group)
         self._settings = settings or ProducerSettings()
+        check_topic(self._settings.trace_topic)
         self._lease = Lease("producer", where, options)
         self._parts: _Parts | None = None
         self._topics: dict[str, TopicLanes] = {}
@@ -99,6 +110,7 @@ class Producer:
         instance = lease.begin()
         try:
             lease.join_as_producer(self._group)
+            traces = await self._begin_traces(instance)
         except BaseException:
             await lease.end()
             raise
@@ -106,7 +118,7 @@ class Producer:
         faults = BrokerFaults(instance.clock) if self._settings.avoid_slow_brokers else None
         self._parts = _Parts(
             instance=instance,
-            post=SendRequests(self._group, self._settings, instance.clock, self._ended),
+            post=SendRequests(self._group, self._settings, instance.clock, self._ended, traces),
             dialer=Dialer(instance.connections, instance.routes, lease.tasks, instance.settings),
             ids=UniqueIds(instance.clock, ids.host_bytes(instance.ip, 0)[:-4]),
             requests=Requests(instance.client_id, instance.clock),
@@ -116,6 +128,18 @@ class Producer:
         if faults is not None and self._settings.probe_brokers:
             probing = probe(faults, instance.connections, instance.routes, self._settings)
             lease.tasks.spawn(probing, "probe brokers")
+
+    async def _begin_traces(self, instance: ClientInstance) -> SendTraces | None:
+        """Return what notes the outcome of messages, if that is wanted."""
+        if not self._settings.trace:
+            return None
+        topic = self._settings.trace_topic
+        writer = await begin_traces(self._lease.client, self._group, "PRODUCE", topic)
+        return SendTraces(self._group, writer, instance.routes, instance.clock)
+
+    @property
+    def _traces(self) -> SendTraces | None:
+        return None if self._parts is None else self._parts.post.traces
 
     async def close(self, *, flush: bool = True) -> None:
         """Wait for the outcome of every accepted message, then unregister from the brokers.
@@ -135,6 +159,8 @@ class Producer:
         parts.post.close(closed)
         for lanes in self._topics.values():
             lanes.abandon(closed)
+        if parts.post.traces is not None:
+            await parts.post.traces.writer.close(flush=flush)
         await self._lease.end()
 
     @property
@@ -485,3 +511,13 @@ class _Parts(Struct, frozen=True):
     ids: UniqueIds
     requests: Requests
     faults: BrokerFaults | None
+
+
+async def begin_traces(
+    client: Client, group: str, kind: str, trace_topic: str
+) -> TraceWriter[SendResult]:
+    """Return what sends the traces of a producer group or a consumer group, once it is open."""
+    sender = Producer(client, group=trace_group(group, kind), settings=TRACE_SENDS)
+    writer = TraceWriter(sender, trace_topic)
+    await writer.start()
+    return writer

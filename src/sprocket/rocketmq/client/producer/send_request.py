@@ -9,6 +9,7 @@ from msgspec import Struct
 from sprocket.base.clock import Clock
 from sprocket.base.errors import BrokerRefused, ClientError, RequestTimeout, WireError
 from sprocket.rocketmq.client.producer.outgoing import Outgoing, SendResult, SendStatus
+from sprocket.rocketmq.client.producer.send_traces import SendTraces
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, request
@@ -52,7 +53,7 @@ _NOTHING_AGAIN = Again([], 0.0)
 class SendRequests:
     """Writes send requests and completes them by their answers; shared by the lanes of a producer.
 
-    `ended` is called with each message after its sender was told the outcome.
+    `ended` is called with each message after its sender was told the outcome; `traces` notes it.
     """
 
     def __init__(
@@ -61,11 +62,13 @@ class SendRequests:
         settings: ProducerSettings,
         clock: Clock,
         ended: Callable[[Outgoing], None],
+        traces: SendTraces | None = None,
     ) -> None:
         self.settings = settings
         self.clock = clock
         self._group = group
         self._ended = ended
+        self.traces = traces
         self._closed_by: ClientError | None = None
 
     def close(self, error: ClientError) -> None:
@@ -184,6 +187,8 @@ class SendRequests:
             if not (status is SendStatus.OK or is_ordered) and self._is_worth_another_try(one):
                 one.stored = result
                 return Again(sent, 0.0)
+            if self.traces is not None:
+                self.traces.stored(one, [result], header.region)
             self.succeed(one, result)
             return _NOTHING_AGAIN
         ids = header.msg_id.split(",")
@@ -195,6 +200,8 @@ class SendRequests:
                 offset_id = ids[place] if place < len(ids) else ids[0]
                 results.append(SendResult(unique_key, offset_id, queue, offset + place, status))
                 place += 1
+            if self.traces is not None:
+                self.traces.stored(one, results, header.region)
             self.succeed(one, results if one.is_batch else results[0])
         return _NOTHING_AGAIN
 
@@ -215,6 +222,8 @@ class SendRequests:
 
     def fail(self, one: Outgoing, error: ClientError) -> None:
         """Tell the sender that its message was given up, or what an earlier try brought."""
+        if self.traces is not None:
+            self.traces.given_up(one)
         if one.stored is not None:
             self.succeed(one, one.stored)
             return

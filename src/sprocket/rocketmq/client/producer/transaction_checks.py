@@ -18,6 +18,7 @@ from msgspec import Struct
 from sprocket.base import log
 from sprocket.base.errors import InvalidMessage, WireError
 from sprocket.base.units import MIB
+from sprocket.rocketmq.client.producer.send_traces import SendTraces
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.codec.codes import RequestCode
@@ -97,6 +98,8 @@ class TransactionChecks:
         """By the id of its message, the newest question of each call that runs."""
         self._waiting: dict[str, _Question] = {}
         self._waiting_bytes = 0
+        self.traces: SendTraces | None = None
+        """Notes what brokers are told, if that is wanted."""
 
     def take(self, peer: Peer, command: Command) -> bool:
         """Take CHECK_TRANSACTION_STATE 39; False if it is for another group."""
@@ -182,6 +185,10 @@ class TransactionChecks:
         )
         opaque = connection.next_opaque()
         question.peer.send(request(RequestCode.END_TRANSACTION, opaque, told, oneway=True))
+        if self.traces is not None:
+            self.traces.transaction_ended(
+                message, number, state, store_host=str(question.peer), was_asked=True
+            )
 
     async def _state_of(self, number: str, message: ReceivedMessage) -> TransactionState:
         """Return what the user's function says; UNKNOWN if it fails."""

@@ -195,6 +195,7 @@ class TransactionProducer:
         self._checks = TransactionChecks(
             self._group, self._check, self._is_open, self._settings, self._lease.tasks
         )
+        self._checks.traces = self._producer._traces
         self._lease.watch(instance.on_check, self._checks.take)
         self._lease.tasks.spawn(self._be_known(instance), "be known to brokers")
 
@@ -320,6 +321,12 @@ class TransactionProducer:
             )
             instance = self._lease.instance
             address = instance.routes.require_master(sent.queue.broker_name)
+            if (traces := self._producer._traces) is not None:
+                traces.transaction_ended(
+                    *(transaction.message, sent.message_id, transaction.state),
+                    store_host=address,
+                    was_asked=False,
+                )
             await instance.connections.call(address, RequestCode.END_TRANSACTION, header)
         except (ClientError, WireError) as error:
             _log.warning(

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from sprocket.base.clock import Clock
+from sprocket.rocketmq.client.consumer.delivery.consume_traces import ConsumeTraces
 from sprocket.rocketmq.client.consumer.delivery.listener import (
     DEAD_LETTER_LEVEL,
     Failure,
@@ -26,22 +27,27 @@ _SUSPEND_MS_MAX = 30_000
 
 
 class ListenerCalls:
-    """Calls of the listener, counted and timed."""
+    """Calls of the listener, counted and timed, and noted in traces if that is wanted."""
 
     def __init__(self, listener: Listener, clock: Clock) -> None:
         self._listener = listener
         self.clock = clock
+        self.traces: ConsumeTraces | None = None
 
     async def call(self, held: ProcessQueue, chunk: Chunk) -> Failure | None:
         """Hand out one chunk; return what of it is not done, None if everything is."""
         began = chunk.begun_at = self.clock.monotonic()
         count = len(chunk.messages)
+        messages, traces = chunk.messages, self.traces
+        request_id = "" if traces is None else traces.began(messages)
         held.call_begins()
         try:
-            failure = await call(self._listener, chunk.messages)
+            failure = await call(self._listener, messages)
         finally:
             held.call_ends()
         ended = held.consumed_at = self.clock.monotonic()
+        if traces is not None:
+            traces.ended(request_id, messages, failure, int((ended - began) * 1000))
         counts = held.counts
         counts.calls += 1
         counts.consume_s += ended - began
