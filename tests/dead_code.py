@@ -26,7 +26,7 @@ EXCEPTIONS = {
         *("ConnectionSecure", "ConnectionSecureOk"),
     ),
     "read by name for the wire": ("in_sync_count",),
-    "named in quotes only": ("Asker", "AwaitedAdmin"),
+    "named in quotes only": ("Asker", "AwaitedAdmin", "Tracer"),
     "called by Spark": (
         *("getDefaultReadLimit", "initialOffset", "latestOffset", "prepareForTriggerAvailableNow"),
         *("reportLatestOffset", "streamReader", "streamWriter"),

@@ -125,6 +125,8 @@ class ProducerSettings:
     about 300 bytes to the log for each message, and no wait to a send."""
     trace_topic: str = TRACE_TOPIC
     """Where traces go."""
+    telemetry: bool = True
+    """Make a span of each send, in a program that has set a tracer provider of OpenTelemetry."""
     check_count_max: Annotated[int, Meta(ge=1, le=1000)] = 16
     """Calls of a `TransactionProducer`'s check that run at the same time."""
     check_timeout_ms: Positive = 15_000
@@ -184,6 +186,9 @@ class ConsumerSettings:
     not done for what is polled."""
     trace_topic: str = TRACE_TOPIC
     """Where traces go."""
+    telemetry: bool = True
+    """Make a span of each call of the listener, in a program that has set a tracer provider of
+    OpenTelemetry."""
     broadcast_folder: Annotated[str, Meta(min_length=1)] = "~/.rocketmq_offsets"
     """Where broadcasting consumers keep their offsets, each in a folder of its own; `~` is the
     user's home. Java's clients keep theirs there too."""

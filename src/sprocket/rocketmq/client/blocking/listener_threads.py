@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import Generic, TypeVar, cast
 
 from sprocket.rocketmq.client.received import ReceivedMessage
@@ -32,6 +33,8 @@ class ListenerThreads(Generic[A, T]):
     async def call(self, given: A) -> T:
         """Run one call of the listener and wait for it; what it raises is raised here.
 
+        Context variables have the values that they have here.
+
         Raises:
             RuntimeError: It raised StopIteration, which no future and no coroutine can carry; or
                 every thread is busy with a call that does not return.
@@ -58,7 +61,8 @@ class ListenerThreads(Generic[A, T]):
             else:
                 ended.set_exception(error)
 
-        thread.submit(lambda: self._listener(given), done)
+        context = copy_context()
+        thread.submit(lambda: context.run(self._listener, given), done)
         return await ended
 
     async def close(self) -> None:

@@ -17,6 +17,7 @@ from sprocket.base.disk import RealDisk
 from sprocket.base.errors import ClientError
 from sprocket.rocketmq.client.consumer.delivery import (
     ConcurrentConsumption,
+    ConsumeSpans,
     ConsumeTraces,
     ListenerCalls,
     OrderlyConsumption,
@@ -42,6 +43,7 @@ from sprocket.rocketmq.client.consumer.queues import (
 from sprocket.rocketmq.client.consumer.subscriptions import Subscriptions
 from sprocket.rocketmq.client.network import ClientOptions, JoinedGroup, Lease, Where
 from sprocket.rocketmq.client.producer import begin_traces, check_group, check_topic
+from sprocket.rocketmq.client.tracing import tracer_if_used
 from sprocket.rocketmq.codec.record import UniqueIds, ids
 from sprocket.rocketmq.model.filters import ALL, Sql
 from sprocket.rocketmq.model.internal import RETRY_PREFIX
@@ -169,6 +171,10 @@ class OpenConsumer:
     def _consume(self, listener: Listener) -> Consumption:
         instance = self.instance
         kind = OrderlyConsumption if self._plan.is_orderly else ConcurrentConsumption
+        tracer = tracer_if_used() if self._plan.settings.telemetry else None
+        if tracer is not None:
+            group, model = self._plan.group, self._plan.message_model
+            listener = ConsumeSpans(tracer, instance.client_id, group, model).following(listener)
         self._calls = ListenerCalls(listener, instance.clock)
         return kind(
             self._plan,

@@ -1,7 +1,7 @@
 """Messages made ready to send: checked, with an id, packed, their properties encoded."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
 from functools import lru_cache
 from typing import TypeAlias
@@ -110,6 +110,7 @@ class Outgoing(Struct, eq=False, gc=False):
         stored: What a broker said that stored it, but not as safely as it should.
         is_reply: Whether it answers a request and goes to the one client that waits for it.
         place: How its queue is decided; None for any queue.
+        ended: Called with `reply` once it is known; with None where nobody replies.
 
     Thousands of these are alive at once. They hold nothing that leads back to them, so the
     garbage collector is spared the sight of them; that is a third of the cost of a send.
@@ -135,6 +136,7 @@ class Outgoing(Struct, eq=False, gc=False):
     stored: SendResult | None = None
     is_reply: bool = False
     place: Place | None = None
+    ended: "Callable[[Reply | None], None] | None" = None
 
     @property
     def wire_size(self) -> int:

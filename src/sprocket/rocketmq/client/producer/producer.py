@@ -38,11 +38,12 @@ from sprocket.rocketmq.client.producer.place import Selector, place_of, queue_at
 from sprocket.rocketmq.client.producer.requests import Requests
 from sprocket.rocketmq.client.producer.send_lanes import TopicLanes
 from sprocket.rocketmq.client.producer.send_request import SendRequests
+from sprocket.rocketmq.client.producer.send_spans import SendSpans
 from sprocket.rocketmq.client.producer.send_traces import TRACE_SENDS, SendTraces, trace_group
 from sprocket.rocketmq.client.producer.validation import check_message, check_place, check_timeout
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ProducerSettings
-from sprocket.rocketmq.client.tracing import TraceWriter
+from sprocket.rocketmq.client.tracing import TraceWriter, tracer_if_used
 from sprocket.rocketmq.codec.record import UniqueIds, ids
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic, ReplyTimeout
 from sprocket.rocketmq.model.message import Message
@@ -116,6 +117,7 @@ class Producer:
             raise
         lease.watch(instance.routes.on_change, self._route_changed)
         faults = BrokerFaults(instance.clock) if self._settings.avoid_slow_brokers else None
+        tracer = tracer_if_used() if self._settings.telemetry else None
         self._parts = _Parts(
             instance=instance,
             post=SendRequests(self._group, self._settings, instance.clock, self._ended, traces),
@@ -123,6 +125,7 @@ class Producer:
             ids=UniqueIds(instance.clock, ids.host_bytes(instance.ip, 0)[:-4]),
             requests=Requests(instance.client_id, instance.clock),
             faults=faults,
+            spans=None if tracer is None else SendSpans(tracer, instance.client_id, self._group),
         )
         lease.watch(instance.on_reply, self._parts.requests.take)
         if faults is not None and self._settings.probe_brokers:
@@ -242,10 +245,17 @@ class Producer:
         """
         if self.is_full:
             timeout_ms = await self._room_within(timeout_ms)
-        parts = self._started()
+        parts, settings = self._started(), self._settings
         now_ms = parts.instance.clock.now_ms()
-        one = prepare_batch(messages, parts.ids, now_ms, self._settings)
-        one.place = place_of(messages[0], sharding_key, queue, selector)
+
+        def prepared(messages: Sequence[Message]) -> Outgoing:
+            one = prepare_batch(messages, parts.ids, now_ms, settings)
+            one.place = place_of(messages[0], sharding_key, queue, selector)
+            return one
+
+        one = prepared(messages)
+        if parts.spans is not None:
+            one = parts.spans.prepared(messages, prepared)
         return await cast("asyncio.Future[list[SendResult]]", self._accept(one, timeout_ms))
 
     def send_packed(
@@ -309,15 +319,19 @@ class Producer:
         """
         parts = self._started()
         one = self._prepared(message, sharding_key, queue, selector)
-        routes = parts.instance.routes
-        await routes.find_for_sending(message.topic, self._settings.topic_queues)
-        queues = routes.publish_queues(message.topic)
-        if not queues:
-            raise NoRoute(f"topic {message.topic} has no queue that takes messages")
-        queue = random.choice(queues) if one.place is None else queue_at(one.place, queues)  # noqa: S311
-        address = routes.require_master(queue.broker_name)
-        channel = await parts.instance.connections.channel(address)
-        parts.post.send_oneway(channel, queue, one)
+        try:
+            routes = parts.instance.routes
+            await routes.find_for_sending(message.topic, self._settings.topic_queues)
+            queues = routes.publish_queues(message.topic)
+            if not queues:
+                raise NoRoute(f"topic {message.topic} has no queue that takes messages")
+            queue = random.choice(queues) if one.place is None else queue_at(one.place, queues)  # noqa: S311
+            address = routes.require_master(queue.broker_name)
+            channel = await parts.instance.connections.channel(address)
+            parts.post.send_oneway(channel, queue, one)
+        finally:
+            if one.ended is not None:
+                one.ended(None)
 
     async def request(
         self,
@@ -428,6 +442,21 @@ class Producer:
         selector: Selector | None,
     ) -> Outgoing:
         parts = self._started()
+        if parts.spans is None:
+            return self._made(message, sharding_key, queue, selector)
+        check_message(message, self._settings.delay_level_max)
+        return parts.spans.prepared(
+            [message], lambda marked: self._made(marked[0], sharding_key, queue, selector)
+        )
+
+    def _made(
+        self,
+        message: Message,
+        sharding_key: str | None,
+        queue: MessageQueue | None,
+        selector: Selector | None,
+    ) -> Outgoing:
+        parts = self._started()
         one = prepare(message, parts.ids, parts.instance.clock.now_ms(), self._settings)
         one.place = place_of(message, sharding_key, queue, selector)
         return one
@@ -438,6 +467,8 @@ class Producer:
         one.deadline = parts.instance.clock.monotonic() + self._wait_ms(timeout_ms) / 1000
         reply: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
         one.reply = reply
+        if one.ended is not None:
+            reply.add_done_callback(one.ended)
         self._unanswered += 1
         self._unanswered_bytes += one.wire_size
         if self._sweeper is None:
@@ -511,6 +542,7 @@ class _Parts(Struct, frozen=True):
     ids: UniqueIds
     requests: Requests
     faults: BrokerFaults | None
+    spans: SendSpans | None
 
 
 async def begin_traces(

@@ -14,7 +14,7 @@ from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.trace import MessageKind, Produced, TransactionEnded
 from sprocket.rocketmq.model.transaction import TransactionState
 
-TRACE_SENDS = ProducerSettings(timeout_ms=5_000, unanswered_messages_max=64)
+TRACE_SENDS = ProducerSettings(timeout_ms=5_000, unanswered_messages_max=64, telemetry=False)
 """Of the producer that sends traces."""
 _NAMES = {
     TransactionState.COMMIT: "COMMIT_MESSAGE",

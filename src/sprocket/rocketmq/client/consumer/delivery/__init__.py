@@ -9,6 +9,7 @@ from sprocket.rocketmq.client.consumer.delivery.consume import (
     ListenerCalls,
     OrderlyConsumption,
 )
+from sprocket.rocketmq.client.consumer.delivery.consume_spans import ConsumeSpans
 from sprocket.rocketmq.client.consumer.delivery.consume_traces import ConsumeTraces
 from sprocket.rocketmq.client.consumer.delivery.handover import Handover
 from sprocket.rocketmq.client.consumer.delivery.listener import DeadLetter, DeliverLater, call
@@ -17,6 +18,7 @@ from sprocket.rocketmq.client.consumer.delivery.send_back import SendBack
 
 __all__ = [
     "ConcurrentConsumption",
+    "ConsumeSpans",
     "ConsumeTraces",
     "DeadLetter",
     "DeliverLater",
