@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sprocket.base.disk import Disk, Steps
+from sprocket.base.disk import Disk, Steps, steps
 from sprocket.base.errors import DiskFailed, DiskFull
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.timer import timer_checkpoint
@@ -148,7 +148,7 @@ class TimerFiles:
             DiskFull, DiskFailed: The checkpoint says less.
         """
         yield from self.log.sync_steps()
-        yield self.wheel.sync
+        yield from self.wheel.sync_steps()
         yield partial(timer_checkpoint.save, self._disk, self._path, checkpoint)
         self.checkpoint = checkpoint
 
@@ -195,4 +195,4 @@ class TimerFiles:
                 )
         if slots:
             self.wheel.write(slots)
-            self.wheel.sync()
+            steps.run(self.wheel.sync_steps())

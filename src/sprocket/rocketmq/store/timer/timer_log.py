@@ -6,8 +6,10 @@ file, and the mark is written before it. See docs/formats/timer-files.md. Source
 `TimerLog`.
 """
 
+import os
 import struct
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -107,7 +109,9 @@ class TimerLog:
         sizes = [size for size in disk.sizes(folder).values() if size]
         self._files = SegmentFiles(disk, folder, max(sizes, default=file_bytes))
         self._files.load(derived=True)
+        self._disk = disk
         self._dirty: list[Segment] = []
+        self._has_new_names = False
         self.end = self._files.first
 
     @property
@@ -152,7 +156,8 @@ class TimerLog:
 
     def _write(self, position: int, data: bytes) -> None:
         while position >= self._files.end_of_files:
-            self._files.add(self._files.end_of_files, durable=True)
+            self._files.add(self._files.end_of_files)
+            self._has_new_names = True
         segment = self._files.segment(position)
         if segment not in self._dirty:
             self._dirty.append(segment)
@@ -253,13 +258,18 @@ class TimerLog:
             segment.file.sync()
 
     def sync_steps(self) -> Steps:
-        """Make durable what was appended."""
+        """Make durable what was appended, and the names of the files that it needed."""
         dirty, self._dirty = self._dirty, []
+        has_new_names, self._has_new_names = self._has_new_names, False
         try:
             for segment in dirty:
                 yield segment.file.sync
+            if has_new_names:
+                yield partial(self._disk.sync_folder, self._files.folder)
+                yield partial(self._disk.sync_folder, os.path.dirname(self._files.folder))
         except BaseException:
             self._dirty = dirty + [one for one in self._dirty if one not in dirty]
+            self._has_new_names |= has_new_names
             raise
 
     def clean_steps(self, first_place: int) -> Steps:

@@ -8,10 +8,11 @@ space. See docs/formats/timer-files.md. Source: RocketMQ `TimerWheel`, `Slot`.
 import os
 import struct
 from collections.abc import Mapping
+from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
-from sprocket.base.disk import Disk, File, remove_if_there
+from sprocket.base.disk import Disk, File, Steps, remove_if_there
 from sprocket.base.errors import DiskFailed
 from sprocket.base.units import KIB
 
@@ -48,13 +49,14 @@ class TimerWheel:
         path: The file.
         slots: How many it has, where it is yet to be made.
 
-    Threads: one at a time, but for `sync`.
+    Threads: one at a time, but for the calls of steps.
     """
 
     def __init__(self, disk: Disk, path: str, slots: int = SLOTS) -> None:
         self._disk = disk
         self.path = path
         self._file: File | None = None
+        self._is_new = False
         self.slots = slots
         if disk.exists(path):
             size = disk.size(path)
@@ -107,7 +109,7 @@ class TimerWheel:
 
         Raises:
             DiskFull, DiskFailed: Any of them may have been written.
-        Durability: after `sync`.
+        Durability: after `sync_steps`.
         """
         file = self._opened(create=True)
         assert file is not None
@@ -124,11 +126,18 @@ class TimerWheel:
             if wrap < len(data):
                 file.write([b"".join(data[wrap:])], 0)
 
-    def sync(self) -> None:
-        """Make durable what was written. Threads: any."""
-        file = self._file
-        if file is not None:
-            file.sync()
+    def sync_steps(self) -> Steps:
+        """Make durable what was written."""
+        if self._file is None:
+            return
+        is_new, self._is_new = self._is_new, False
+        try:
+            yield self._file.sync
+            if is_new:
+                yield partial(self._disk.sync_folder, os.path.dirname(self.path))
+        except BaseException:
+            self._is_new |= is_new
+            raise
 
     def remove(self) -> None:
         """Forget all slots: the file goes, and is made again by the next `write`.
@@ -156,14 +165,13 @@ class TimerWheel:
 
     def _make(self) -> None:
         """Make the file, all zeros that take no space."""
+        self._is_new = True
         file = self._disk.open(self.path, write=True, create=True)
         try:
             file.resize(0)
             file.resize(self.slots * SLOT_BYTES)
-            file.sync()
         finally:
             file.close()
-        self._disk.sync_folder(os.path.dirname(self.path))
 
 
 def _slot(data: bytes, at: int, number: int) -> TimeSlot:

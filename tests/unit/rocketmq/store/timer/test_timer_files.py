@@ -166,6 +166,20 @@ def test_after_a_clean_end_all_is_there() -> None:
     assert again.log.end == files.log.end
 
 
+def test_making_files_does_not_wait_for_the_disk() -> None:
+    """Messages are put on the event loop; names become durable with what is in the files."""
+    disk = SimulatedDisk()
+    files = opened(disk)
+    calls: list[str] = []
+    disk.before = lambda call, _: calls.append(call)
+    files.put([link(NOW, place) for place in range(9)])
+    assert [call for call in calls if "sync" in call] == []
+    disk.before = None
+    keep(files)
+    again = opened(disk.crash(lambda _: 0), is_whole=False)
+    assert chain(again, NOW) == [*range(9)]
+
+
 @pytest.mark.parametrize("kept", range(10))
 def test_after_a_kill_the_checkpoint_counts(kept: int) -> None:
     """What was put later is not there, wherever the file ended."""
