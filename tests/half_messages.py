@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from tests.inline import InlineReads, InlineThread
+from tests.timed import waits_of
 from tests.timers import FakeTimers
 
 from sprocket.base.errors import StoreError
@@ -73,7 +74,7 @@ class Transacting:
         self.timers = FakeTimers(self.clock)
         self.settings = settings or TransactionSettings()
         stored = StoreSettings(fill_ahead_bytes=0, flush=cast("Any", flush))
-        levels = DelayLevels(stored.delay_levels, self.clock)
+        levels = DelayLevels(stored.delay_levels)
         small = Geometry.small()
         geometry = geometry or Geometry(
             log=LogGeometry(segment_bytes=segment_bytes), queue=small.queue, index=small.index
@@ -99,7 +100,9 @@ class Transacting:
         self.offsets = ConsumerOffsets(Place(self.disk, folder, self.clock))
         self.offsets.set_back(self.store)
         self.members = ClientManager(self.clock, 120, lambda *_: None)
-        self.records = HalfRecords(levels, HERE, self.clock.now_ms, MIB)
+        self.records = HalfRecords(
+            waits_of(levels, self.store.log_clock, self.clock), HERE, self.clock.now_ms, MIB
+        )
         self.transactions = Transactions(
             self.store, self.durable, self.offsets, self.records, self.settings
         )

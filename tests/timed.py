@@ -7,6 +7,7 @@ from typing import Any, cast
 from tests.inline import InlineReads, InlineThread
 from tests.timers import FakeTimers
 
+from sprocket.base.clock import Clock, LogClock
 from sprocket.base.disk import Steps, steps
 from sprocket.base.errors import StoreError
 from sprocket.base.place import Place
@@ -15,19 +16,21 @@ from sprocket.rocketmq.broker.broker import flush_mode
 from sprocket.rocketmq.broker.delivery import PullHold
 from sprocket.rocketmq.broker.messages import (
     Commits,
+    DelayLevels,
     DurableAppender,
     Release,
     ReputRounds,
+    TimerRequests,
+    Waits,
     pending_acks,
 )
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.timers import TimedMessages
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.geometry import Geometry, LogGeometry
-from sprocket.rocketmq.model.internal import TIMER_TOPIC
 from sprocket.rocketmq.model.message import NewRecord, StoredMessage
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
-from sprocket.rocketmq.settings import PullSettings, Settings, StoreSettings
+from sprocket.rocketmq.settings import PullSettings, Settings, StoreSettings, TimerSettings
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.rocketmq.store.queue import FILLER_SIZE
@@ -52,6 +55,19 @@ def drive(work: Steps, done: Callable[[BaseException | None], None]) -> None:
         done(error)
     else:
         done(None)
+
+
+def waits_of(
+    levels: DelayLevels,
+    log_clock: LogClock,
+    clock: Clock,
+    settings: TimerSettings | None = None,
+    expect: Callable[[], None] = lambda: None,
+    waiting_count: Callable[[int], int] = lambda _: 0,
+) -> Waits:
+    """Return what has messages wait."""
+    settings = settings or TimerSettings()
+    return Waits(levels, TimerRequests(clock, log_clock, settings, expect, waiting_count))
 
 
 class Timing:
@@ -120,6 +136,13 @@ class Timing:
             roll_ms=roll_ms,
             files=self.files,
         )
+        self.waits = waits_of(
+            DelayLevels(settings.delay_levels),
+            self.store.log_clock,
+            self.clock,
+            expect=self.timed.expect,
+            waiting_count=self.timed.waiting_count,
+        )
         self.acked: dict[bytes, int] = {}
         self.commits.start()
         self.rounds.start()
@@ -137,18 +160,11 @@ class Timing:
         due = self.store.log_clock.now_ms() + delay_ms
         made = []
         for body in bodies:
-            pairs = {
-                "UNIQ_KEY": body.decode(),
-                "REAL_TOPIC": topic,
-                "REAL_QID": str(queue_id),
-                "TIMER_DELAY_MS": str(delay_ms),
-                "TIMER_OUT_MS": str(due),
-                **found,
-            }
-            text = properties.encode(pairs)
-            made.append(NewRecord(TIMER_TOPIC, 0, body, text, HERE, HERE))
+            pairs = {"UNIQ_KEY": body.decode(), "TIMER_DELAY_MS": str(delay_ms)}
+            where = self.waits.divert(topic, queue_id, pairs)
+            text = properties.encode({**pairs, **found})
+            made.append(NewRecord(*where, body, text, HERE, HERE))
         self.durable.append(made, self._stored, [(body, due) for body in bodies])
-        self.timed.expect()
         self.timers.drain()
 
     def take_back(self, body: bytes, due_ms: int, topic: str = "T") -> None:

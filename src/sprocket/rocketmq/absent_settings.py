@@ -66,7 +66,7 @@ BROKER = _SERVER | _texts(
         rocksdbCQDoubleWriteEnable skipPreOnline skipWhenCKRePutReachMaxTimes slaveReadEnable
         syncFromLastFile syncMasterFlushOffsetWhenStartup timerEnableDisruptor
         timerEnableRetryUntilSuccess timerInterceptDelayLevel timerSkipUnknownError
-        timerStopDequeue timerStopEnqueue timerWarmEnable timerWheelEnable traceTopicEnable
+        timerStopDequeue timerStopEnqueue timerWarmEnable traceTopicEnable
         transientStorePoolEnable useABSLock useStaticSubscription wakeFlushWhenPutMessage
         warmMapedFileEnable
     """,
@@ -171,9 +171,9 @@ BROKER = _SERVER | _texts(
         subscriptionExpiredTimeout=600000 syncBrokerMemberGroupPeriod=1000
         syncBrokerMetadataPeriod=5000 syncControllerMetadataPeriod=10000
         timerCheckMetricsWhen=05 timerColdDataCheckIntervalMs=60000
-        timerCongestNumEachSlot=2147483647 timerFlushIntervalMs=1000 timerMaxDelaySec=259200
-        timerMetricSmallThreshold=1000000 timerPrecisionMs=1000 timerProgressLogIntervalMs=10000
-        timerRollWindowSlot=172800 topicQueueLockNum=32
+        timerFlushIntervalMs=1000
+        timerMetricSmallThreshold=1000000 timerProgressLogIntervalMs=10000
+        topicQueueLockNum=32
         transactionMetricFlushInterval=3000
         transactionOpBatchInterval=3000 transactionOpMsgMaxSize=4096
         transientStorePoolSize=5 updateNameServerAddrPeriod=120000 waitTimeMillsInAckQueue=3000

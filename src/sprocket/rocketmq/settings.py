@@ -174,6 +174,26 @@ class TransactionSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TimerSettings:
+    """Messages that are to be delivered at a time."""
+
+    enabled: bool = True
+    """Take messages that say when they are to be delivered; those that wait already come in any
+    case. timerWheelEnable."""
+    max_delay_seconds: Annotated[int, Meta(ge=1, le=100_000_000)] = 259_200
+    """How far ahead they may say; timerMaxDelaySec. A message lies in the log until then, so it
+    must not be kept for less (`retention.keep_hours`)."""
+    precision_ms: Annotated[int, Meta(ge=10, le=60_000)] = 1000
+    """What a slot of the wheel takes. Messages come at their millisecond whatever it is; it is to
+    be that of the RocketMQ that goes on with the files. timerPrecisionMs."""
+    roll_slots: Annotated[int, Meta(ge=3, le=604_800)] = 172_800
+    """What waits longer than this many slots is stored again in between; timerRollWindowSlot."""
+    slot_messages_max: Annotated[int, Meta(ge=1)] = 2**31 - 1
+    """From this many messages in a slot on further ones are refused, the more often the more there
+    are, and always from twice as many on; timerCongestNumEachSlot."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class MemberSettings:
     """How long a silent client counts as there."""
 
@@ -287,6 +307,7 @@ class Settings:
     durability: DurabilitySettings = field(default_factory=DurabilitySettings)
     pull: PullSettings = field(default_factory=PullSettings)
     transactions: TransactionSettings = field(default_factory=TransactionSettings)
+    timers: TimerSettings = field(default_factory=TimerSettings)
     members: MemberSettings = field(default_factory=MemberSettings)
     offsets: OffsetSettings = field(default_factory=OffsetSettings)
     store: StoreSettings = field(default_factory=StoreSettings)

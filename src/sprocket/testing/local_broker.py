@@ -177,7 +177,7 @@ class LocalBroker(LocalServer[Node, RecoveryReport]):
 
 
 async def _next_due_ms(node: Node) -> int | None:
-    return node.broker.delays.next_due_ms()
+    return node.broker.next_due_ms()
 
 
 async def _messages(node: Node, topic: str) -> list[StoredMessage]:

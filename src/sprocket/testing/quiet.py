@@ -68,7 +68,7 @@ def _busy(node: Node) -> str:
         return f"{store.end - store.dispatched} bytes of the log are not in their queues yet"
     if broker.thread.waiting_count:
         return f"the disk thread has {broker.thread.waiting_count} jobs to do"
-    due_ms = broker.delays.next_due_ms()
+    due_ms = broker.next_due_ms()
     if due_ms is not None and due_ms <= 0:
         return "a delayed message is due"
     return ""

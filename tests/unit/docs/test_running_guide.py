@@ -17,7 +17,6 @@ import pytest
 from tests.waits import LONG_SECONDS
 
 from sprocket.base import settings as loader
-from sprocket.base.errors import BrokerRefused
 from sprocket.node.host import settings_of
 from sprocket.node.products import PRODUCTS
 from sprocket.rocketmq.client import Message, blocking
@@ -187,26 +186,3 @@ def test_the_figures_to_watch_are_told() -> None:
     with LocalBroker() as broker, blocking.Admin(broker.nameserver) as admin:
         told = admin.broker.status("broker-a").values
     assert set(names) <= set(told)
-
-
-@pytest.mark.parametrize(
-    ("properties", "code", "remark"),
-    [
-        ({"TIMER_DELAY_MS": "5000"}, 1, "timed messages are not supported"),
-    ],
-    ids=str,
-)
-def test_what_is_not_there_is_refused_as_the_page_says(
-    properties: dict[str, str], code: int, remark: str
-) -> None:
-    """With code and remark."""
-    page = PAGES[-1]
-    assert remark in page
-    with (
-        LocalBroker() as broker,
-        blocking.Producer(broker.nameserver, group="p") as producer,
-        pytest.raises(BrokerRefused, match=remark) as refused,
-    ):
-        producer.send(Message("t", b"x", properties=properties))
-    assert refused.value.code == code
-    assert f" {code}," in page

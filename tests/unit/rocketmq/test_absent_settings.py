@@ -62,7 +62,6 @@ def test_they_are_names_that_a_settings_file_may_hold() -> None:
         ("traceOn", "true"),
         ("aclEnable", "false"),
         ("enableCompaction", "false"),
-        ("timerWheelEnable", "false"),
         ("sendMessageThreadPoolNums", "1"),
     ],
 )

@@ -32,11 +32,14 @@ from sprocket.rocketmq.broker.messages import (
     RetryService,
     Sender,
     Stamp,
+    TimerRequests,
+    Waits,
     hide,
     pending_acks,
     refuse_transactional,
 )
 from sprocket.rocketmq.broker.stats import Stats
+from sprocket.rocketmq.broker.timers import TimedMessages
 from sprocket.rocketmq.broker.topics import Topics, topics_in
 from sprocket.rocketmq.broker.transactions import Ask, HalfChecks, HalfRecords, Transactions
 from sprocket.rocketmq.codec.record import ids
@@ -151,15 +154,33 @@ class Broker:
             self.topics.reserve_hours,
             lambda: self.refusal,
         )
-        levels = DelayLevels(settings.store.delay_levels, clock)
+        levels = DelayLevels(settings.store.delay_levels)
+        timers = settings.timers
+        self.timed = TimedMessages(
+            place,
+            store,
+            reads,
+            self.durable,
+            self.thread.drive,
+            store_host,
+            loop,
+            precision_ms=timers.precision_ms,
+            roll_ms=timers.roll_slots * timers.precision_ms,
+        )
+        waits = Waits(
+            levels,
+            TimerRequests(
+                clock, store.log_clock, timers, self.timed.expect, self.timed.waiting_count
+            ),
+        )
         topics, groups = self.topics, self.groups
         self.sender = Sender(
             topics,
-            levels,
+            waits,
             [
                 RetryLimit(topics, groups, self.locks).divert_sent,
                 hide if settings.transactions.enabled else refuse_transactional,
-                levels.divert_sent,
+                waits.divert_sent,
             ],
             Stamp(store_host, settings.broker.cluster, ids.UniqueIds(clock, store_host[:-4]).next),
         )
@@ -167,7 +188,7 @@ class Broker:
         self.delays = Delays(
             store, reads, self.durable, self.delay_progress, levels, store_host, loop
         )
-        halves = HalfRecords(levels, store_host, clock.now_ms, settings.store.message_bytes_max)
+        halves = HalfRecords(waits, store_host, clock.now_ms, settings.store.message_bytes_max)
         self.transactions = Transactions(
             store, self.durable, self.offsets, halves, settings.transactions
         )
@@ -210,6 +231,7 @@ class Broker:
         self.commits.start()
         self._rounds.start()
         self.delays.start()
+        self.timed.start()
         for seconds, work, name in (
             (MAINTAIN_SECONDS, self.maintain, "maintain"),
             (RECHECK_SECONDS, self.recheck, "recheck"),
@@ -224,6 +246,15 @@ class Broker:
         """Why nothing is stored now: after a failed sync until a restart, else until it can be."""
         failed = self.commits.failed_write
         return self.store.refusal or (None if failed is None else str(failed))
+
+    def next_due_ms(self) -> int | None:
+        """Return how long until a message that waits is due, or is looked for; None without any.
+
+        Raises:
+            StoreError: What waits cannot be read.
+        """
+        waits = self.delays.next_due_ms(), self.timed.next_due_ms()
+        return min((one for one in waits if one is not None), default=None)
 
     def take_batches(self) -> None:
         """Give their batch queues to topics that were new when a crash came."""
@@ -256,6 +287,7 @@ class Broker:
     async def quiesce(self) -> None:
         """Answer everything that waits: held pulls now, sends when they are synced."""
         self.delays.stop()
+        self.timed.stop()
         self.half_checks.stop()
         self.hold.end_all()
         await self.commits.settle()
@@ -264,6 +296,7 @@ class Broker:
         """End everything and close the store: what was answered is on the disk after this."""
         await self._tasks.close()
         self.delays.stop()
+        self.timed.stop()
         await self.reads.stop()
         self.commits.close()
         await self._sync_thread.stop()
@@ -273,6 +306,7 @@ class Broker:
             last.callback(self.store.close)
             for table in self._tables.values():
                 last.callback(table.close)
+            last.callback(self.timed.close)
             self.store.sync()  # so that the progress of delays is safe to note, and of transactions
             self.transactions.note_progress()
             self.transactions.note_progress()
@@ -283,6 +317,7 @@ class Broker:
         if self.offsets.wants_flush:
             self.snapshots.begin_one("offsets")
         self.upkeep.begin()
+        self.timed.keep()
 
     def recheck(self) -> None:
         """Look whether messages came for those who wait; every five seconds."""

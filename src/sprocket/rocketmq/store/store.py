@@ -187,6 +187,11 @@ class Store:
         """
         return cls(opening.to_read(disk, folder, geometry))
 
+    @property
+    def disk(self) -> Disk:
+        """Where it lies."""
+        return self._disk
+
     # How far it has come.
 
     @property

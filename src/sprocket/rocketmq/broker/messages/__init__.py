@@ -7,7 +7,7 @@ A message that comes back from a consumer is a message, too (`retry`).
 """
 
 from sprocket.rocketmq.broker.messages import pending_acks
-from sprocket.rocketmq.broker.messages.delay_levels import EXAMINED, DelayLevels
+from sprocket.rocketmq.broker.messages.delay_levels import DelayLevels
 from sprocket.rocketmq.broker.messages.half_messages import hide, refuse_transactional
 from sprocket.rocketmq.broker.messages.message_copy import copy_of
 from sprocket.rocketmq.broker.messages.pending_acks import (
@@ -19,6 +19,8 @@ from sprocket.rocketmq.broker.messages.pending_acks import (
 from sprocket.rocketmq.broker.messages.reput_rounds import ReputRounds
 from sprocket.rocketmq.broker.messages.retry import RetryLimit, RetryService
 from sprocket.rocketmq.broker.messages.send import REGION, Sender, Stamp
+from sprocket.rocketmq.broker.messages.timer_requests import TimerRequests
+from sprocket.rocketmq.broker.messages.waits import EXAMINED, Waits
 
 __all__ = [
     "EXAMINED",
@@ -32,6 +34,8 @@ __all__ = [
     "RetryService",
     "Sender",
     "Stamp",
+    "TimerRequests",
+    "Waits",
     "copy_of",
     "hide",
     "longest_ms",

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.broker.messages.delay_levels import EXAMINED, DelayLevels
 from sprocket.rocketmq.broker.messages.diverters import Diverter, InboundMessage
 from sprocket.rocketmq.broker.messages.half_messages import hide, is_transactional
+from sprocket.rocketmq.broker.messages.waits import EXAMINED, Waits
 from sprocket.rocketmq.broker.topics import FORBIDDEN_TO_SEND, Topics, check_name
 from sprocket.rocketmq.codec.record import COUNT_MAX, batch, batch_rows, parse_host, properties
 from sprocket.rocketmq.errors import Refusal, Refused
@@ -100,7 +100,7 @@ class Sender:
 
     Args:
         topics: Where topics are looked up and made.
-        levels: Say what a message with a delay asks for; a batch may not have one.
+        waits: Say whether a message is to wait; a batch may not.
         diverters: Who may send messages elsewhere, in RocketMQ's order.
         stamp: What each message gets.
         below: `below(n)` picks a queue from 0 to n − 1 for who leaves it to us.
@@ -109,7 +109,7 @@ class Sender:
     def __init__(
         self,
         topics: Topics,
-        levels: DelayLevels,
+        waits: Waits,
         diverters: Sequence[Diverter],
         stamp: Stamp,
         *,
@@ -118,7 +118,7 @@ class Sender:
         self.knows = topics.knows
         """Whether a topic is there already."""
         self._topics = topics
-        self._levels = levels
+        self._waits = waits
         self._diverters = diverters
         self._hides = hide in diverters
         self._store_host = stamp.store_host
@@ -392,7 +392,7 @@ class Sender:
     def _refuse_unsupported_in_batch(self, found: dict[str, str]) -> None:
         if is_transactional(found):
             raise _illegal("a batch may not be transactional")
-        if self._levels.asked_for(found) > 0:
+        if self._waits.asked_for(found):
             raise _illegal("a batch may not be delayed")
 
 

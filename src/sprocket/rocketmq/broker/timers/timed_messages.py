@@ -163,7 +163,7 @@ class TimedMessages:
         self._precision_ms = precision_ms
         self._roll_ms = roll_ms
         self._files = files or TimerFiles(
-            place.disk, StoreLayout(place.folder), precision_ms, is_whole=store.report.clean
+            store.disk, StoreLayout(place.folder), precision_ms, is_whole=store.report.clean
         )
         found = self._files.checkpoint
         self._offset = recovery.next_offset(store, self._files)
@@ -206,6 +206,33 @@ class TimedMessages:
         """Look for new messages soon: one was sent."""
         self._expected_until = self._monotonic() + EXPECT_SECONDS
         self._later(POLL_SECONDS_MIN)
+
+    def next_due_ms(self) -> int | None:
+        """Return how long until something is to be done, at most 0 if it is now; None if nothing.
+
+        That is when the next message is due, or when the next slot is read.
+
+        Raises:
+            StoreError: Topic or wheel cannot be read.
+        """
+        if self._pending or self._is_walking or self._is_following:
+            return 0
+        if self._dirty or self._store.queue_end(TIMER_TOPIC, 0) > self._offset:
+            return 0
+        waits = []
+        due_ms = self._waiting.next_ms()
+        if due_ms is not None:
+            waits.append(due_ms - self._monotonic_ms(up=False))
+        end = self._next + self._files.wheel.slots
+        number = self._files.next_used(self._next, end)
+        if number < end:
+            read_at_ms = number * self._precision_ms - LOOK_AHEAD_MS
+            waits.append(read_at_ms - self._clock.furthest_ms())
+        return min(waits, default=None)
+
+    def waiting_count(self, due_at_ms: int) -> int:
+        """Return how many messages wait in the slot of a time."""
+        return self._files.slot(due_at_ms // self._precision_ms).waiting
 
     # When something is to be done.
 
@@ -622,7 +649,7 @@ class TimedMessages:
             raise error
 
     def close(self) -> None:
-        """Note how far everything is, and close the files. The store is synced, and open.
+        """Note how far everything is, and close the files; the store is synced, and open.
 
         Raises:
             StoreError: It could not be noted; the next process delivers from the last note on.
@@ -630,7 +657,7 @@ class TimedMessages:
         try:
             if self._is_doubtful:
                 self._files.doubt()
-            elif self._offset:
+            elif self._offset and self._store.is_synced:
                 steps.run(self._files.keep_steps(self._checkpoint()))
         finally:
             self._files.close()

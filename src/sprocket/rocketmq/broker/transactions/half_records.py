@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct, structs
 
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.broker.messages import EXAMINED, DelayLevels
+from sprocket.rocketmq.broker.messages import EXAMINED, Waits
 from sprocket.rocketmq.codec.record import op_message, properties
 from sprocket.rocketmq.codec.record_layout import CRC_NAME, CRC_TAIL_BYTES, parts, topic_text
 from sprocket.rocketmq.model.internal import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, OP_TOPIC
@@ -136,7 +136,7 @@ class HalfRecords:
     """Makes the records that follow a half message.
 
     Args:
-        levels: A message that is committed may have to wait for its delay level first.
+        waits: A message that is committed may have to wait first.
         store_host: The broker's address, as records hold it.
         now_ms: The wall clock.
         body_bytes_max: The longest body that the store takes.
@@ -144,12 +144,12 @@ class HalfRecords:
 
     def __init__(
         self,
-        levels: DelayLevels,
+        waits: Waits,
         store_host: bytes,
         now_ms: Callable[[], int],
         body_bytes_max: int,
     ) -> None:
-        self._levels = levels
+        self._waits = waits
         self._body_bytes_max = body_bytes_max
         self._store_host = store_host
         self._now_ms = now_ms
@@ -163,7 +163,7 @@ class HalfRecords:
 
         Raises:
             WireError: It does not say where it wants to go.
-            Refused: It cannot wait where its delay level wants it.
+            Refused: It cannot wait where it wants to.
         """
         topic, queue_id = half.target()
         text = half.record.properties
@@ -171,9 +171,7 @@ class HalfRecords:
             found = properties.decode(text)
             if place != half.place:
                 found[properties.TRAN_PREPARED_QUEUE_OFFSET] = str(half.root)
-            level = self._levels.asked_for(found)
-            if level > 0:
-                topic, queue_id = self._levels.divert(level, topic, queue_id, found)
+            topic, queue_id = self._waits.divert(topic, queue_id, found)
             text = properties.encode(found)
         return structs.replace(
             half.record,

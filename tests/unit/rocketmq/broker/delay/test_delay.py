@@ -57,7 +57,7 @@ class Harness:
         self.clock = clock or FakeClock()
         self.timers = FakeTimers(self.clock)
         settings = StoreSettings(fill_ahead_bytes=0, delay_levels=levels, flush=cast("Any", flush))
-        self.levels = DelayLevels(levels, self.clock)
+        self.levels = DelayLevels(levels)
         small = Geometry.small()
         geometry = geometry or Geometry(
             log=LogGeometry(segment_bytes=64 * 1024), queue=small.queue, index=small.index

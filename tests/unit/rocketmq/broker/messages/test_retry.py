@@ -44,7 +44,7 @@ class Harness:
             self.store,
             self.topics,
             self.groups,
-            DelayLevels(DELAY_LEVELS, clock),
+            DelayLevels(DELAY_LEVELS),
             HERE,
             below=lambda limit: limit - 1,
         )

@@ -7,7 +7,9 @@ from typing import Any, cast
 import pytest
 import structlog
 from msgspec import structs
+from tests.timed import waits_of
 
+from sprocket.base.clock import LogClock
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import Groups, QueueLocks
 from sprocket.rocketmq.broker.messages import DelayLevels, RetryLimit, Sender, Stamp, hide
@@ -37,12 +39,13 @@ class Harness:
         self.locks = QueueLocks(clock)
         numbers: Iterator[int] = count(1)
         self.asked: list[int] = []
-        levels = DelayLevels("1s 5s 10s", clock)
+        levels = DelayLevels("1s 5s 10s")
         limit = RetryLimit(self.topics, self.groups, self.locks, below=self._below)
+        waits = waits_of(levels, LogClock(clock), clock)
         self.sender = Sender(
             self.topics,
-            levels,
-            [limit.divert_sent, hide, levels.divert_sent],
+            waits,
+            [limit.divert_sent, hide, waits.divert_sent],
             Stamp(
                 HERE, BrokerSettings().cluster, new_unique_key or (lambda: f"NEW{next(numbers)}")
             ),

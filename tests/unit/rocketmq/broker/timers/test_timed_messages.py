@@ -155,8 +155,8 @@ def test_a_message_that_cannot_be_stored_is_tried_again() -> None:
 def test_a_message_without_a_place_to_go_is_passed_over() -> None:
     """Those after it come."""
     timing = Timing().start()
-    timing.send(b"a", delay_ms=1000, topic="")
-    timing.send(b"b", delay_ms=1000, topic=TIMER_TOPIC)
+    timing.send(b"a", delay_ms=1000, REAL_TOPIC="")
+    timing.send(b"b", delay_ms=1000, REAL_TOPIC=TIMER_TOPIC)
     timing.send(b"c", delay_ms=1000, TIMER_OUT_MS="soon")
     timing.send(b"d", delay_ms=1000)
     timing.advance(1100)

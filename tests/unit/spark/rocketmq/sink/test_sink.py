@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 from sprocket.rocketmq.client import Message, blocking
 from sprocket.rocketmq.codec.record.properties import CRC32
 from sprocket.rocketmq.model.message import StoredMessage
+from sprocket.rocketmq.settings import TimerSettings
 from sprocket.spark import QueryFailed, in_one_line
 from sprocket.spark.rocketmq.sink.rows import SINK_COLUMNS
-from sprocket.testing.local_broker import LocalBroker
+from sprocket.testing.local_broker import LocalBroker, small_settings
 
 GUIDE = Path(__file__).resolve().parents[5] / "docs" / "guides" / "spark-sink.md"
 in_spark = [pytest.mark.spark, pytest.mark.slow]
@@ -149,17 +151,19 @@ class TestInSpark:
         with pytest.raises(Exception, match=r"partition 0, row \d, column 'body': is null"):
             writer(frame, broker).save()
 
-    def test_a_broker_without_timers_gets_nothing(self, spark: Any, broker: LocalBroker) -> None:
+    def test_a_broker_without_timers_gets_nothing(self, spark: Any) -> None:
         """It would take the rows before the first one that has a time."""
         frame = spark.range(10).selectExpr(
             "'x' AS body", "if(id = 9, current_timestamp() + interval 1 hour, null) AS deliverAt"
         )
-        with (
-            pytest.raises(QueryFailed, match=r"^broker '.+' has timerWheelEnable=false"),
-            in_one_line(),
-        ):
-            writer(frame.repartition(1), broker).save()
-        assert broker.messages("orders") == []
+        settings = replace(small_settings(), timers=TimerSettings(enabled=False))
+        with LocalBroker(settings=settings) as broker:
+            with (
+                pytest.raises(QueryFailed, match=r"^broker '.+' has timerWheelEnable=false"),
+                in_one_line(),
+            ):
+                writer(frame.repartition(1), broker).save()
+            assert broker.messages("orders") == []
 
     @pytest.mark.parametrize("method", ["none", "zlib", "lz4", "zstd"])
     def test_long_bodies_are_packed_as_asked(

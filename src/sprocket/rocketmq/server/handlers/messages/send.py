@@ -33,7 +33,7 @@ from sprocket.rocketmq.codec.headers import (
 )
 from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.errors import MessageIllegal
-from sprocket.rocketmq.model.internal import HALF_TOPIC, SCHEDULE_TOPIC
+from sprocket.rocketmq.model.internal import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from sprocket.rocketmq.model.message import NewRecord, ProducedMessage, SendRequest
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, busy, encoded, row, sending
 from sprocket.rocketmq.store.log import AppendedBatch
@@ -270,7 +270,7 @@ def _send(answers: Mapping[Peer, Sequence[Buffer]]) -> None:
 def real_queue_id(record: NewRecord, message: ProducedMessage) -> int:
     """Return the queue in which a record that waits will be, or that its sender named."""
     found = properties.find(record.properties, properties.REAL_QID)
-    if found is None or record.topic not in (SCHEDULE_TOPIC, HALF_TOPIC):
+    if found is None or record.topic not in (SCHEDULE_TOPIC, HALF_TOPIC, TIMER_TOPIC):
         return max(0, message.queue_id)
     return int(found)
 

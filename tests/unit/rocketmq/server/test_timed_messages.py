@@ -1,0 +1,76 @@
+"""Timed messages over the wire, on a running broker."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.waits import LONG_SECONDS
+
+from sprocket.base.errors import BrokerRefused
+from sprocket.rocketmq.client import Message, ProducerSettings, blocking
+from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.settings import TimerSettings
+from sprocket.testing.local_broker import LocalBroker, small_settings
+
+PATIENT = ProducerSettings(
+    timeout_ms=int(LONG_SECONDS * 1000), try_timeout_ms=int(LONG_SECONDS * 1000)
+)
+"""Sends nothing twice, however slow the machine is."""
+
+
+def test_messages_come_at_their_times() -> None:
+    """After a restart as well; a level beside them waits as before."""
+    with LocalBroker(now_ms=1_700_000_000_000) as broker:
+        with blocking.Producer(broker.nameserver, group="p", settings=PATIENT) as producer:
+            for delay_ms in (90_000, 1500, 40):
+                properties = {"TIMER_DELAY_MS": str(delay_ms)}
+                producer.send(Message("orders", b"%d" % delay_ms, properties=properties))
+            broker.advance_until(lambda: len(broker.messages("orders")) == 2)
+        broker.restart()
+        broker.advance_until(lambda: len(broker.messages("orders")) == 3)
+        found = broker.messages("orders")
+    assert [one.body for one in found] == [b"40", b"1500", b"90000"]
+    for one in found:
+        late_ms = one.stored_at_ms - int(one.properties["TIMER_OUT_MS"])
+        assert late_ms >= 0
+
+
+def test_too_far_ahead_is_refused() -> None:
+    """By code and remark of RocketMQ's."""
+    with (
+        LocalBroker() as broker,
+        blocking.Producer(broker.nameserver, group="p", settings=PATIENT) as producer,
+        pytest.raises(BrokerRefused, match="max delay 259200000ms") as refused,
+    ):
+        producer.send(Message("t", b"x", properties={"TIMER_DELAY_SEC": "259201"}))
+    assert refused.value.code == 13
+
+
+def test_a_broker_may_take_none() -> None:
+    """It says why."""
+    settings = replace(small_settings(), timers=TimerSettings(enabled=False))
+    with (
+        LocalBroker(settings=settings) as broker,
+        blocking.Producer(broker.nameserver, group="p", settings=PATIENT) as producer,
+        pytest.raises(BrokerRefused, match="timerWheelEnable is false") as refused,
+    ):
+        producer.send(Message("t", b"x", properties={"TIMER_DELAY_SEC": "5"}))
+    assert refused.value.code == 1
+
+
+def test_the_answer_names_the_queue_that_was_chosen(on_node: Callable[..., None]) -> None:
+    """Where the message will be, not where it waits."""
+
+    async def scenario(lab: Any) -> None:
+        fields = {"a": "p", "b": "T", "c": "TBW102", "d": 4, "e": -1, "f": 0, "g": 7, "h": 0}
+        fields["i"] = "UNIQ_KEY\x01U1\x02TIMER_DELAY_SEC\x0160\x02"
+        for _ in range(8):
+            answer = (await lab.broker.call(310, fields, b"x")).ext_map()
+            place = int(answer["msgId"][16:], 16)
+            seen = await lab.broker.call(33, {"offset": place})
+            stored = record.decode(seen.body)
+            assert stored.topic == "rmq_sys_wheel_timer"
+            assert answer["queueId"] == stored.properties["REAL_QID"]
+
+    on_node(scenario)
