@@ -74,6 +74,8 @@ class Refusal(Enum):
     NOT_FOUND = "nothing is found"
     UNREADABLE_SUBSCRIPTION = "the subscription cannot be parsed"
     NO_SUBSCRIPTION = "nobody of the group is connected and subscribed"
+    NO_FILTER = "the broker knows no condition by which the group chooses messages"
+    OLD_FILTER = "the broker does not know the latest such condition of the group yet"
     OLD_SUBSCRIPTION = "the broker does not know the latest subscription of the group yet"
 
 

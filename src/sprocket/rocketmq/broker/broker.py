@@ -9,12 +9,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from sprocket.base import log
+from sprocket.base.disk import steps
 from sprocket.base.errors import StoreError
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.admin import Removal, Upkeep
 from sprocket.rocketmq.broker.delay import DelayProgress, Delays
 from sprocket.rocketmq.broker.delivery import PullHold, PullService, Queries
-from sprocket.rocketmq.broker.filters import FilterTurns, SqlFilters
+from sprocket.rocketmq.broker.filters import FilterRules, FilterTurns, SqlFilters
 from sprocket.rocketmq.broker.groups import (
     ClientManager,
     ConsumerOffsets,
@@ -67,6 +68,9 @@ RECHECK_SECONDS = 5.0
 EXPIRE_SECONDS = 10.0
 """How often silent clients are looked for, RocketMQ's interval."""
 
+FILTERS_SECONDS = 10.0
+"""How often conditions of groups are written that have changed, RocketMQ's interval."""
+
 
 class Broker:
     """Everything that one broker is made of.
@@ -117,8 +121,15 @@ class Broker:
             _log.warning("no group has committed an offset; all go on as groups that are new")
         self.request_modes = RequestModes(place.disk, place.folder)
         self.locks = QueueLocks(clock)
+        self.filter_turns = FilterTurns(loop)
+        sql_filters = SqlFilters(self.filter_turns)
+        self.filter_rules = FilterRules(place, sql_filters, self.filter_turns)
         self.members = ClientManager(
-            clock, settings.members.expiry_ms / 1000, notify, self.groups.notifies_members
+            clock,
+            settings.members.expiry_ms / 1000,
+            notify,
+            self.groups.notifies_members,
+            self.filter_rules,
         )
         self.hold = PullHold(loop, settings.pull)
         self.thread = DiskThread()
@@ -205,7 +216,6 @@ class Broker:
             make_topic=topics.make_internal,
         )
         self._check_seconds = settings.transactions.check_interval_ms / 1000
-        self.filter_turns = FilterTurns(loop)
         self.puller = PullService(
             store,
             topics,
@@ -213,7 +223,8 @@ class Broker:
             self.members,
             self.offsets,
             settings.pull,
-            SqlFilters(self.filter_turns),
+            sql_filters,
+            self.filter_rules,
             self.filter_turns,
         )
         self.queries = Queries(store, settings.store)
@@ -238,6 +249,7 @@ class Broker:
             (EXPIRE_SECONDS, self.expire, "expire"),
             (self._check_seconds, self.check_halves, "check halves"),
             (self._flush_seconds, self.snapshots.begin, "snapshots"),
+            (FILTERS_SECONDS, self._flush_filters, "filters"),
         ):
             self._tasks.repeat(seconds, work, name)
 
@@ -279,6 +291,9 @@ class Broker:
         self.puller.use(settings)
         self.hold.use(settings)
 
+    def _flush_filters(self) -> None:
+        self.thread.drive(self.filter_rules.flush_steps(), _filters_flushed)
+
     def left(self, link: Link) -> None:
         """Forget a connection that closed."""
         self.hold.drop(link)
@@ -307,6 +322,7 @@ class Broker:
             for table in self._tables.values():
                 last.callback(table.close)
             last.callback(self.timed.close)
+            last.callback(lambda: steps.run(self.filter_rules.flush_steps()))
             self.store.sync()  # so that the progress of delays is safe to note, and of transactions
             self.transactions.note_progress()
             self.transactions.note_progress()
@@ -344,3 +360,10 @@ def flush_mode(settings: Settings) -> FlushMode:
         timeout_seconds=durability.sync_timeout_ms / 1000,
         look_seconds=settings.store.flush_interval_ms / 1000,
     )
+
+
+def _filters_flushed(error: BaseException | None) -> None:
+    if isinstance(error, StoreError):
+        _log.error("conditions of groups could not be written; trying again", why=str(error))
+    elif error is not None:
+        raise error

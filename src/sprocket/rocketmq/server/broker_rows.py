@@ -75,7 +75,7 @@ def of_clients(broker: Broker, channels: Channels, routes: RouteLookup, name: st
             broker.filter_turns,
             broker.left,
         ).rows(),
-        *QueryHandlers(broker.queries, members).rows(reads),
+        *QueryHandlers(broker.queries, members, broker.filter_rules).rows(reads),
         *ReplyHandlers(
             broker.sender, broker.durable, members, channels, host, broker.place.clock.now_ms
         ).rows(),

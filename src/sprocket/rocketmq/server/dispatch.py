@@ -58,6 +58,8 @@ CODES: Mapping[Refusal, ResponseCode] = {
     Refusal.NOT_FOUND: ResponseCode.QUERY_NOT_FOUND,
     Refusal.UNREADABLE_SUBSCRIPTION: ResponseCode.SUBSCRIPTION_PARSE_FAILED,
     Refusal.NO_SUBSCRIPTION: ResponseCode.SUBSCRIPTION_NOT_EXIST,
+    Refusal.NO_FILTER: ResponseCode.FILTER_DATA_NOT_EXIST,
+    Refusal.OLD_FILTER: ResponseCode.FILTER_DATA_NOT_LATEST,
     Refusal.OLD_SUBSCRIPTION: ResponseCode.SUBSCRIPTION_NOT_LATEST,
 }
 """What an answer says of a request that the broker declines."""

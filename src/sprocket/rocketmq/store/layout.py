@@ -79,6 +79,8 @@ class StoreLayout:
         """How far timer log and wheel are, durably."""
         self.request_modes = f"{self.config}/messageRequestMode.json"
         """How consumer groups get the messages of topics."""
+        self.consumer_filters = f"{self.config}/consumerFilter.json"
+        """The conditions by which groups choose messages."""
         self.delay_journal = f"{self.config}/sprocket.delays"
         """How far it is now (Sprocket's own files)."""
         self.erased = f"{self.config}/erased.json"

@@ -9,7 +9,7 @@ from enum import Enum, IntEnum
 
 from msgspec import Struct
 
-from sprocket.rocketmq.broker.filters import FilterTurns, SqlFilters
+from sprocket.rocketmq.broker.filters import FilterRules, FilterTurns, SqlFilters
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.config import DataVersion
@@ -124,9 +124,12 @@ class PullService:
     _offsets: ConsumerOffsets
     _settings: PullSettings
     _filters: SqlFilters
+    _rules: FilterRules
     _turns: FilterTurns
     _permits: dict[_Asked, PullPermit] = field(default_factory=dict, init=False)
-    _permitted_by: tuple[DataVersion, DataVersion, int] | None = field(default=None, init=False)
+    _permitted_by: tuple[DataVersion, DataVersion, int, int] | None = field(
+        default=None, init=False
+    )
 
     def use(self, settings: PullSettings) -> None:
         """Change limits of pulls, and whether they may filter by SQL92."""
@@ -195,7 +198,12 @@ class PullService:
 
     def _permit(self, query: PullQuery) -> PullPermit:
         """Return what allows a pull; as `_check`."""
-        permitted_by = self._topics.table.version, self._groups.table.version, self._members.changes
+        permitted_by = (
+            self._topics.table.version,
+            self._groups.table.version,
+            self._members.changes,
+            self._rules.changes,
+        )
         if permitted_by != self._permitted_by or len(self._permits) >= PERMITS_MAX:
             self._permitted_by = permitted_by
             self._permits.clear()
@@ -291,4 +299,25 @@ class PullService:
             raise Refused(
                 Refusal.OLD_SUBSCRIPTION, f"the subscription of group [{name}] is not the latest"
             )
+        if subscription.type != TAG:
+            self._require_rule(query)
         return subscription
+
+    def _require_rule(self, query: PullQuery) -> None:
+        """Require that the group's condition is known, in this version or a later one.
+
+        It is not if it cannot be compiled. What is evaluated is that of the subscription, which is
+        of the same heartbeat.
+        """
+        name, topic = query.consumer_group, query.topic
+        rule = self._rules.get(topic, name)
+        if rule is None:
+            raise Refused(
+                Refusal.NO_FILTER,
+                f"there is no condition of group [{name}] for topic [{topic}]; it may be wrong",
+            )
+        if rule.client_version < query.sub_version:
+            raise Refused(
+                Refusal.OLD_FILTER,
+                f"the condition of group [{name}] for topic [{topic}] is not the latest",
+            )

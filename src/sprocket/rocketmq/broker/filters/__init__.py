@@ -1,10 +1,11 @@
 """Filters that consumers write: conditions on properties in SQL92.
 
-`SqlFilters` compiles their expressions; `FilterTurns` bounds what they take of one turn of the
-event loop.
+`FilterRules` keeps those that groups have given with their heartbeats. `SqlFilters` compiles
+expressions; `FilterTurns` bounds what they take of one turn of the event loop.
 """
 
+from sprocket.rocketmq.broker.filters.filter_rules import FilterRules
 from sprocket.rocketmq.broker.filters.filter_turns import FilterTurns, TurnSpent
 from sprocket.rocketmq.broker.filters.sql_filters import SqlFilters
 
-__all__ = ["FilterTurns", "SqlFilters", "TurnSpent"]
+__all__ = ["FilterRules", "FilterTurns", "SqlFilters", "TurnSpent"]

@@ -53,6 +53,16 @@ class Link(Protocol):
         """Close it."""
 
 
+class SubscriptionFollower(Protocol):
+    """Who is told what groups want, besides their members."""
+
+    def subscribed(self, group: str, subscriptions: Iterable[Subscription], /) -> None:
+        """Note what a heartbeat says that a group wants."""
+
+    def deserted(self, group: str, /) -> None:
+        """Note that the last consumer of a group has gone."""
+
+
 @dataclass(slots=True)
 class ConnectedClient:
     """One member of a group."""
@@ -100,6 +110,7 @@ class ClientManager:
     """Tells one member that its group changed."""
     _notifies: Callable[[str], bool] = lambda _: True
     """Whether the settings of a group say that its members are told."""
+    _follower: SubscriptionFollower | None = None
     changes: int = field(default=0, init=False)
     """Rises when consumers come or go, or what they want may have changed."""
     _producers: dict[str, dict[Link, ConnectedClient]] = field(default_factory=dict, init=False)
@@ -252,6 +263,8 @@ class ClientManager:
         topics_changed = False
         if not data.without_sub:
             topics_changed = _subscribe(group, wanted.subscriptions)
+            if self._follower is not None:
+                self._follower.subscribed(group.name, wanted.subscriptions)
         elif not group.subscriptions:
             has_changed = True  # a short form, and nothing here that it could stand for
         if (is_new or topics_changed) and self._notifies(group.name):
@@ -285,6 +298,8 @@ class ClientManager:
         self.changes += 1
         if not group.clients:
             group.empty_since = self._clock.monotonic()
+            if self._follower is not None:
+                self._follower.deserted(name)
         if is_notified:
             self._tell(group)
 

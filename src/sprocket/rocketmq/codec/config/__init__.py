@@ -16,6 +16,8 @@ from sprocket.rocketmq.codec.config.declared import (
 from sprocket.rocketmq.codec.config.fastjson import JsonObject, JsonValue
 from sprocket.rocketmq.codec.config.tables import (
     DataVersion,
+    FilterBits,
+    FilterRule,
     RequestMode,
     RequestModeTable,
     TopicLine,
@@ -28,6 +30,8 @@ __all__ = [
     "UNREAD",
     "As",
     "DataVersion",
+    "FilterBits",
+    "FilterRule",
     "JsonObject",
     "JsonValue",
     "OneOf",

@@ -89,6 +89,56 @@ class RequestModeTable(Struct, frozen=True):
     modes: Mapping[str, Mapping[str, RequestMode]] = field(name="messageRequestModeMap")
 
 
+class FilterBits(Struct, frozen=True):
+    """The bits of a message's map that a rule owns; see `codec.bloom`."""
+
+    bits: int = field(name="bitNum", default=0)
+    positions: Sequence[int] = field(name="bitPos", default=())
+
+
+class FilterRule(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The condition by which a group chooses messages of a topic.
+
+    Attributes:
+        bits: Which bits of a message's map say that it passes.
+        born_time: When the group gave it, ms since 1970: older messages were not tried on it.
+        client_version: That of the subscription.
+        consumer_group: Whose.
+        dead_time: When the group went, ms since 1970; 0 while it is there.
+        expression: The condition.
+        expression_type: SQL92.
+        topic: Of which.
+    """
+
+    what: ClassVar = "a filter"
+    bits: FilterBits = field(name="bloomFilterData", default_factory=FilterBits)
+    born_time: int = 0
+    client_version: int = 0
+    consumer_group: Annotated[str, declared.REQUIRED]
+    dead_time: int = 0
+    expression: str = ""
+    expression_type: str = ""
+    topic: Annotated[str, declared.REQUIRED]
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether its group is gone, as RocketMQ tells."""
+        return self.dead_time >= self.born_time
+
+
+class TopicFilterRules(Struct, frozen=True, kw_only=True):
+    """All rules of a topic, by group."""
+
+    rules: Mapping[str, FilterRule] = field(name="groupFilterData", default_factory=dict)
+    topic: str = ""
+
+
+class FilterRuleTable(Struct, frozen=True):
+    """All rules by topic, as the file `consumerFilter.json` has them."""
+
+    topics: Mapping[str, TopicFilterRules] = field(name="filterDataByTopic", default_factory=dict)
+
+
 TopicLine: TypeAlias = tuple[int, int, int, dict[str, dict[str, Any] | None]]
 """A line of the journal of topics: its sequence, counter and timestamp of the table's version, and
 by name the members of topics that were changed, None of those that were removed."""

@@ -10,7 +10,13 @@ from tests.timers import FakeTimers
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.delivery import PullForbidden, PullOutcome, PullService, pull
 from sprocket.rocketmq.broker.delivery.pull import Forbidden
-from sprocket.rocketmq.broker.filters import FilterTurns, SqlFilters, TurnSpent, filter_turns
+from sprocket.rocketmq.broker.filters import (
+    FilterRules,
+    FilterTurns,
+    SqlFilters,
+    TurnSpent,
+    filter_turns,
+)
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups, Link
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.errors import Refusal, Refused
@@ -68,11 +74,13 @@ class Harness:
         self.link = cast("Link", object())
         self.topics = Topics(Place(disk, "/s", clock), BrokerSettings(), TopicSettings())
         self.groups = Groups(Place(disk, "/s", clock), GroupSettings())
-        self.members = ClientManager(clock, 120, lambda _link, _group: None)
-        self.offsets = ConsumerOffsets(Place(disk, "/s", clock))
-        self.topics.put(TopicConfig(name="T", read_queues=2))
         self.timers = FakeTimers(clock)
         self.turns = FilterTurns(self.timers)
+        sql_filters = SqlFilters(self.turns)
+        rules = FilterRules(Place(disk, "/s", clock), sql_filters, self.turns)
+        self.members = ClientManager(clock, 120, lambda _link, _group: None, lambda _: True, rules)
+        self.offsets = ConsumerOffsets(Place(disk, "/s", clock))
+        self.topics.put(TopicConfig(name="T", read_queues=2))
         self.puller = PullService(
             cast("Store", self.store),
             self.topics,
@@ -80,7 +88,8 @@ class Harness:
             self.members,
             self.offsets,
             PullSettings(messages_max=16, bytes_max=1000, hold_ms_max=500),
-            SqlFilters(self.turns),
+            sql_filters,
+            rules,
             self.turns,
         )
 
@@ -191,6 +200,35 @@ def test_expressions_may_be_forbidden() -> None:
     with pytest.raises(Refused, match="does not support consumer to filter message by SQL92"):
         harness.puller.pull(asked)
     harness.puller.pull(query())
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "why"),
+    [("a >", 0, Refusal.NO_FILTER), ("a > 3", 6, Refusal.OLD_SUBSCRIPTION)],
+)
+def test_a_group_s_condition_must_be_known(text: str, version: int, why: Refusal) -> None:
+    """In the version that the pull asks for; one that cannot be compiled is not."""
+    harness = Harness()
+    harness.beat("CLUSTERING", kind="SQL92", expression=text)
+    with pytest.raises(Refused) as refused:
+        harness.puller.pull(query(sys_flag=0, sub_version=version))
+    assert refused.value.why is why
+
+
+def test_a_condition_that_is_behind_is_refused() -> None:
+    """While the subscription is the latest: the condition waits for its turn to be compiled."""
+    harness = Harness()
+    harness.beat("CLUSTERING", kind="SQL92", expression="a > 3")
+    harness.turns.charge(filter_turns.COST_PER_TURN)
+    longer = Subscription.parse("T", "a > 4", type="SQL92", version=6)
+    consumer = Membership(group="g", subscriptions=[longer])
+    data = Heartbeat(client_id="c", consumers=[consumer])
+    harness.members.heartbeat(harness.link, data, "JAVA", 479, [consumer])
+    with pytest.raises(Refused) as refused:
+        harness.puller.pull(query(sys_flag=0, sub_version=6))
+    assert refused.value.why is Refusal.OLD_FILTER
+    harness.timers.turn()
+    harness.puller.pull(query(sys_flag=0, sub_version=6))
 
 
 def test_filters_have_a_share_of_a_turn() -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from sprocket.rocketmq.broker.delivery import Queries
+from sprocket.rocketmq.broker.filters import FilterRules
 from sprocket.rocketmq.broker.groups import ClientManager
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import QueueUnits
@@ -24,6 +25,7 @@ class QueryHandlers:
 
     _queries: Queries
     _members: ClientManager
+    _rules: FilterRules
 
     def rows(self, reads: ColdReads) -> list[Row]:
         """Return the table."""
@@ -50,7 +52,7 @@ class QueryHandlers:
         subscription, said = None, None
         if group:
             subscription = self._members.consumers(group).subscriptions.get(topic)
-            said = "null"  # RocketMQ's word for no filter but tags
+            said = self._rules.text(topic, group)
             if subscription is None:
                 said = f"{group}@{topic} is not online!"
         wanted = TagFilter() if subscription is None else subscription.filter

@@ -11,7 +11,7 @@ from tests.file_systems import needs_a_disk
 from tests.unit.rocketmq.server.conftest import NOTHING_NEAR, ColdDisk, until
 from tests.waits import LONG_SECONDS
 
-from sprocket.base.disk import Fetched, RealDisk, WouldBlock
+from sprocket.base.disk import Fetched, RealDisk, WouldBlock, read_file
 from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.broker.delivery import Pulled, PullService
 from sprocket.rocketmq.broker.filters import filter_turns
@@ -21,6 +21,7 @@ from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.geometry import QueueGeometry
 from sprocket.rocketmq.settings import PullSettings, StoreSettings
 from sprocket.runtime.offload import DiskThread
+from sprocket.testing.disk import SimulatedDisk
 
 
 def send_ext(topic: str = "T", tag: str = "", queue: int = 0) -> dict[str, Any]:
@@ -397,8 +398,15 @@ def test_a_pull_chooses_by_properties(on_node: Callable[..., None]) -> None:
         beat = beat.replace(b'"topic"', b'"expressionType":"SQL92","topic"')
         assert (await lab.broker.call(34, {}, beat)).code == 0
         assert await pulled(sysFlag=0, subscription="") == [7]
+        asked = pull_ext(0, topic="U", sysFlag=0)
+        await lab.broker.call(17, topic_ext("U"))
+        bad = beat.replace(b"count = 7", b"count =").replace(b'"topic":"T"', b'"topic":"U"')
+        assert (await lab.broker.call(34, {}, bad)).code == 0
+        assert (await lab.broker.call(11, asked)).code == 27
 
-    on_node(scenario)
+    disk = SimulatedDisk()
+    on_node(scenario, disk=disk)
+    assert b'"expression":"count = 7"' in read_file(disk, "/store/config/consumerFilter.json")
 
 
 def test_reads_by_properties_take_turns(
