@@ -4,6 +4,9 @@ The life of one: `broker/delivery/pull` finds no new message → `hold` → woke
 queue grew past its offset and a tag fits), by `recheck`, or by its timer → `resume` runs the pull
 once more, which then answers whatever it finds. A connection that closes takes its holds with it.
 
+What arrives says nothing of properties. So a pull that chooses by them has a `look` as well, which
+`arrived` and `recheck` call: it runs the pull, and holds it again if nothing passes.
+
 Invariants
 
 1. A hold ends exactly once: resumed, or dropped with its connection.
@@ -37,6 +40,7 @@ class HeldPull:
         offset: The queue offset it waits for.
         wanted: Which messages it wants; None for all.
         resume: Runs the pull again; called at most once.
+        look: Runs it, too, and may hold it again; called in its place if there are new messages.
     """
 
     owner: Link
@@ -45,6 +49,7 @@ class HeldPull:
     offset: int
     wanted: MessageFilter | None
     resume: Callable[[], None]
+    look: Callable[[], None] | None = None
 
 
 class PullHold:
@@ -67,7 +72,7 @@ class PullHold:
         """Change how many may wait; those that do wait on."""
         self._count_max = settings.hold_count_max
 
-    def hold(self, held: HeldPull, hold_ms: int) -> bool:
+    def hold(self, held: HeldPull, hold_ms: float) -> bool:
         """Let one pull wait.
 
         Args:
@@ -97,7 +102,7 @@ class PullHold:
             if arrival.next_offset <= held.offset:
                 continue
             if held.wanted is None or held.wanted.by_hashes(codes):
-                self._end(held)
+                self._look(held)
 
     def wake(self, topic: str, queue_id: int) -> None:
         """Resume the pulls that wait for a queue: what a group is to read of it has changed."""
@@ -121,7 +126,7 @@ class PullHold:
             end = next_offset(*key)
             for held in list(waiting):
                 if end > held.offset:
-                    self._end(held)
+                    self._look(held)
 
     def drop(self, owner: Link) -> None:
         """Forget the holds of a connection that closed."""
@@ -133,6 +138,10 @@ class PullHold:
         for waiting in list(self._queues.values()):
             for held in list(waiting):
                 self._end(held)
+
+    def _look(self, held: HeldPull) -> None:
+        self._remove(held)
+        (held.look or held.resume)()
 
     def _end(self, held: HeldPull) -> None:
         self._remove(held)

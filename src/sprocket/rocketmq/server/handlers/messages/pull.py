@@ -5,11 +5,16 @@ for a message and then the disk:
 
     run → nothing new → hold → run → answer
        ↘ would block → a thread reads (`runtime/cold_reads`) → run → answer
+
+One that chooses by properties goes on over what does not pass, and is held again, until something
+passes or its time is over.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+
+from msgspec import structs
 
 from sprocket.base.disk import WouldBlock
 from sprocket.base.errors import DiskBusy
@@ -27,6 +32,7 @@ from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import ONEWAY_FLAG
 from sprocket.rocketmq.codec.frame import JSON
 from sprocket.rocketmq.codec.headers import PullForbiddenAnswer, PullMessage, PullMessageAnswer
+from sprocket.rocketmq.model.filters import MessageFilter
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
 from sprocket.rocketmq.store.read import GetStatus
 from sprocket.runtime.cold_reads import ColdReads
@@ -40,6 +46,7 @@ CODES: Mapping[PullOutcome, ResponseCode] = {
 }
 """What an answer says."""
 
+_NOTHING_PASSED = frozenset((PullOutcome.NOTHING_NEW, PullOutcome.TRY_AGAIN))
 _FOUND, _NOTHING_NEW = GetStatus.FOUND, PullOutcome.NOTHING_NEW  # Enum is slow to look them up
 
 
@@ -64,25 +71,45 @@ class PullHandlers:
             row(RequestCode.LITE_PULL_MESSAGE, PullMessage, self.pull),
         ]
 
-    def pull(self, request: Request, header: PullMessage, *, is_first: bool = True) -> None:
-        """Answer a pull, or let it wait for a message; it may wait once."""
+    def pull(
+        self,
+        request: Request,
+        header: PullMessage,
+        *,
+        is_first: bool = True,
+        until: float | None = None,
+    ) -> None:
+        """Answer a pull, or let it wait for a message.
+
+        Args:
+            request: The request.
+            header: Its header, from the offset on that the pull has reached.
+            is_first: It has not waited yet, and may if there is nothing new.
+            until: It has waited, and may wait on, if nothing passes, to this time of the monotonic
+                clock.
+        """
         try:
-            found = self._reads.attempt(self._pulled, request, header, is_first)
+            found = self._reads.attempt(self._pulled, request, header, is_first, until)
             if found is not None:
                 request.answer(found)
         except WouldBlock as stop:
-            self._go_on(stop, request, header, is_first)
+            self._go_on(stop, request, header, is_first, until)
         except Exception as error:
             request.fail(error)
 
     def _go_on(
-        self, stop: WouldBlock, request: Request, header: PullMessage, is_first: bool
+        self,
+        stop: WouldBlock,
+        request: Request,
+        header: PullMessage,
+        is_first: bool,
+        until: float | None,
     ) -> None:
         """Run a pull again once the disk has brought what it lacks; see `pull`."""
         started = self._stats.monotonic()
 
         def work() -> None:
-            found = self._pulled(request, header, is_first)
+            found = self._pulled(request, header, is_first, until)
             self._stats.waited(started)
             if found is not None:
                 request.answer(found)
@@ -92,29 +119,29 @@ class PullHandlers:
         except DiskBusy as error:
             request.fail(error)
 
-    def _pulled(self, request: Request, header: PullMessage, is_first: bool) -> Answer | None:
+    def _pulled(
+        self, request: Request, header: PullMessage, is_first: bool, until: float | None
+    ) -> Answer | None:
         """Return the answer to a pull; None if it waits, or was answered at once."""
         try:
             pulled = self._puller.pull(header, is_first=is_first)
         except PullForbidden as forbidden:
             return _forbidden(forbidden)
         except TurnSpent:
-            self._turns.later(partial(self.pull, request, header, is_first=is_first))
+            self._turns.later(partial(self.pull, request, header, is_first=is_first, until=until))
             return None
         command, result = request.command, pulled.result
         is_heard = not command.flag & ONEWAY_FLAG
         if is_first and is_heard and pulled.outcome is _NOTHING_NEW:
-            hold_ms = self._puller.hold_ms(header)
-            held = HeldPull(
-                request.peer,
-                header.topic,
-                header.queue_id,
-                header.queue_offset,
-                pulled.permit.wanted,
-                lambda: self.pull(request, header, is_first=False),
-            )
-            if hold_ms > 0 and self._hold.hold(held, hold_ms):
-                self._watch(request.peer)
+            if self._holds(request, header, pulled.permit.wanted, self._puller.hold_ms(header)):
+                return None
+        elif until is not None and pulled.outcome in _NOTHING_PASSED:
+            header = structs.replace(header, queue_offset=result.next_offset)
+            left_ms = 1000 * (until - self._stats.monotonic())
+            if left_ms > 0 and result.next_offset < result.max_offset:
+                self._turns.later(partial(self.pull, request, header, is_first=False, until=until))
+                return None
+            if self._holds(request, header, pulled.permit.wanted, left_ms):
                 return None
         self._stats.pulled(
             header.topic,
@@ -138,6 +165,25 @@ class PullHandlers:
             )
             return None
         return Answer(CODES[pulled.outcome], answer, _wire_status(result.status).name, result.runs)
+
+    def _holds(
+        self,
+        request: Request,
+        header: PullMessage,
+        wanted: MessageFilter | None,
+        hold_ms: float,
+    ) -> bool:
+        """Let a pull wait for so long, if it may; say whether it does."""
+        again = partial(self.pull, request, header, is_first=False)
+        held = HeldPull(
+            request.peer, header.topic, header.queue_id, header.queue_offset, wanted, again
+        )
+        if wanted is not None and wanted.cost:
+            held.look = partial(again, until=self._stats.monotonic() + hold_ms / 1000)
+        if hold_ms <= 0 or not self._hold.hold(held, hold_ms):
+            return False
+        self._watch(request.peer)
+        return True
 
 
 def _wire_status(status: GetStatus) -> GetStatus:

@@ -486,6 +486,50 @@ def test_a_read_by_somebody_else_does_not_swallow_a_wake_up(on_node: Callable[..
     on_node(scenario)
 
 
+def test_a_held_pull_is_woken_by_its_properties_only(on_node: Callable[..., None]) -> None:
+    """It goes on over what does not pass, and waits again from there."""
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 1)
+        sql = {"subscription": "a = 1", "expressionType": "SQL92"}
+        waiting = lab.broker.send(11, pull_ext(1, sysFlag=6, suspendTimeoutMillis=20_000) | sql)
+        other = await lab.connect()
+        for value in (2, 3):
+            await other.call(310, send_ext() | {"i": f"a\x01{value}\x02"}, b"no")
+            await other.call(29, {"topic": "T", "queueId": 0, "timestamp": 0})
+        assert not waiting.done()
+        await other.call(310, send_ext() | {"i": "a\x011\x02"}, b"yes")
+        answer = await asyncio.wait_for(waiting, LONG_SECONDS)
+        assert [one.body for one in record.decode_all(answer.body)] == [b"yes"]
+        assert answer.ext_map()["nextBeginOffset"] == "4"
+
+    on_node(scenario)
+
+
+def test_a_pull_by_properties_that_waited_in_vain_says_where_to_go_on(
+    on_node: Callable[..., None],
+) -> None:
+    """Behind what did not pass, so that nobody evaluates it again; also far behind."""
+
+    async def scenario(lab: Any) -> None:
+        await fill(lab, 1)
+        sql = {"subscription": "a = 1", "expressionType": "SQL92"}
+        waiting = lab.broker.send(11, pull_ext(1, sysFlag=6, suspendTimeoutMillis=20_000) | sql)
+        other = await lab.connect()
+        sends = [other.send(310, send_ext(), b"no") for _ in range(30)]  # several files
+        await asyncio.wait(sends)
+        await other.call(29, {"topic": "T", "queueId": 0, "timestamp": 0})
+        for _ in range(20):
+            await other.call(30, {"topic": "T", "queueId": 0})
+        assert not waiting.done()
+        stopped = asyncio.ensure_future(lab.node.stop())
+        answer = await asyncio.wait_for(waiting, LONG_SECONDS)
+        assert (answer.code, answer.ext_map()["nextBeginOffset"]) == (19, "31")
+        await stopped
+
+    on_node(scenario)
+
+
 def test_a_held_pull_is_woken_by_its_tag_only(on_node: Callable[..., None]) -> None:
     """A message with another tag leaves it waiting; then it skips what it does not want."""
 
