@@ -188,13 +188,23 @@ class BlockingTransactionProducer(OpenedWrapper[TransactionProducer]):
             ),
         )
 
-    def close(self) -> None:
-        """End the checks that run, and take leave of the brokers; may be called again."""
-        self._run.close(self._end)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close(flush=kind is None or not issubclass(kind, KeyboardInterrupt))
 
-    async def _end(self) -> None:
-        await self._awaited.close()
-        await self._threads.close()
+    def close(self, *, flush: bool = True) -> None:
+        """End the checks that run, and take leave of the brokers; may be called again.
+
+        Ctrl-C ends a `with` as cancelling ends an `async with`: by False.
+
+        Args:
+            flush: False gives up the half messages that are not answered yet.
+        """
+
+        async def end() -> None:
+            await self._awaited.close(flush=flush)
+            await self._threads.close()
+
+        self._run.close(end)
 
     def send(
         self,

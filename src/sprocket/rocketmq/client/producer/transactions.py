@@ -177,8 +177,8 @@ class TransactionProducer:
         await self.start()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        await self.close(flush=kind is None or not issubclass(kind, asyncio.CancelledError))
 
     async def start(self) -> None:
         """Begin, and make the group known to all brokers, so that they can ask.
@@ -199,13 +199,16 @@ class TransactionProducer:
         self._lease.watch(instance.on_check, self._checks.take)
         self._lease.tasks.spawn(self._be_known(instance), "be known to brokers")
 
-    async def close(self) -> None:
+    async def close(self, *, flush: bool = True) -> None:
         """End the checks that run, and take leave of the brokers; may be called again.
 
-        Transactions that have not ended are asked about, of others of the group or of the next
-        program.
+        Brokers ask others of the group, or the next program, about transactions that have not
+        ended.
+
+        Args:
+            flush: False gives up the half messages that are not answered yet.
         """
-        await self._producer.close()
+        await self._producer.close(flush=flush)
         if self._checks is not None:
             self._checks.stop()
         await self._lease.end()

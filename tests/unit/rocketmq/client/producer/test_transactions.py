@@ -527,6 +527,25 @@ def test_a_check_is_needed(world: Any) -> None:
         producing(world, None)
 
 
+def test_a_cancelled_with_waits_for_no_answer(world: Any, broker: Broker) -> None:
+    """Whoever ends a program does not want to wait until the half message is too late."""
+
+    async def main() -> None:
+        world.hold(RequestCode.SEND_MESSAGE_V2)
+
+        async def sending() -> None:
+            async with producing(world) as producer:
+                await producer.begin(Message("t", b"x"))
+
+        task = asyncio.create_task(sending())
+        await world.until(lambda: RequestCode.SEND_MESSAGE_V2 in world.cluster.seen)
+        task.cancel()
+        ended, _ = await asyncio.wait((task,), timeout=1)
+        assert ended
+
+    world.run(main)
+
+
 def test_a_producer_may_be_closed_again(world: Any) -> None:
     """And before it was started."""
 
