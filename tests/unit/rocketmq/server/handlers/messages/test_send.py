@@ -243,7 +243,7 @@ CHECKS: list[tuple[dict[str, Any], bytes, int]] = [
     ({"j": "abc"}, b"x", 1),
     ({"i": "DELAY\x01three\x02"}, b"x", 1),
     ({"i": "DELAY\x010\x02"}, b"x", 0),
-    ({"i": "TIMER_DELAY_SEC\x0110\x02"}, b"x", 1),
+    ({"i": "TIMER_DELAY_SEC\x01259201\x02"}, b"x", 13),
     ({"i": "TIMER_DELAY_MS\x01ten\x02"}, b"x", 13),
     ({"i": "TIMER_DELIVER_MS\x011\x02"}, b"x", 0),
     ({"i": "TIMER_DELAY_SEC\x01-5\x02"}, b"x", 0),
