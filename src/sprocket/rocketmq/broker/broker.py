@@ -107,16 +107,20 @@ class Broker:
         self.reads = reads
         self.store_host = store_host
         self.stats = Stats(clock)
+        has_light = settings.store.light_queues
         self.topics = Topics(
             place,
             settings.broker,
             settings.topics,
             topics_changed,
             in_store=lambda: topics_in(store),
+            light_queues=has_light,
         )
-        self.offsets = ConsumerOffsets(place)
+        self.offsets = ConsumerOffsets(place, light_queues=has_light)
         self.offsets.set_back(store)
-        self.groups = Groups(place, settings.groups, with_offsets=self.offsets.groups())
+        self.groups = Groups(
+            place, settings.groups, with_offsets=self.offsets.groups(), light_queues=has_light
+        )
         if self.offsets.are_lost and any(not is_internal_group(g.name) for g in self.groups.all()):
             _log.warning("no group has committed an offset; all go on as groups that are new")
         self.request_modes = RequestModes(place.disk, place.folder)

@@ -10,13 +10,15 @@ from typing import NamedTuple, TypedDict
 from sprocket.base.disk import Disk
 from sprocket.base.errors import StoreError, WireError
 from sprocket.base.tables import journal
-from sprocket.rocketmq.codec.config import tables
+from sprocket.rocketmq.codec.config import DataVersion, tables
 from sprocket.rocketmq.store import config_rdb, config_table
 from sprocket.rocketmq.store.config_file import ConfigFile
 from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store.light_offsets import LightOffsets
 
 
 class _File(TypedDict, total=False):
+    dataVersion: object
     offsetTable: dict[str, dict[int, int] | None] | None
     sprocketSequence: int | None
 
@@ -24,13 +26,18 @@ class _File(TypedDict, total=False):
 def read(disk: Disk, layout: StoreLayout) -> dict[str, dict[int, int]]:
     """Return the committed offset of each queue, by `topic@group` and queue id.
 
+    Where RocketMQ has left two files, one of them of light queues, it is that of the newer version.
+
     Raises:
         ForeignStore: The table is damaged, and so is its backup.
         EngineMissing, CorruptRecord: They are in a database, which cannot be read.
     """
     found: dict[str, dict[int, int]] = {}
+    changed_at_ms = 0
 
     def take(content: _File) -> int | None:
+        nonlocal changed_at_ms
+        changed_at_ms = DataVersion.from_json(content.get("dataVersion"), 0).timestamp
         for key, queues in (content.get("offsetTable") or {}).items():
             found[key] = dict(queues or {})
         return tables.covered_by(content)
@@ -39,6 +46,9 @@ def read(disk: Disk, layout: StoreLayout) -> dict[str, dict[int, int]]:
     path, journal_path = kind.paths(layout)
     table = ConfigFile(disk, path, lambda: config_rdb.content(disk, layout, config_rdb.OFFSETS))
     covered = table.load(_File, take)
+    light = LightOffsets(disk, layout).foreign()
+    if light is not None and light.changed_at_ms > changed_at_ms:
+        return light.table
     for _, key, queue_id, offset in journal.entries(disk, journal_path, covered, kind.decode):
         if offset is None:
             found.pop(key, None)

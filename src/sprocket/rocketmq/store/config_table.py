@@ -63,6 +63,10 @@ DELAYS: TableKind[tables.DelayLine] = TableKind(
 )
 
 
+def _nothing(_: int) -> Steps:
+    yield from ()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
     """What the owner of a table has written.
@@ -70,11 +74,13 @@ class Snapshot:
     Attributes:
         members: The file's, but for the version and our own.
         covered: Up to which line of the journal they go; None for the last one that there is.
+        beside: Writes another file of the same table after it; gets the same sequence number.
         written: Called when they are on the disk.
     """
 
     members: Members
     covered: int | None = None
+    beside: Callable[[int], Steps] = _nothing
     written: Callable[[], None] = lambda: None
 
 
@@ -187,6 +193,7 @@ class ConfigTable(Generic[E_co]):
                     tables.SEQUENCE: covered,
                 }
             )
+            yield from snapshot.beside(covered)
             snapshot.written()
 
         return self.journal.snapshot_steps(replace, snapshot.covered)

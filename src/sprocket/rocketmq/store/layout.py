@@ -66,6 +66,7 @@ class StoreLayout:
         self.subscription_groups = f"{self.config}/subscriptionGroup.json"
         """The table of consumer groups."""
         self.consumer_offsets = f"{self.config}/consumerOffset.json"
+        self.light_offsets = f"{self.config}/lmqConsumerOffset.json"
         """How far consumer groups are, as of the last flush."""
         self.offset_journal = f"{self.config}/sprocket.offsets"
         """The commits since that flush (Sprocket's own files)."""

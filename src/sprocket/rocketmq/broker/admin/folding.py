@@ -16,6 +16,7 @@ from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, TopicSetti
 from sprocket.rocketmq.store.committed_offsets import beyond_ends, read_sound
 from sprocket.rocketmq.store.config_table import ConfigTable
 from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store.light_offsets import LightOffsets
 from sprocket.rocketmq.store.store import Store
 
 
@@ -84,6 +85,7 @@ def _topics(place: Place, store: Store) -> ConfigTable[tuple[object, ...]]:
 
 def _offsets(place: Place, store: Store) -> ConfigTable[tuple[object, ...]]:
     """Return the table of offsets, none behind the end of its queue."""
-    offsets = ConsumerOffsets(place)
+    light = LightOffsets(place.disk, StoreLayout(place.folder))
+    offsets = ConsumerOffsets(place, light_queues=light.is_ours())
     offsets.set_back(store)
     return offsets.table

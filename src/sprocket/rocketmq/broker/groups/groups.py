@@ -14,7 +14,7 @@ from sprocket.base.place import Place
 from sprocket.rocketmq.codec.config import JsonObject, declared, fastjson, tables, values
 from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.group import SubscriptionGroup
-from sprocket.rocketmq.model.internal import NAME, SYSTEM_GROUPS
+from sprocket.rocketmq.model.internal import LIGHT_PREFIX, NAME, SYSTEM_GROUPS
 from sprocket.rocketmq.settings import GroupSettings
 from sprocket.rocketmq.store import config_table
 from sprocket.rocketmq.store.config_table import ConfigTable, Snapshot
@@ -36,6 +36,7 @@ class Groups:
         adds_system_groups: Whether those of every broker are made.
         with_offsets: Groups that have committed an offset. They come back, with default settings,
             where the table's file is lost.
+        light_queues: Whether groups whose names begin as a light queue's are there by themselves.
 
     Attributes:
         table: File, journal and version; says how durable a change is.
@@ -50,7 +51,9 @@ class Groups:
         *,
         adds_system_groups: bool = True,
         with_offsets: Iterable[str] = (),
+        light_queues: bool = False,
     ) -> None:
+        self._has_light = light_queues
         self._settings = settings
         self._groups: dict[str, SubscriptionGroup] = {}
         self._forbidden: dict[str, dict[str, int]] = {}
@@ -88,6 +91,8 @@ class Groups:
     def existing(self, name: str, remark: str) -> SubscriptionGroup:
         """Return the group. Raises Refused: NO_GROUP, with a remark that names it."""
         group = self._groups.get(name) if name.strip() else None
+        if group is None and self._is_light(name):
+            group = SubscriptionGroup(name=name)
         if group is None:
             raise Refused(Refusal.NO_GROUP, remark.format(name))
         return group
@@ -111,6 +116,8 @@ class Groups:
                 f"subscription group [{name[:GROUP_CHARACTERS_MAX]}] does not exist, and its name "
                 "is not a legal one",
             )
+        if self._is_light(name):
+            return SubscriptionGroup(name=name)  # in no table: there may be ten thousand
         if not self._settings.auto_create:
             raise Refused(
                 Refusal.NO_GROUP,
@@ -119,6 +126,9 @@ class Groups:
         group = SubscriptionGroup(name=name)
         self.put([group])
         return group
+
+    def _is_light(self, name: str) -> bool:
+        return self._has_light and name.startswith(LIGHT_PREFIX)
 
     def put(self, groups: Iterable[SubscriptionGroup]) -> None:
         """Add or replace groups, all of them or none; attributes that a group has stay.

@@ -27,11 +27,14 @@ from functools import partial
 from typing import TypedDict
 
 from sprocket.base import log
+from sprocket.base.disk import Steps
 from sprocket.base.errors import DiskFailed, DiskFull, WireError
 from sprocket.base.place import Place
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.store import committed_offsets, config_table
 from sprocket.rocketmq.store.config_table import ConfigTable, Snapshot
+from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store.light_offsets import LightOffsets
 from sprocket.rocketmq.store.store import Store
 
 _log = log.get_limited_logger(__name__)
@@ -58,6 +61,10 @@ class _File(TypedDict, total=False):
 class ConsumerOffsets:
     """The table of committed offsets, by `topic@group` and queue.
 
+    Args:
+        place: Where the store lies; its clock is part of the version.
+        light_queues: Whether RocketMQ would have a file of its own for them here.
+
     Attributes:
         table: File, journal and version.
 
@@ -65,7 +72,7 @@ class ConsumerOffsets:
     Durability: see the head of the module.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, *, light_queues: bool = False) -> None:
         self._offsets: dict[str, dict[int, int]] = {}
         self._topics: dict[str, dict[str, None]] = {}
         self._groups: dict[str, dict[str, None]] = {}
@@ -79,8 +86,19 @@ class ConsumerOffsets:
                 self._drop(key)
             else:
                 self._queues(key)[queue_id] = offset
-        if self.table.is_void:
+        self._light = LightOffsets(place.disk, StoreLayout(place.folder)) if light_queues else None
+        is_foreign = self._light is not None and self._take_light(self._light)
+        if self.table.is_void or is_foreign:
+            self.table.journal.is_behind = True
             self.table.flush()  # from now on the journal counts
+
+    def _take_light(self, light: LightOffsets) -> bool:
+        """Take the offsets that RocketMQ had with its light queues, if it was the last here."""
+        found = light.foreign()
+        if found is None:
+            return False
+        self._read({"offsetTable": {**found.table}})
+        return True
 
     def set_back(self, store: Store) -> None:
         """Set offsets back that lie behind the ends of their queues, as the log has lost messages.
@@ -237,8 +255,14 @@ class ConsumerOffsets:
     def _snapshot(self) -> Snapshot:
         return Snapshot(
             members={"groupTopicMap": self._group_entries(), "offsetTable": self._offset_entries()},
+            beside=self._beside,
             written=partial(self._kept, self._changes),
         )
+
+    def _beside(self, sequence: int) -> Steps:
+        """Write the file of RocketMQ with light queues, too, where there are such."""
+        if self._light is not None:
+            yield from self._light.replace_steps(self.table.version, self._offsets, sequence)
 
     def _kept(self, changes: int) -> None:
         """Note that a file has what was committed up to a change."""

@@ -52,7 +52,7 @@ class Progress:
         queues: dict[MessageQueue, QueueProgress] = {}
         tps = 0.0
         for name in named or ([topic] if topic else self._offsets.topics_of(group)):
-            config = self._topics.get(name)
+            config = self._topics.find(name)
             if config is not None and (named or self._members.consumers(group).may_follow(name)):
                 queues |= yield from self._queues(group, config)
                 tps += self._stats.group_get_tps(name, group)
@@ -75,7 +75,7 @@ class Progress:
         """Return the topics in which a group has committed and that it consumes."""
         found = []
         for topic in self._offsets.topics_of(group):
-            config = self._topics.get(topic)
+            config = self._topics.find(topic)
             if config is None or (ordered_only and not config.order):
                 continue
             if self._members.consumers(group).may_follow(topic):

@@ -13,6 +13,7 @@ from sprocket.base.place import Place
 from sprocket.rocketmq.codec.config import JsonObject, declared, fastjson, tables
 from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.internal import (
+    LIGHT_PREFIX,
     NAME,
     SCHEDULE_TOPIC,
     SYSTEM_PREFIX,
@@ -67,6 +68,7 @@ class Topics:
         adds_system_topics: Whether those of every broker are made.
         in_store: Gives the topics that the store has messages of, whose queues are known. They come
             back where the table's file is lost, or has no topics but the system's.
+        light_queues: Whether each light queue is a topic, which is in no table.
 
     Attributes:
         table: File, journal and version; says how durable a change is.
@@ -83,7 +85,9 @@ class Topics:
         *,
         adds_system_topics: bool = True,
         in_store: Callable[[], Iterable[TopicConfig]] = tuple,
+        light_queues: bool = False,
     ) -> None:
+        self._has_light = light_queues
         self._name = broker.name
         self.permission: int
         """What NameServers are told no topic is open to more than, as bits of `model.topic`."""
@@ -131,9 +135,16 @@ class Topics:
 
     def existing(self, name: str, remark: str = "topic[{}] not exist") -> TopicConfig:
         """Return the topic. Raises Refused: NO_TOPIC, with a remark that names it."""
-        topic = self._topics.get(name)
+        topic = self.find(name)
         if topic is None:
             raise Refused(Refusal.NO_TOPIC, remark.format(name))
+        return topic
+
+    def find(self, name: str) -> TopicConfig | None:
+        """Return the topic, or that of a light queue: one queue, whether or not it has messages."""
+        topic = self._topics.get(name)
+        if topic is None and self._has_light and name.startswith(LIGHT_PREFIX):
+            return TopicConfig(name=name, read_queues=1, write_queues=1)
         return topic
 
     def all(self) -> Iterable[TopicConfig]:
@@ -204,7 +215,7 @@ class Topics:
             Refused: NO_TOPIC, when there is no such template, it may not be
                 inherited from, or automatic creation is off.
         """
-        topic = self._topics.get(name)
+        topic = self.find(name)
         if topic is not None:
             return topic
         template = self._topics.get(template_name)

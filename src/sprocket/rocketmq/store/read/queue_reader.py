@@ -568,7 +568,7 @@ def _is_meant(stored: memoryview, place: int, queue: Queue, offset: int) -> bool
     """Say whether a record that is not plainly the one its unit points at is that all the same.
 
     A topic may be too long for the usual magic. A record of a light queue says the place that it
-    has in another queue, and among its properties this one.
+    has in another queue, and among its properties this one, unless it was sent there alone.
     """
     size, magic, own_queue, own_offset, own_place = head_of(stored)
     if size != len(stored) or magic not in MAGICS or own_place != place:
@@ -576,10 +576,12 @@ def _is_meant(stored: memoryview, place: int, queue: Queue, offset: int) -> bool
     if not queue.topic.startswith(LIGHT_PREFIX):
         return bool(own_offset == offset and own_queue == queue.queue_id)
     try:
-        extra = record.entry(stored).extra
+        entry = record.entry(stored)
     except WireError:
         return False
-    return extra is not None and (queue.topic, offset) in extra.light
+    if entry.topic == queue.topic:
+        return bool(own_offset == offset)
+    return entry.extra is not None and (queue.topic, offset) in entry.extra.light
 
 
 def units(queue: Queue | None, offset: int, count: int) -> list[UnitRead]:
