@@ -8,6 +8,7 @@ Source: RocketMQ `ScheduleMessageService`, `HookUtils.transformDelayLevelMessage
 """
 
 from sprocket.base.errors import StoreError
+from sprocket.rocketmq.broker.messages.timer_requests import TIMER_NAMES
 from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
@@ -57,6 +58,8 @@ class DelayLevels:
         except StoreError as error:
             raise Refused(Refusal.ILLEGAL_MESSAGE, str(error)) from error
         level = min(level, len(self._delays))
+        for name in TIMER_NAMES:
+            found.pop(name, None)
         found[properties.DELAY] = str(level)
         found[properties.REAL_TOPIC] = topic
         found[properties.REAL_QID] = str(queue_id)

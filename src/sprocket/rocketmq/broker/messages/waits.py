@@ -46,8 +46,6 @@ class Waits:
             return topic, queue_id
         level = self._level(found)
         if level > 0:
-            for name in TIMER_NAMES:
-                found.pop(name, None)
             return self._levels.divert(level, topic, queue_id, found)
         return self._timers.divert(topic, queue_id, found)
 

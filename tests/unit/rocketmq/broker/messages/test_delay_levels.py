@@ -8,9 +8,9 @@ from sprocket.rocketmq.errors import Refusal, Refused
 
 
 def test_a_message_is_diverted_to_the_queue_of_its_level() -> None:
-    """It says where it wants to go."""
+    """It says where it wants to go; times that it carries are dropped, also in a retry."""
     levels = DelayLevels("1s 5s 2m")
-    found = {"DELAY": "2", "TAGS": "a", "REAL_QID": "9"}
+    found = {"DELAY": "2", "TAGS": "a", "TIMER_DELAY_SEC": "5", "REAL_QID": "9"}
     assert levels.divert(2, "T", 3, found) == ("SCHEDULE_TOPIC_XXXX", 1)
     assert found == {"DELAY": "2", "TAGS": "a", "REAL_TOPIC": "T", "REAL_QID": "3"}
 
