@@ -11,7 +11,8 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from sprocket.base import log
-from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall, WireError
+from sprocket.base.errors import WireError
+from sprocket.rocketmq.broker.timers.timed_records import UNREADABLE
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.codec.record_layout import parts, topic_text
 from sprocket.rocketmq.model.internal import TIMER_TOPIC
@@ -22,9 +23,6 @@ from sprocket.rocketmq.store.store import Store
 from sprocket.rocketmq.store.timer import TimerCheckpoint, TimerFiles
 
 _log = log.get_logger(__name__)
-
-UNREADABLE = (CorruptRecord, OffsetTooSmall, OffsetTooLarge, WireError)
-"""A record is not there, or damaged."""
 
 _COPY = f"\x02{properties.TIMER_DEQUEUE_MS}\x01".encode()
 

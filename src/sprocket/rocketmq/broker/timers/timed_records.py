@@ -14,14 +14,23 @@ from collections.abc import Mapping
 
 from msgspec import Struct, structs
 
+from sprocket.base import log
 from sprocket.base.clock import NEAR_MS, LogClock
 from sprocket.base.disk import Buffer
-from sprocket.base.errors import WireError
+from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall, WireError
 from sprocket.rocketmq.broker.messages import copy_of
-from sprocket.rocketmq.codec.record import properties
+from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.codec.record_layout import parts, topic_text
 from sprocket.rocketmq.model.internal import HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from sprocket.rocketmq.model.message import NewRecord, StoredMessage
+from sprocket.rocketmq.model.offsets import PhysicalOffset
+from sprocket.rocketmq.store.store import Store
+from sprocket.rocketmq.store.timer import TimerRecord
+
+_log = log.get_logger(__name__)
+
+UNREADABLE = (CorruptRecord, OffsetTooSmall, OffsetTooLarge, WireError, ValueError)
+"""A record is not there, or damaged."""
 
 ENQUEUED_LATE_MS = 2**63 - 1
 """What RocketMQ notes as the time at which a message came into the wheel that was due already."""
@@ -89,6 +98,19 @@ def read(stored: Buffer, queue_offset: int, precision_ms: int) -> TimedMessage:
         topic=found.get(properties.REAL_TOPIC, ""),
         is_delete=properties.TIMER_DEL_UNIQKEY in found,
     )
+
+
+def stored_message(store: Store, one: TimerRecord) -> StoredMessage:
+    """Return the message of a record of the timer log. Raises one of `UNREADABLE`."""
+    message = record.decode(store.record_at(PhysicalOffset(one.place)))
+    if (message.topic, message.queue_id) != (TIMER_TOPIC, 0):
+        raise WireError("another record lies where the timer log says")
+    return message
+
+
+def report_lost(where: str, why: Exception) -> None:
+    """Say that a message cannot be delivered."""
+    _log.error(f"a timed message {where} cannot be delivered and is passed over", why=str(why))
 
 
 def out_at_ms(found: Mapping[str, str], stored_at_ms: int, precision_ms: int) -> int:

@@ -5,7 +5,7 @@ from tests.recorded import Recorded
 from tests.timed import ROLL_MS, Timing
 
 from sprocket.base.errors import DiskFull
-from sprocket.rocketmq.broker.timers.timed_messages import DELIVER_BATCH
+from sprocket.rocketmq.broker.timers.due_deliveries import DELIVER_BATCH
 from sprocket.rocketmq.model.internal import TIMER_TOPIC
 from sprocket.testing.clock import FakeClock
 
