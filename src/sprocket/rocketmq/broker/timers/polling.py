@@ -133,7 +133,11 @@ class Polling:
         self._cancel()
         if self.is_stopped:
             return
-        wait = self._poll()
+        try:
+            wait = self._poll()
+        except StoreError as error:  # queues are behind the log, and the disk is full
+            self.pause("timed messages cannot be looked for", error)
+            return
         if self._is_soon:
             return
         if self._monotonic() < self._expected_until:

@@ -1,7 +1,10 @@
 """Timed messages come at the millisecond that they say, once, whatever happens to the clock."""
 
+import errno
+
 import pytest
 from tests.recorded import Recorded
+from tests.stores import new
 from tests.timed import ROLL_MS, Timing
 
 from sprocket.base.errors import DiskFull
@@ -150,6 +153,19 @@ def test_a_message_that_cannot_be_stored_is_tried_again() -> None:
     timing.disk.before = None
     timing.advance(2500)
     assert timing.bodies() == [b"a"]
+
+
+def test_a_look_that_fails_is_not_the_last() -> None:
+    """On a full disk the queues cannot follow the log; later all goes on by itself."""
+    timing = Timing().start()
+    timing.send(b"a", delay_ms=1500)
+    timing.advance(200)
+    timing.disk.fail("make_folder", 1, errno.ENOSPC)
+    timing.store.append(new("other"))
+    timing.store.write()
+    timing.advance(4000)
+    assert timing.bodies() == [b"a"]
+    assert timing.timers.pending_count == 1
 
 
 def test_a_message_without_a_place_to_go_is_passed_over() -> None:
