@@ -61,7 +61,7 @@ BROKER = _SERVER | _texts(
         haFlowControlEnable highSpeedMode isBrokerContainer isInBrokerContainer isolateLogEnable
         lockInStrictMode messageIndexSafe metricsInDelta offsetCheckInSlave
         popConsumerKVServiceEnable popConsumerKVServiceInit popConsumerKVServiceLog
-        popResponseReturnActualRetryTopic printChannelGroups readUnCommitted recallMessageEnable
+        popResponseReturnActualRetryTopic printChannelGroups readUnCommitted
         recheckReputOffsetFromCq recoverConcurrently rejectPullConsumerEnable
         rocksdbCQDoubleWriteEnable skipPreOnline skipWhenCKRePutReachMaxTimes slaveReadEnable
         syncFromLastFile syncMasterFlushOffsetWhenStartup timerEnableDisruptor

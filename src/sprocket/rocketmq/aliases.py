@@ -29,7 +29,8 @@ REGISTER_MS_MIN, REGISTER_MS_MAX = 10_000, 60_000
 """RocketMQ keeps its period between these."""
 
 SQL_FILTERS = "enablePropertyFilter"
-"""Off unless a broker.conf says otherwise; ours is on."""
+OFF_BY_DEFAULT = {SQL_FILTERS: "pull.sql_filters", "recallMessageEnable": "timers.recall"}
+"""What is off with a broker.conf, unless that says otherwise; ours are on."""
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - RocketMQ's default, taken only with an address to advertise
 
@@ -75,8 +76,9 @@ def read_broker_conf(text: bytes | str, source: str) -> ForeignSettings:
     unread = absent_settings.BROKER_UNREAD & given.keys()
     read = {name: text for name, text in given.items() if name not in unread}
     values, ignored = _interpret(read, source, BROKER, BROKER_NAMES, TAKEN_CARE_OF)
-    if SQL_FILTERS not in given:
-        values.append(("pull.sql_filters", False, f"{source} (default of {SQL_FILTERS})"))
+    for name, setting in OFF_BY_DEFAULT.items():
+        if name not in given:
+            values.append((setting, False, f"{source} (default of {name})"))
     host = given.get("brokerIP1", "").strip()
     if "bindAddress" not in given and host and not _is_loopback(host):
         values.append(("server.host", EVERYWHERE, f"{source} (brokerIP1)"))
@@ -253,6 +255,7 @@ BROKER = _table(
     _plain("transactionTimeOut", "transactions.timeout_ms"),
     _plain("transactionCheckMax", "transactions.check_count_max"),
     _switch("timerWheelEnable", "timers.enabled"),
+    _switch("recallMessageEnable", "timers.recall"),
     _plain("timerMaxDelaySec", "timers.max_delay_seconds"),
     _plain("timerPrecisionMs", "timers.precision_ms"),
     _plain("timerRollWindowSlot", "timers.roll_slots"),

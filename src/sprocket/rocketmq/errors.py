@@ -68,6 +68,7 @@ class Refusal(Enum):
     ILLEGAL_MESSAGE = "the message breaks a rule of where it is to go"
     NO_PERMISSION = "settings close the broker, a topic or a group to it"
     TOO_LATE = "it was to be said earlier"
+    WRONG_HANDLE = "a handle is not one, or is not for what it is given with"
     NO_TOPIC = "there is no such topic"
     NO_GROUP = "there is no such group"
     NO_CONSUMER = "nobody consumes in the group"

@@ -180,6 +180,9 @@ class TimerSettings:
     enabled: bool = True
     """Take messages that say when they are to be delivered; those that wait already come in any
     case. timerWheelEnable."""
+    recall: bool = True
+    """Let producers take back messages that wait; recallMessageEnable, of which RocketMQ's default
+    is false."""
     max_delay_seconds: Annotated[int, Meta(ge=1, le=100_000_000)] = 259_200
     """How far ahead they may say; timerMaxDelaySec. A message lies in the log until then, so it
     must not be kept for less (`retention.keep_hours`)."""

@@ -121,7 +121,7 @@ def test_what_we_do_not_have_is_named() -> None:
     """A real name of RocketMQ is not a mistake."""
     found = aliases.read_broker_conf("warmMapedFileEnable=true\nbrokerName=b\nhaListenPort=1", "f")
     assert found.ignored == ("haListenPort", "warmMapedFileEnable")
-    assert [value for _, value, _ in found.values] == ["b", False]
+    assert [value for _, value, _ in found.values] == ["b", False, False]
     names = aliases.read_nameserver_conf("listenPort=9999\nconfigStorePath=/x", "f")
     assert names.ignored == ("configStorePath",)
     assert names.values == [("server.nameserver_port", 9999, "f (listenPort)")]
@@ -133,7 +133,8 @@ def test_what_tutorials_have_added_is_named_too() -> None:
     found = aliases.read_broker_conf(f"{text}\nstoreCheckpoint=/c\nlistenPort=1", "f")
     names = ("abortFile", "haListenPort", "storeCheckpoint", "storePathConsumeQueue")
     assert found.ignored == (*names, "storePathIndex")
-    assert [name for name, _, _ in found.values] == ["server.broker_port", "pull.sql_filters"]
+    off = ("pull.sql_filters", "timers.recall")
+    assert [name for name, _, _ in found.values] == ["server.broker_port", *off]
     with pytest.raises(SettingsError, match="has no setting storePathConsumQueue"):
         aliases.read_broker_conf("storePathConsumQueue=/q", "f")
     with pytest.raises(SettingsError, match="has no setting abortFile"):
@@ -175,17 +176,23 @@ def test_what_is_so_anyway_may_be_said() -> None:
     """A file that asks for one copy and no access control gets them."""
     text = """
         totalReplicas=1\ninSyncReplicas = 1 \nminInSyncReplicas=1\nallAckInSyncStateSet=False
-        aclEnable=false\nenablePropertyFilter=true\nrejectPullConsumerEnable=false\nlitePullMessageEnable=TRUE
+        aclEnable=false\nenablePropertyFilter=true\nrecallMessageEnable=true\nrejectPullConsumerEnable=false\nlitePullMessageEnable=TRUE
     """
-    asked = [("pull.sql_filters", True, "f (enablePropertyFilter)")]
+    asked = [
+        ("pull.sql_filters", True, "f (enablePropertyFilter)"),
+        ("timers.recall", True, "f (recallMessageEnable)"),
+    ]
     assert aliases.read_broker_conf(text, "f") == loader.ForeignSettings(values=asked)
 
 
 def test_a_broker_conf_has_rocketmqs_default_where_ours_is_another() -> None:
-    """Filters in SQL92 are off there; whoever asks for nothing else gets what they are used to."""
+    """SQL92 and taking back are off there: whoever asks for neither gets what they are used to."""
     assert loader.load(Settings).root.pull.sql_filters
     assert not loaded("brokerName=b").pull.sql_filters
     assert loaded("enablePropertyFilter=true").pull.sql_filters
+    assert loader.load(Settings).root.timers.recall
+    assert not loaded("brokerName=b").timers.recall
+    assert loaded("recallMessageEnable=true").timers.recall
 
 
 def test_a_broker_may_encrypt_what_it_tells_nameservers() -> None:

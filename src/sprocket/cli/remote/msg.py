@@ -198,6 +198,23 @@ def deliver_directly(
     return CommandAnswer([row], lambda: tables.write_fields(message_id, row))
 
 
+@app.command("recall")
+@over_the_wire
+def recall_message(
+    remote: Remote,
+    handle: Annotated[
+        str, typer.Argument(help="What `produce` said of it behind `recall`.", metavar="HANDLE")
+    ],
+) -> CommandAnswer:
+    """Take back a message that waits for its time, so that it is not delivered."""
+    from sprocket.cli.remote.produce import GROUP
+    from sprocket.rocketmq.client.blocking import Producer
+
+    with Producer(remote.nameserver, group=GROUP, client=remote.client) as producer:
+        row = {"unique_key": producer.recall(handle)}
+    return CommandAnswer([row], lambda: output.write_line(f"id {row['unique_key']}"))
+
+
 @app.command("halves")
 @over_the_wire
 def show_halves(

@@ -88,12 +88,25 @@ class Marks:
     delay: Annotated[
         int, typer.Option(min=0, help="Delay level: 0 is none, 1 is 1 s, 2 is 5 s, 18 is 2 h.")
     ] = 0
+    delay_ms: Annotated[int, typer.Option(min=0, help="Deliver it so many milliseconds later.")] = 0
+    at: Annotated[str | None, typer.Option(help="Deliver it at this time.")] = None
     sharding_key: Annotated[
         str | None, typer.Option(help="Messages with one such key stay in one queue, in order.")
     ] = None
 
+    def check(self) -> None:
+        """Raise SettingsError if a property or a time is none, or two delays were given."""
+        output.pairs(self.prop or [], "property")
+        if (self.delay, self.delay_ms, self.at or 0).count(0) < 2:
+            raise SettingsError("give one of --delay, --delay-ms and --at")
+        self.deliver_at_ms()
+
+    def deliver_at_ms(self) -> int:
+        """Return the time of the delivery; 0 if none was given."""
+        return 0 if self.at is None else output.time_ms(self.at)
+
     def message(self, topic: str, body: bytes) -> "Message":
-        """Return a message. Raises SettingsError: a property has no value."""
+        """Return a message; for what `check` has not refused."""
         from sprocket.rocketmq.client import Message
 
         return Message(
@@ -103,6 +116,8 @@ class Marks:
             keys=self.key or (),
             properties=output.pairs(self.prop or [], "property"),
             delay_level=self.delay,
+            delay_ms=self.delay_ms,
+            deliver_at_ms=self.deliver_at_ms(),
         )
 
 
@@ -124,7 +139,7 @@ def produce(
     Blank lines of stdin are left out, and counted. When a message cannot be sent, nothing after it
     is read; what was sent is reported, and the exit code is 1.
     """
-    output.pairs(marks.prop or [], "property")  # before anything is read or sent
+    marks.check()  # before anything is read or sent
     given.check()
     sending = Sending(topic, as_json=as_json)
     with log.told():
@@ -268,6 +283,7 @@ def sent_row(result: "SendResult") -> dict[str, Any]:
         "queue_offset": result.queue_offset,
         "unique_key": result.message_id,
         "offset_id": result.offset_message_id,
+        "recall_handle": result.recall_handle,
         "status": result.status.name,
     }
 
@@ -275,9 +291,10 @@ def sent_row(result: "SendResult") -> dict[str, Any]:
 def sent_line(result: "SendResult") -> str:
     """The same for people."""
     queue = result.queue
-    return (
+    text = (
         f"{queue.topic} queue {queue.queue_id} offset {result.queue_offset} id {result.message_id}"
     )
+    return text if result.recall_handle is None else f"{text} recall {result.recall_handle}"
 
 
 def _made_by_this(remote: Remote, topic: str) -> str:

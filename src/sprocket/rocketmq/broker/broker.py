@@ -28,6 +28,7 @@ from sprocket.rocketmq.broker.messages import (
     Commits,
     DelayLevels,
     DurableAppender,
+    Recalls,
     ReputRounds,
     RetryLimit,
     RetryService,
@@ -182,13 +183,20 @@ class Broker:
             precision_ms=timers.precision_ms,
             roll_ms=timers.roll_slots * timers.precision_ms,
         )
-        waits = Waits(
-            levels,
-            TimerRequests(
-                clock, store.log_clock, timers, self.timed.expect, self.timed.waiting_count
-            ),
+        timer_requests = TimerRequests(
+            clock, store.log_clock, timers, self.timed.expect, self.timed.waiting_count
         )
+        waits = Waits(levels, timer_requests)
         topics, groups = self.topics, self.groups
+        self.recalls = Recalls(
+            topics,
+            timer_requests,
+            timers,
+            settings.broker.name,
+            store_host,
+            clock.now_ms,
+            store.log_clock,
+        )
         self.sender = Sender(
             topics,
             waits,

@@ -18,6 +18,7 @@ from sprocket.rocketmq.model.message import ProducedMessage, SendBackRequest
 from sprocket.rocketmq.model.offset_reset import OffsetReset
 from sprocket.rocketmq.model.pull import PullQuery
 from sprocket.rocketmq.model.query import KeyQuery
+from sprocket.rocketmq.model.recall import RecallRequest
 
 
 class NoFields(Header, frozen=True, kw_only=True):
@@ -76,6 +77,22 @@ class SendMessageAnswer(Region, frozen=True, kw_only=True):
     transaction_id: str | None = None
     batch_uniq_id: str | None = None
     """The key of a batch that was stored as one record."""
+    recall_handle: str | None = None
+    """By which a message that waits for its time is taken back."""
+
+
+class RecallMessage(Header, RecallRequest, frozen=True, kw_only=True):
+    """RECALL_MESSAGE 370: a message that waits for its time is not to be delivered."""
+
+    bname: str | None = None
+
+
+class RecallMessageAnswer(Header, frozen=True, kw_only=True):
+    """Which message was taken back, and the region, which is said in any case."""
+
+    buckets: ClassVar[int] = 256
+    region: str = field(name="MSG_REGION", default="DefaultRegion")
+    msg_id: str | None = None
 
 
 class SendMessageBack(Header, SendBackRequest, frozen=True, kw_only=True):

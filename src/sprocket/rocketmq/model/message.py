@@ -325,6 +325,10 @@ class Message(Struct):
         flag: 32 bits of the user's own.
         delay_level: Deliver it later: levels 1 to 18 stand for 1, 5, 10 and 30 s, 1 to 10, 20 and
             30 minutes, 1 and 2 hours, unless the broker has other ones; 0: at once.
+        delay_ms: Deliver it so many milliseconds after the broker stored it; 0: at once.
+        deliver_at_ms: Deliver it at this time, ms since 1970; 0, or a time that is over: at once.
+
+    One of the last three says when it is delivered; `BrokerRefused` if that is too far ahead.
     """
 
     topic: str
@@ -334,3 +338,5 @@ class Message(Struct):
     properties: dict[str, str] = field(default_factory=dict)
     flag: int = 0
     delay_level: int = 0
+    delay_ms: int = 0
+    deliver_at_ms: int = 0

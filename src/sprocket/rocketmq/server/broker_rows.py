@@ -26,6 +26,7 @@ from sprocket.rocketmq.server.handlers.groups import (
 from sprocket.rocketmq.server.handlers.messages import (
     PullHandlers,
     QueryHandlers,
+    RecallHandlers,
     ReplyHandlers,
     RetryHandlers,
     SendHandlers,
@@ -54,8 +55,9 @@ def of_clients(broker: Broker, channels: Channels, routes: RouteLookup, name: st
     members, reads, host = broker.members, broker.reads, broker.store_host
     offsets = OffsetService(store, topics, groups, members, broker.offsets, broker.hold)
     return [
-        *SendHandlers(broker.sender, broker.durable, host).rows(),
+        *SendHandlers(broker.sender, broker.durable, host, name).rows(),
         *RetryHandlers(broker.send_back, broker.durable, broker.stats, topics).rows(reads),
+        *RecallHandlers(broker.recalls, broker.durable).rows(),
         *TransactionHandlers(broker.transactions, broker.durable).rows(reads),
         *PullHandlers(
             broker.puller,

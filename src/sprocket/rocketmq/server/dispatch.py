@@ -33,7 +33,12 @@ from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode, request_nam
 from sprocket.rocketmq.codec.command import RESPONSE_FLAG, Command, response
 from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.codec.frame import FRAME_BYTES_MAX, Buffer
-from sprocket.rocketmq.codec.headers import NoFields, QueryMessageAnswer, Region
+from sprocket.rocketmq.codec.headers import (
+    NoFields,
+    QueryMessageAnswer,
+    RecallMessageAnswer,
+    Region,
+)
 from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
@@ -52,6 +57,7 @@ CODES: Mapping[Refusal, ResponseCode] = {
     Refusal.ILLEGAL_MESSAGE: ResponseCode.MESSAGE_ILLEGAL,
     Refusal.NO_PERMISSION: ResponseCode.NO_PERMISSION,
     Refusal.TOO_LATE: ResponseCode.ILLEGAL_OPERATION,
+    Refusal.WRONG_HANDLE: ResponseCode.ILLEGAL_OPERATION,
     Refusal.NO_TOPIC: ResponseCode.TOPIC_NOT_EXIST,
     Refusal.NO_GROUP: ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
     Refusal.NO_CONSUMER: ResponseCode.CONSUMER_NOT_ONLINE,
@@ -87,6 +93,7 @@ REFUSED_FIELDS: Mapping[int, Header] = {
         ),
         NoFields(),
     ),
+    RequestCode.RECALL_MESSAGE: RecallMessageAnswer(),
     RequestCode.QUERY_MESSAGE: QueryMessageAnswer(
         index_last_update_timestamp=0, index_last_update_phyoffset=0
     ),

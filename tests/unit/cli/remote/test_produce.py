@@ -67,6 +67,20 @@ def test_a_delay_level(broker: LocalBroker) -> None:
     assert [row["body"] for row in rows(broker, *read)] == ["later"]
 
 
+def test_a_time_and_what_takes_it_back(broker: LocalBroker) -> None:
+    """Of two messages the one that was not taken back comes."""
+    (first,) = rows(broker, "produce", "orders", "first", "--delay-ms", 60_000)
+    assert rows(broker, "msg", "recall", first["recall_handle"]) == [
+        {"unique_key": first["unique_key"]}
+    ]
+    said = done(broker, "produce", "orders", "second", "--delay-ms", 90_000)
+    assert " recall djEg" in said
+    (now,) = rows(broker, "produce", "orders", "now", "--at", "2026-01-01")
+    assert now["recall_handle"] is None
+    broker.advance_until(lambda: len(broker.messages("orders")) == 2)
+    assert [one.body for one in broker.messages("orders")] == [b"now", b"second"]
+
+
 def test_people_get_a_line_each(broker: LocalBroker) -> None:
     """On stdout where each lies, on stderr how many there were."""
     said = done(broker, "produce", "orders", "x", "--count", 2)
@@ -76,6 +90,8 @@ def test_people_get_a_line_each(broker: LocalBroker) -> None:
 def test_bad_input_is_one_line(broker: LocalBroker, tmp_path: Path) -> None:
     """Two bodies, a property without a value, a file that is not there, an illegal topic."""
     assert "one of them" in refused(broker, "produce", "t", "x", "--file", tmp_path)
+    assert "one of --delay" in refused(broker, "produce", "t", "x", "--delay", 1, "--delay-ms", 1)
+    assert "not a time" in refused(broker, "produce", "t", "x", "--at", "soon")
     assert "NAME=VALUE" in refused(broker, "produce", "t", "x", "--property", "alone")
     assert "missing" in refused(broker, "produce", "t", "--file", tmp_path / "missing")
     assert "no blanks" in refused(broker, "produce", "no blanks", "x")

@@ -14,7 +14,13 @@ from tests.answers.exchange import Exchange, Frames, Talk, Told, tell_all
 from sprocket.base.units import MIB
 from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.geometry import Geometry, IndexGeometry, LogGeometry, QueueGeometry
-from sprocket.rocketmq.settings import PullSettings, ServerSettings, Settings, StoreSettings
+from sprocket.rocketmq.settings import (
+    PullSettings,
+    ServerSettings,
+    Settings,
+    StoreSettings,
+    TimerSettings,
+)
 from sprocket.runtime import driver
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -30,7 +36,8 @@ async def _ask_our_node() -> list[tuple[Exchange | Frames, list[Told]]]:
         Settings(
             server=ServerSettings(nameserver_port=0, broker_port=0),
             store=StoreSettings(fill_ahead_bytes=0),
-            pull=PullSettings(sql_filters=False),  # as RocketMQ, whose default was asked
+            pull=PullSettings(sql_filters=False),  # as RocketMQ, whose defaults were asked
+            timers=TimerSettings(recall=False),
         ),
         "/store",
         disk=SimulatedDisk(),

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.waits import LONG_SECONDS
 
-from sprocket.base.errors import BrokerRefused
+from sprocket.base.errors import BrokerRefused, InvalidMessage
 from sprocket.rocketmq.client import Message, ProducerSettings, blocking
-from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.codec.record import recall_handle, record
 from sprocket.rocketmq.settings import TimerSettings
 from sprocket.testing.local_broker import LocalBroker, small_settings
 
@@ -34,6 +34,52 @@ def test_messages_come_at_their_times() -> None:
     for one in found:
         late_ms = one.stored_at_ms - int(one.properties["TIMER_OUT_MS"])
         assert late_ms >= 0
+
+
+def test_a_message_that_is_taken_back_does_not_come() -> None:
+    """Of those that wait for the same time."""
+    with LocalBroker(now_ms=1_700_000_000_000) as broker:
+        at_ms = 1_700_000_060_000  # a whole second
+        with blocking.Producer(broker.nameserver, group="p", settings=PATIENT) as producer:
+            sent = [
+                producer.send(Message("orders", body, deliver_at_ms=at_ms)) for body in (b"a", b"b")
+            ]
+            plain = producer.send(Message("orders", b"c"))
+            assert plain.recall_handle is None
+            assert producer.recall(sent[0].recall_handle or "") == sent[0].message_id
+            broker.advance_until(lambda: len(broker.messages("orders")) == 2)
+            assert [one.body for one in broker.messages("orders")] == [b"c", b"b"]
+            with pytest.raises(BrokerRefused, match="timestamp invalid") as late:
+                producer.recall(sent[1].recall_handle or "")
+            assert late.value.code == 604
+            with pytest.raises(InvalidMessage, match="recall_handle of a SendResult"):
+                producer.recall("x")
+            with pytest.raises(InvalidMessage, match="of a message that waits"):
+                producer.recall(cast("str", plain.recall_handle))
+
+
+def test_a_message_that_waits_for_a_time_has_a_handle(on_node: Callable[..., None]) -> None:
+    """In JSON and in binary form; a plain one has none, nor has a retry of a group."""
+
+    async def scenario(lab: Any) -> None:
+        fields: dict[str, Any] = {"a": "p", "b": "T", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 7}
+        fields |= {"h": 0, "i": "UNIQ_KEY\x01U1\x02"}
+        plain = (await lab.broker.call(310, fields, b"x")).ext_map()
+        assert "recallHandle" not in plain
+        fields["i"] += "TIMER_DELAY_SEC\x0160\x02"
+        for serialize in (0, 1):
+            answer = await lab.broker.call(310, fields, b"x", serialize=serialize)
+            handle = recall_handle.decode(answer.ext_map()["recallHandle"])
+            assert (handle.topic, handle.broker_name, handle.unique_key) == ("T", "broker-a", "U1")
+            told = {"topic": "T", "recallHandle": answer.ext_map()["recallHandle"]}
+            taken = await lab.broker.call(370, told, serialize=serialize)
+            assert (taken.code, taken.ext_map()["msgId"]) == (0, "U1")
+        fields["b"] = "%RETRY%p"
+        assert "recallHandle" not in (await lab.broker.call(310, fields, b"x")).ext_map()
+        wrong = await lab.broker.call(370, {"topic": "T", "recallHandle": "x"})
+        assert (wrong.code, wrong.remark) == (604, "recall handle is invalid")
+
+    on_node(scenario)
 
 
 def test_too_far_ahead_is_refused() -> None:

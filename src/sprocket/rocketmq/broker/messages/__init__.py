@@ -16,6 +16,7 @@ from sprocket.rocketmq.broker.messages.pending_acks import (
     Release,
     longest_ms,
 )
+from sprocket.rocketmq.broker.messages.recalls import Recalls
 from sprocket.rocketmq.broker.messages.reput_rounds import ReputRounds
 from sprocket.rocketmq.broker.messages.retry import RetryLimit, RetryService
 from sprocket.rocketmq.broker.messages.send import REGION, Sender, Stamp
@@ -28,6 +29,7 @@ __all__ = [
     "Commits",
     "DelayLevels",
     "DurableAppender",
+    "Recalls",
     "Release",
     "ReputRounds",
     "RetryLimit",

@@ -102,12 +102,22 @@ class TimerRequests:
             )
         if wait_ms <= 0:
             return topic, queue_id
+        due_at_ms = self._log_clock.now_ms() + wait_ms
+        if properties.TIMER_DEL_UNIQKEY not in found:
+            self._refuse_congested(due_at_ms)
+        return self.divert_until(due_at_ms, topic, queue_id, found)
+
+    def divert_until(
+        self, due_at_ms: int, topic: str, queue_id: int, found: dict[str, str]
+    ) -> tuple[str, int]:
+        """Return topic and queue where a message waits for a time of the log's clock.
+
+        Arguments and errors as for `divert`.
+        """
         try:
             check_queue(topic, queue_id)
         except StoreError as error:
             raise Refused(Refusal.ILLEGAL_MESSAGE, str(error)) from error
-        due_at_ms = self._log_clock.now_ms() + wait_ms
-        self._refuse_congested(due_at_ms)
         found[properties.TIMER_OUT_MS] = str(due_at_ms)
         found[properties.REAL_TOPIC] = topic
         found[properties.REAL_QID] = str(queue_id)
@@ -117,7 +127,7 @@ class TimerRequests:
     def _refuse_congested(self, due_at_ms: int) -> None:
         """Refuse what comes into a slot that has too many: more of it, the more there are.
 
-        RocketMQ refuses the less the more there are.
+        RocketMQ refuses the less the more there are; and also what would take one of them back.
         """
         limit = self._settings.slot_messages_max
         if limit >= _UNBOUNDED:

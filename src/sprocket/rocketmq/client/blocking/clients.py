@@ -82,6 +82,7 @@ class BlockingProducer(OpenedWrapper[Producer]):
     send_batch = calling(Producer.send_batch)
     send_oneway = calling(Producer.send_oneway)
     request = calling(Producer.request)
+    recall = calling(Producer.recall)
     drain = calling(Producer.drain)
     queues = calling(Producer.queues)
     flush = calling(Producer.flush)

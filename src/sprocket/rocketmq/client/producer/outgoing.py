@@ -64,6 +64,8 @@ class SendResult(Struct, frozen=True, gc=False):
         queue: The queue it went to.
         queue_offset: Its number there, from 0.
         status: `OK`, or what did not happen in time after it was stored.
+        recall_handle: What `Producer.recall` takes a message back by that waits for its time; None
+            if it does not, or is one of a batch.
     """
 
     message_id: str
@@ -71,6 +73,7 @@ class SendResult(Struct, frozen=True, gc=False):
     queue: MessageQueue
     queue_offset: int
     status: SendStatus
+    recall_handle: str | None = None
 
 
 Reply: TypeAlias = asyncio.Future[SendResult] | asyncio.Future[list[SendResult]]
@@ -313,6 +316,12 @@ def _properties(message: Message, ids: UniqueIds) -> tuple[bytes, str, bool]:
     is_delayed = False
     if message.delay_level:
         pairs[properties.DELAY] = str(message.delay_level)
+        is_delayed = True
+    elif message.delay_ms:
+        pairs[properties.TIMER_DELAY_MS] = str(message.delay_ms)
+        is_delayed = True
+    elif message.deliver_at_ms:
+        pairs[properties.TIMER_DELIVER_MS] = str(message.deliver_at_ms)
         is_delayed = True
     if own:
         for name, field in _GIVEN_AS_FIELDS.items():

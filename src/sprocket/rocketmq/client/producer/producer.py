@@ -13,6 +13,7 @@ from sprocket.base.errors import (
     InvalidMessage,
     NotConnected,
     RequestTimeout,
+    WireError,
 )
 from sprocket.rocketmq.client.network import (
     Backoff,
@@ -40,11 +41,18 @@ from sprocket.rocketmq.client.producer.send_lanes import TopicLanes
 from sprocket.rocketmq.client.producer.send_request import SendRequests
 from sprocket.rocketmq.client.producer.send_spans import SendSpans
 from sprocket.rocketmq.client.producer.send_traces import TRACE_SENDS, SendTraces, trace_group
-from sprocket.rocketmq.client.producer.validation import check_message, check_place, check_timeout
+from sprocket.rocketmq.client.producer.validation import (
+    check_handle,
+    check_message,
+    check_place,
+    check_timeout,
+)
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.client.tracing import TraceWriter, tracer_if_used
-from sprocket.rocketmq.codec.record import UniqueIds, ids
+from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.headers import RecallMessage, RecallMessageAnswer
+from sprocket.rocketmq.codec.record import UniqueIds, ids, recall_handle
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic, ReplyTimeout
 from sprocket.rocketmq.model.message import Message
 from sprocket.rocketmq.model.route import MessageQueue
@@ -332,6 +340,40 @@ class Producer:
         finally:
             if one.ended is not None:
                 one.ended(None)
+
+    async def recall(self, handle: str, *, timeout_ms: int | None = None) -> str:
+        """Take back a message that waits for its time; return its `message_id`.
+
+        The broker does not look for the message: that it stored the wish is all that is known. One
+        that is due in these moments may be delivered all the same.
+
+        Args:
+            handle: `SendResult.recall_handle`.
+            timeout_ms: Longest wait for the answer; by default that of the settings.
+
+        Raises:
+            InvalidMessage: This is not a handle.
+            BrokerRefused: It cannot be taken back; `code` 604 if its time is over.
+            ClientError: The broker cannot be reached, or did not answer.
+        """
+        instance = self._started().instance
+        try:
+            known = recall_handle.decode(check_handle(handle))
+        except WireError as error:
+            raise InvalidMessage(f"{handle!r} is not the recall_handle of a SendResult") from error
+        await instance.routes.find_for_sending(known.topic, self._settings.topic_queues)
+        told = await instance.connections.call(
+            instance.routes.require_master(known.broker_name),
+            RequestCode.RECALL_MESSAGE,
+            RecallMessage(
+                topic=known.topic,
+                recall_handle=handle,
+                producer_group=self._group,
+                bname=known.broker_name,
+            ),
+            timeout_ms=self._wait_ms(timeout_ms),
+        )
+        return told.header(RecallMessageAnswer).msg_id or known.unique_key
 
     async def request(
         self,

@@ -183,7 +183,14 @@ class SendRequests:
         status = _STATUS[command.code]
         if len(sent) == 1 and not sent[0].is_batch:
             one = sent[0]
-            result = SendResult(one.ids[0], header.msg_id, queue, header.queue_offset, status)
+            result = SendResult(
+                one.ids[0],
+                header.msg_id,
+                queue,
+                header.queue_offset,
+                status,
+                header.recall_handle,
+            )
             if not (status is SendStatus.OK or is_ordered) and self._is_worth_another_try(one):
                 one.stored = result
                 return Again(sent, 0.0)

@@ -296,7 +296,8 @@ class TransactionProducer:
         """Return a message as one that belongs to a transaction."""
         if not isinstance(message, Message) or not isinstance(message.properties, dict):
             return message  # the producer says what is wrong
-        if message.delay_level or not TIMERS.isdisjoint(message.properties):
+        is_timed = message.delay_ms or message.deliver_at_ms
+        if message.delay_level or is_timed or not TIMERS.isdisjoint(message.properties):
             raise InvalidMessage(
                 "a message of a transaction cannot be delayed as well: its delay would begin at a"
                 " commit of which nobody knows when it comes"

@@ -16,6 +16,8 @@ from sprocket.rocketmq.model.route import MessageQueue
 TIMEOUT_MS_MAX = 2**31 - 1
 """Nearly 25 days: what brokers and clients hold a wait in."""
 _FLAG_MAX = 2**31 - 1
+_TIME_MS_MAX = 2**53
+"""Beyond any time; RocketMQ reads integers of 64 bits."""
 
 
 def check_message(message: Message, delay_level_max: int) -> bytes:
@@ -55,7 +57,17 @@ def check_message(message: Message, delay_level_max: int) -> bytes:
             level,
             f"0, or a level from 1 to {delay_level_max} (setting delay_level_max)",
         )
+    if message.delay_ms or message.deliver_at_ms:
+        _check_times(message)
     return _body(message.body)
+
+
+def _check_times(message: Message) -> None:
+    for name, time in (("delay_ms", message.delay_ms), ("deliver_at_ms", message.deliver_at_ms)):
+        if not isinstance(time, int) or not 0 <= time <= _TIME_MS_MAX:
+            raise _wrong(name, time, "whole milliseconds, 0 or more")
+    if (message.delay_level, message.delay_ms, message.deliver_at_ms).count(0) < 2:
+        raise InvalidMessage("give one of delay_level, delay_ms and deliver_at_ms")
 
 
 def check_timeout(timeout_ms: int) -> int:
@@ -67,6 +79,17 @@ def check_timeout(timeout_ms: int) -> int:
     if not isinstance(timeout_ms, int) or not 1 <= timeout_ms <= TIMEOUT_MS_MAX:
         raise _wrong("timeout_ms", timeout_ms, f"milliseconds, 1 to {TIMEOUT_MS_MAX:,}")
     return timeout_ms
+
+
+def check_handle(handle: str) -> str:
+    """Return what a message is to be taken back by, if it is text.
+
+    Raises:
+        InvalidMessage: It is something else, such as the None of a message that does not wait.
+    """
+    if not isinstance(handle, str):
+        raise _wrong("handle", handle, "SendResult.recall_handle of a message that waits")
+    return handle
 
 
 def check_place(sharding_key: str | None, queue: MessageQueue | None, selector: object) -> None:

@@ -1,9 +1,9 @@
 """The stored message, whose bytes lie as `codec.record_layout` says.
 
 `record` encodes and decodes it, `record_scan` scans many, `batch` knows messages that travel
-together; `properties`, `ids`, `extra` and `op_message` are parts of them; `erased`
-is what takes the place of a message. `batch_rows` is not exported because it
-needs numpy. Source: RocketMQ `MessageExtEncoder`, `MessageDecoder`.
+together; `properties`, `ids`, `extra` and `op_message` are parts of them; `erased` is what takes
+the place of a message, and `recall_handle` what one is taken back by. `batch_rows` is not exported
+because it needs numpy. Source: RocketMQ `MessageExtEncoder`, `MessageDecoder`.
 """
 
 from sprocket.rocketmq.codec.record import (
@@ -13,6 +13,7 @@ from sprocket.rocketmq.codec.record import (
     ids,
     op_message,
     properties,
+    recall_handle,
     record,
     record_scan,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "op_message",
     "parse_host",
     "properties",
+    "recall_handle",
     "record",
     "record_scan",
 ]

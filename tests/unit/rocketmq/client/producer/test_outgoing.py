@@ -60,6 +60,20 @@ def test_a_delay_is_a_property() -> None:
     assert properties.find(one.properties, "DELAY") == "3"
 
 
+@pytest.mark.parametrize(
+    ("message", "name", "text"),
+    [
+        (Message("t", b"x", delay_ms=1500), "TIMER_DELAY_MS", "1500"),
+        (Message("t", b"x", deliver_at_ms=1_700_000_000_000), "TIMER_DELIVER_MS", "1700000000000"),
+    ],
+)
+def test_a_time_is_a_property(message: Message, name: str, text: str) -> None:
+    """As Java's clients write it; such a message travels alone."""
+    one = ready(message)
+    assert properties.find(one.properties, name) == text
+    assert one.is_alone
+
+
 def test_packed_and_delayed_messages_travel_alone() -> None:
     """A batch can hold neither."""
     assert ready(Message("t", b"a" * 4096)).is_alone

@@ -285,7 +285,11 @@ def test_nobody_is_asked_while_the_work_goes_on(world: Any, broker: Broker) -> N
 
 @pytest.mark.parametrize(
     "message",
-    [Message("t", b"x", delay_level=1), Message("t", b"x", properties={"TIMER_DELAY_MS": "5"})],
+    [
+        Message("t", b"x", delay_level=1),
+        Message("t", b"x", delay_ms=1),
+        Message("t", b"x", properties={"TIMER_DELAY_MS": "5"}),
+    ],
 )
 def test_a_message_of_a_transaction_is_not_delayed(world: Any, message: Message) -> None:
     """It is refused instead of being delivered at another time than asked for."""

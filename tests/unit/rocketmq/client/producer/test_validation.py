@@ -32,6 +32,12 @@ from sprocket.rocketmq.model.route import MessageQueue
         (Message("t", b"x", flag="1"), "flag is '1'"),  # type: ignore[arg-type]
         (Message("t", b"x", delay_level=19), "delay_level is 19 .*1 to 18"),
         (Message("t", b"x", delay_level=-1), "delay_level is -1"),
+        (Message("t", b"x", delay_ms=-1), "delay_ms is -1"),
+        (Message("t", b"x", delay_ms=1.5), "delay_ms is 1.5"),  # type: ignore[arg-type]
+        (Message("t", b"x", deliver_at_ms=2**60), "deliver_at_ms is 1152921504606846976"),
+        (Message("t", b"x", deliver_at_ms="now"), "deliver_at_ms is 'now'"),  # type: ignore[arg-type]
+        (Message("t", b"x", delay_ms=1, deliver_at_ms=1), "one of delay_level, delay_ms and"),
+        (Message("t", b"x", delay_ms=1, delay_level=1), "one of delay_level, delay_ms and"),
         (Message("t", b"x", delay_level=1.5), "delay_level is 1.5"),  # type: ignore[arg-type]
         (Message("t", "x" * 1000), "xxx… "),  # type: ignore[arg-type]
     ],

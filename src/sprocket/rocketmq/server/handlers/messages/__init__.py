@@ -2,6 +2,7 @@
 
 from sprocket.rocketmq.server.handlers.messages.pull import PullHandlers
 from sprocket.rocketmq.server.handlers.messages.queries import QueryHandlers
+from sprocket.rocketmq.server.handlers.messages.recalls import RecallHandlers
 from sprocket.rocketmq.server.handlers.messages.replies import ReplyHandlers
 from sprocket.rocketmq.server.handlers.messages.send import RetryHandlers, SendHandlers
 from sprocket.rocketmq.server.handlers.messages.transactions import (
@@ -12,6 +13,7 @@ from sprocket.rocketmq.server.handlers.messages.transactions import (
 __all__ = [
     "PullHandlers",
     "QueryHandlers",
+    "RecallHandlers",
     "ReplyHandlers",
     "RetryHandlers",
     "SendHandlers",

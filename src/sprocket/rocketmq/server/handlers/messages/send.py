@@ -31,9 +31,10 @@ from sprocket.rocketmq.codec.headers import (
     SendMessageBack,
     SendMessageV2,
 )
-from sprocket.rocketmq.codec.record import properties
+from sprocket.rocketmq.codec.record import properties, recall_handle
+from sprocket.rocketmq.codec.record.recall_handle import RecallHandle
 from sprocket.rocketmq.errors import MessageIllegal
-from sprocket.rocketmq.model.internal import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from sprocket.rocketmq.model.internal import HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from sprocket.rocketmq.model.message import NewRecord, ProducedMessage, SendRequest
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, busy, encoded, row, sending
 from sprocket.rocketmq.store.log import AppendedBatch
@@ -52,8 +53,8 @@ class _Sent(SendRequest, frozen=True, gc=False):
     asked: Request
 
 
-_Asked: TypeAlias = tuple[Peer, Command, int, str]
-"""Who sent what, and what the answer names: the queue and the unique key."""
+_Asked: TypeAlias = tuple[Peer, Command, int, str, str]
+"""Who sent what, and what the answer names: the queue, the unique key and the recall handle."""
 
 _AskedBatch: TypeAlias = tuple[Peer, Command, int, str, bool]
 """The same of a batch, and whether it is one record."""
@@ -66,11 +67,14 @@ class SendHandlers:
     `Source` of the group commit.
     """
 
-    def __init__(self, sender: Sender, durable: DurableAppender, store_host: bytes) -> None:
+    def __init__(
+        self, sender: Sender, durable: DurableAppender, store_host: bytes, broker_name: str
+    ) -> None:
         self._sender = sender
         self._knows = sender.knows
         self._durable = durable
         self._pressure = durable.pressure
+        self._broker_name = broker_name
         self._id_prefix = store_host.hex().upper()
         self._id_start = self._id_prefix.encode()
         self._sends: list[_Sent] = []
@@ -126,11 +130,12 @@ class SendHandlers:
             if not isinstance(record, NewRecord):
                 request.fail(record)
                 continue
-            queue_id = record.queue_id
+            queue_id, handle = record.queue_id, ""
             if record.topic is not send.message.topic:
                 queue_id = real_queue_id(record, send.message)
+                handle = self._recall_handle(record, send.message)
             records.append(record)
-            asked.append((request.peer, request.command, queue_id, record.unique_key))
+            asked.append((request.peer, request.command, queue_id, record.unique_key, handle))
         self._durable.append(records, self._stored, asked)
 
     def _stored(
@@ -143,18 +148,22 @@ class SendHandlers:
         """
         ready: defaultdict[Peer, list[Buffer]] = defaultdict(list)
         if stored is None or error is not None:
-            for number, (peer, request, queue_id, unique_key) in enumerate(asked):
+            for number, (peer, request, queue_id, unique_key, handle) in enumerate(asked):
                 found = None if stored is None else stored.part(number)
-                ready[peer] += self._answer(request, queue_id, unique_key, found, error)
+                ready[peer] += self._answer(
+                    request, queue_id, unique_key, found, error, handle=handle
+                )
             return partial(_send, ready)
         encode, start = quick_answers.stored, self._id_start
         physical_offsets, offsets = stored.physical_offsets, stored.queue_offsets
-        for (peer, request, queue_id, unique_key), place, offset in zip(
+        for (peer, request, queue_id, unique_key, handle), place, offset in zip(
             asked, physical_offsets, offsets, strict=True
         ):
-            if request.serialize != JSON:
+            if request.serialize != JSON or handle:
                 found = AppendedBatch([offset], [place], stored.stored_at_ms)
-                ready[peer] += self._answer(request, queue_id, unique_key, found, None)
+                ready[peer] += self._answer(
+                    request, queue_id, unique_key, found, None, handle=handle
+                )
             elif not request.flag & ONEWAY_FLAG:
                 frame = encode(request.opaque, start, place, queue_id, offset, unique_key)
                 ready[peer].append(frame)
@@ -186,6 +195,7 @@ class SendHandlers:
         error: StoreError | None,
         *,
         is_inner_batch: bool = False,
+        handle: str = "",
     ) -> Sequence[Buffer]:
         """Make any answer: where a message or those of a batch lie, or why not."""
         if stored is None:
@@ -198,10 +208,22 @@ class SendHandlers:
             queue_offset=stored.queue_offsets[0],
             transaction_id=unique_key or None,
             batch_uniq_id=unique_key if is_inner_batch else None,
+            recall_handle=handle or None,
         )
         if error is None:
             return encoded(request, Answer(0, header))
         return encoded(request, Answer(_code(error), header, str(error)))
+
+    def _recall_handle(self, record: NewRecord, message: ProducedMessage) -> str:
+        """Return by what a message can be taken back, empty if it does not wait for a time."""
+        if record.topic != TIMER_TOPIC or message.topic.startswith(RETRY_PREFIX):
+            return ""
+        due = properties.find(record.properties, properties.TIMER_OUT_MS)
+        if due is None:
+            return ""
+        return recall_handle.encode(
+            RecallHandle(message.topic, self._broker_name, int(due), record.unique_key)
+        )
 
     def _before_last_id(self, physical_offsets: Sequence[int]) -> str:
         """Return the offset message ids of some places in the log, and how the next one begins."""

@@ -170,7 +170,7 @@ def _answers(
     make: str, asked: list[Any], stored: AppendedBatch | None, error: StoreError | None
 ) -> bytes:
     parts = SimpleNamespace(knows=None, pressure=None)
-    handlers = SendHandlers(cast("Any", parts), cast("Any", parts), HOST)
+    handlers = SendHandlers(cast("Any", parts), cast("Any", parts), HOST, "b")
     peer = FakePeer()
     release = getattr(handlers, make)([(peer, *one) for one in asked], stored, error)
     assert peer.sent == []
@@ -211,7 +211,8 @@ def test_answers_are_what_their_header_declares(
         _declared(one, number, key, stored and stored.part(number), error, code)
         for one, number, key in asked
     )
-    assert _answers("_stored", asked, stored, error) == expected
+    singles = [(*one, "") for one in asked]
+    assert _answers("_stored", singles, stored, error) == expected
     for alone in (stored, stored and stored.part(1)):
         for one in asked[:2]:
             found = _answers("_stored_batch", [(*one, False)], alone, error)
