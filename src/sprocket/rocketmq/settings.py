@@ -184,13 +184,13 @@ class TimerSettings:
     """Let producers take back messages that wait; recallMessageEnable, of which RocketMQ's default
     is false."""
     max_delay_seconds: Annotated[int, Meta(ge=1, le=100_000_000)] = 259_200
-    """How far ahead they may say; timerMaxDelaySec. A message lies in the log until then, so it
-    must not be kept for less (`retention.keep_hours`)."""
+    """How far ahead they may say; timerMaxDelaySec."""
     precision_ms: Annotated[int, Meta(ge=10, le=60_000)] = 1000
     """What a slot of the wheel takes. Messages come at their millisecond whatever it is; it is to
     be that of the RocketMQ that goes on with the files. timerPrecisionMs."""
     roll_slots: Annotated[int, Meta(ge=3, le=604_800)] = 172_800
-    """What waits longer than this many slots is stored again in between; timerRollWindowSlot."""
+    """What waits longer than this many slots is stored again in between; timerRollWindowSlot. While
+    messages wait, log files that have some are kept for so long at least."""
     slot_messages_max: Annotated[int, Meta(ge=1)] = 2**31 - 1
     """From this many messages in a slot on further ones are refused, the more often the more there
     are, and always from twice as many on; timerCongestNumEachSlot."""

@@ -163,13 +163,6 @@ class Broker:
             self._rounds,
         )
         self.durable = DurableAppender(store, self.commits, pressure, self._rounds.refused)
-        self.upkeep = Upkeep(
-            store,
-            self.thread,
-            settings.retention,
-            self.topics.reserve_hours,
-            lambda: self.refusal,
-        )
         levels = DelayLevels(settings.store.delay_levels)
         timers = settings.timers
         self.timed = TimedMessages(
@@ -182,6 +175,13 @@ class Broker:
             loop,
             precision_ms=timers.precision_ms,
             roll_ms=timers.roll_slots * timers.precision_ms,
+        )
+        self.upkeep = Upkeep(
+            store,
+            self.thread,
+            settings.retention,
+            lambda: {**self.topics.reserve_hours(), **self.timed.reserve_hours()},
+            lambda: self.refusal,
         )
         timer_requests = TimerRequests(
             clock, store.log_clock, timers, self.timed.expect, self.timed.waiting_count

@@ -16,6 +16,7 @@ from sprocket.rocketmq.broker.broker import Broker
 from sprocket.rocketmq.broker.delivery import HeldPull
 from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.group import Heartbeat, Membership, SubscriptionGroup
+from sprocket.rocketmq.model.internal import TIMER_TOPIC
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import OffsetSettings, RetentionSettings, Settings, StoreSettings
@@ -258,6 +259,31 @@ def test_a_lost_end_of_the_log_takes_committed_offsets_along() -> None:
         assert broker.topics.knows("T")
 
     run(scenario, found=disk)
+
+
+@pytest.mark.parametrize(("topic", "is_kept"), [(TIMER_TOPIC, True), ("topic", False)])
+def test_messages_that_wait_for_a_time_are_kept(topic: str, is_kept: bool) -> None:
+    """However short others are."""
+
+    async def scenario(broker: Broker, disk: SimulatedDisk) -> None:
+        clock = broker.place.clock
+        assert isinstance(clock, FakeClock)
+        disk.now_ms = clock.now_ms()
+        broker.store.append(new(topic))
+        while broker.store.end < 3 * Geometry.small().log.segment_bytes:
+            broker.store.append(new(body=bytes(700)))
+        broker.store.write()
+        broker.store.sync()
+        broker.upkeep.use(RetentionSettings(keep_hours=1))
+        broker.upkeep.begin()
+        await until(lambda: not broker.upkeep.is_busy)
+        clock.advance(2 * 3_600_000)
+        ended: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        broker.upkeep.clean(ended.set_result)
+        assert await asyncio.wait_for(ended, LONG_SECONDS) is None
+        assert (broker.store.first == 0) is is_kept
+
+    run(scenario)
 
 
 def test_what_a_full_disk_refuses_is_counted() -> None:

@@ -32,7 +32,7 @@ Invariants
 Source: RocketMQ `TimerMessageStore`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from sprocket.base.disk import Steps
 from sprocket.base.place import Place
@@ -45,11 +45,14 @@ from sprocket.rocketmq.broker.timers.polling import POLL_SECONDS_MAX, Polling
 from sprocket.rocketmq.broker.timers.progress_keeper import ProgressKeeper
 from sprocket.rocketmq.broker.timers.slot_reader import SlotReader
 from sprocket.rocketmq.broker.timers.topic_follower import TopicFollower
+from sprocket.rocketmq.model.internal import TIMER_TOPIC
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.store import Store
 from sprocket.rocketmq.store.timer import TimerFiles
 from sprocket.runtime.cold_reads import Reads
 from sprocket.runtime.timers import Timers
+
+_HOUR_MS = 3_600_000
 
 
 class TimedMessages:
@@ -91,6 +94,8 @@ class TimedMessages:
         delivered = recovery.find(store, files)
         found = files.checkpoint
         first = (found.read_at_ms or store.log_clock.now_ms()) // precision_ms
+        self._clock = store.log_clock
+        self._roll_ms = roll_ms
         self._files = files
         self._waiting = DueMessages()
         self._polling = Polling(self._poll, reads, place.clock.monotonic, timers)
@@ -137,6 +142,18 @@ class TimedMessages:
     def waiting_count(self, due_at_ms: int) -> int:
         """Return how many messages wait in the slot of a time."""
         return self._files.slot(due_at_ms // self._files.precision_ms).waiting
+
+    def reserve_hours(self) -> Mapping[str, int]:
+        """Return for how long the messages of the wheel topic are needed, by that topic.
+
+        That is the longest that one waits in the wheel, and by how much the delivery is late; none
+        if none waits.
+        """
+        oldest = self._reader.oldest()
+        if not self._follower.is_behind and self._follower.last_slot < oldest:
+            return {}
+        late_ms = self._clock.now_ms() - oldest * self._files.precision_ms
+        return {TIMER_TOPIC: (late_ms + self._roll_ms) // _HOUR_MS + 2}
 
     def keep(self) -> None:
         """Begin to make durable how far everything is; wanted about once a second."""

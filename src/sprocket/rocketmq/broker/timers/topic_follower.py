@@ -39,6 +39,7 @@ class TopicFollower:
         offset: Every message of the topic before it has a record in the timer log, in a slot that
             was not before the present one.
         is_busy: Whether it waits for the disk.
+        last_slot: The last slot that has messages; once it is over, none waits.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class TopicFollower:
         self.offset = offset
         self._roll_ms = roll_ms
         self.is_busy = False
+        self.last_slot = files.wheel.last_used()
 
     @property
     def is_behind(self) -> bool:
@@ -122,6 +124,7 @@ class TopicFollower:
                 timed_records.report_lost(f"at {offset} of the wheel topic", one)
         self.offset = end
         self._polling.succeeded()
+        self.last_slot = max([self.last_slot, *(number for number, _ in links)])
         self._reader.note(number for number, _ in links)
         self._polling.soon()
 

@@ -179,6 +179,22 @@ def test_a_message_without_a_place_to_go_is_passed_over() -> None:
     assert timing.bodies() == [b"d"]
 
 
+def test_the_log_is_kept_while_messages_wait() -> None:
+    """As long as one may wait in the wheel, and as the delivery is late; also after a restart."""
+    timing = Timing(roll_ms=7_200_000).start()
+    assert timing.timed.reserve_hours() == {}
+    timing.send(b"a", delay_ms=60_000)
+    assert timing.timed.reserve_hours() == {TIMER_TOPIC: 4}
+    timing.advance(30_000)
+    assert timing.timed.reserve_hours() == {TIMER_TOPIC: 4}
+    again = Timing(timing.stop(), clock=timing.clock, roll_ms=7_200_000)
+    timing.clock.advance(3 * HOUR)
+    assert again.timed.reserve_hours() == {TIMER_TOPIC: 7}
+    again.start().advance(3000)
+    assert [message.stored_body for message in again.messages()] == [b"a"]
+    assert again.timed.reserve_hours() == {}
+
+
 def test_a_store_without_timed_messages_has_no_files() -> None:
     """And writes nothing."""
     timing = Timing().start()

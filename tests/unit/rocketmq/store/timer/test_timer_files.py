@@ -146,6 +146,19 @@ def test_used_slots_are_found() -> None:
     assert opened(SimulatedDisk()).next_used(NOW, NOW + 10) == NOW + 10
 
 
+def test_the_last_slot_that_is_used_is_found() -> None:
+    """Wherever in the file it is; 0 without a file."""
+    disk = SimulatedDisk()
+    files = opened(disk, slots=1 << 17)
+    assert files.wheel.last_used() == 0
+    for number, last in ((5, 5), (70_000, 70_000), (6, 70_000), (130_000, 130_000)):
+        files.put([link(NOW + number, number)])
+        assert files.wheel.last_used() == NOW + last
+    files.put([link(NOW + (1 << 17) + 1, 1)])
+    keep(files)
+    assert opened(disk, slots=1 << 17).wheel.last_used() == NOW + (1 << 17) + 1
+
+
 def test_slots_of_another_round_do_not_count() -> None:
     """They are overwritten."""
     files = opened(SimulatedDisk(), slots=64)
