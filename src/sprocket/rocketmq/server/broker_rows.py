@@ -12,6 +12,7 @@ from sprocket.rocketmq.server.dispatch import Row
 from sprocket.rocketmq.server.handlers.admin import (
     RuntimeInfo,
     StatusHandlers,
+    TimerHandlers,
     TopicHandlers,
     WaitingRequests,
 )
@@ -112,7 +113,9 @@ def of_administrators(
             longest_ms(commits.unanswered, clock.now_ms()),
         )
 
-    info = RuntimeInfo(store, stats, place, waiting, delay_ranges, lambda: broker.refusal)
+    info = RuntimeInfo(
+        store, stats, place, waiting, delay_ranges, broker.timed.figures, lambda: broker.refusal
+    )
     progress = Progress(store, topics, groups, members, offsets, stats, clock, name)
     live = live_settings.of_broker(settings, place.folder, clock, broker.settings_users())
     return [
@@ -121,6 +124,7 @@ def of_administrators(
         ),
         *GroupHandlers(groups, members, removal, clock, snapshots).rows(slices),
         *ProgressHandlers(progress, topics, members, offsets, delays, address).rows(reads, slices),
+        *TimerHandlers(broker.timed).rows(),
         *StatusHandlers(
             store, info, stats, broker.upkeep, removal, settings.broker.cluster, live
         ).rows(reads),

@@ -78,6 +78,8 @@ class StoreLayout:
         """The file of the slots of time."""
         self.timer_checkpoint = f"{self.config}/timercheck"
         """How far timer log and wheel are, durably."""
+        self.timer_counts = f"{self.config}/timermetrics"
+        """How many messages wait in them, by topic."""
         self.request_modes = f"{self.config}/messageRequestMode.json"
         """How consumer groups get the messages of topics."""
         self.consumer_filters = f"{self.config}/consumerFilter.json"

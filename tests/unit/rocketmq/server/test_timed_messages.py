@@ -1,5 +1,7 @@
 """Timed messages over the wire, on a running broker."""
 
+import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
@@ -78,6 +80,24 @@ def test_a_message_that_waits_for_a_time_has_a_handle(on_node: Callable[..., Non
         assert "recallHandle" not in (await lab.broker.call(310, fields, b"x")).ext_map()
         wrong = await lab.broker.call(370, {"topic": "T", "recallHandle": "x"})
         assert (wrong.code, wrong.remark) == (604, "recall handle is invalid")
+
+    on_node(scenario)
+
+
+def test_slaves_are_told_how_far_it_is(on_node: Callable[..., None]) -> None:
+    """The checkpoint's 56 bytes, and what waits."""
+
+    async def scenario(lab: Any) -> None:
+        fields = {"a": "p", "b": "T", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 7, "h": 0}
+        fields["i"] = "UNIQ_KEY\x01U1\x02TIMER_DELAY_SEC\x0160\x02"
+        await lab.broker.call(310, fields, b"x")
+        while not (counts := lab.node.broker.timed.counts().topics):
+            await asyncio.sleep(0)
+        assert counts["T"].count == 1
+        told = await lab.broker.call(60)
+        assert (told.code, len(told.body)) == (0, 56)
+        told = await lab.broker.call(61)
+        assert json.loads(told.body)["timingCount"]["T"]["count"] == 1
 
     on_node(scenario)
 

@@ -5,5 +5,6 @@ of each when its time has come.
 """
 
 from sprocket.rocketmq.broker.timers.timed_messages import TimedMessages
+from sprocket.rocketmq.broker.timers.waiting_counts import TimerFigures
 
-__all__ = ["TimedMessages"]
+__all__ = ["TimedMessages", "TimerFigures"]

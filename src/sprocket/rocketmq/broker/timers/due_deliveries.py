@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 from sprocket.base import log
 from sprocket.base.disk import gather
@@ -12,11 +13,13 @@ from sprocket.rocketmq.broker.timers.due_messages import Due, DueMessages
 from sprocket.rocketmq.broker.timers.polling import RETRY_SECONDS, Polling
 from sprocket.rocketmq.broker.timers.recovery import Delivered
 from sprocket.rocketmq.broker.timers.timed_records import UNREADABLE
+from sprocket.rocketmq.broker.timers.waiting_counts import WaitingCounts
+from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.errors import MessageIllegal
-from sprocket.rocketmq.model.message import NewRecord
+from sprocket.rocketmq.model.message import NewRecord, StoredMessage
 from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.rocketmq.store.store import Store
-from sprocket.rocketmq.store.timer import ROLL, TimerFiles
+from sprocket.rocketmq.store.timer import ROLL, TimerFiles, TimerRecord
 
 _log = log.get_logger(__name__)
 
@@ -25,6 +28,26 @@ DELIVER_BATCH = 64
 
 _REFUSED_FOR_GOOD = (MessageTooLarge, MessageIllegal, CorruptRecord)
 """The copy itself cannot be appended, now or later."""
+
+
+class _Looked(NamedTuple):
+    """What is to become of a message that is due.
+
+    Attributes:
+        topic: Where it was to go; empty if that is not known, or it is not counted as waiting.
+        found: A copy, or why there can be none, or when it is due in milliseconds of the monotonic
+            clock, or None if it is not wanted.
+    """
+
+    topic: str
+    found: NewRecord | Exception | int | None
+
+
+class _Asked(NamedTuple):
+    """A message whose copy is being stored, and where it was to go."""
+
+    due: Due
+    topic: str
 
 
 class DueDeliveries:
@@ -36,6 +59,7 @@ class DueDeliveries:
         waiting: What is due soon.
         durable: The way into the store.
         polling: Says when.
+        counts: Is told of messages that wait no more.
         delivered: What had a copy already when the store was opened.
         store_host: The broker's address, as records hold it.
 
@@ -52,6 +76,7 @@ class DueDeliveries:
         waiting: DueMessages,
         durable: DurableAppender,
         polling: Polling,
+        counts: WaitingCounts,
         delivered: Delivered,
         store_host: bytes,
     ) -> None:
@@ -61,6 +86,7 @@ class DueDeliveries:
         self._waiting = waiting
         self._durable = durable
         self._polling = polling
+        self._counts = counts
         self._store_host = store_host
         self._precision_ms = files.precision_ms
         self.delivered = delivered
@@ -93,45 +119,50 @@ class DueDeliveries:
 
     def _append(self, batch: Sequence[Due]) -> None:
         """Append copies of what is due; all of that is read before anything changes."""
-        found = gather([partial(self._copy_or_error, due) for due in batch])
+        looked = gather([partial(self._look, due) for due in batch])
         self._polling.succeeded()
         records: list[NewRecord] = []
-        asked: list[Due] = []
-        for due, copy in zip(batch, found, strict=True):
-            if isinstance(copy, NewRecord):
-                records.append(copy)
-                asked.append(due)
-            elif isinstance(copy, int):
-                self._waiting.again(due.slot, copy, due.position)
+        asked: list[_Asked] = []
+        for due, (topic, found) in zip(batch, looked, strict=True):
+            if isinstance(found, NewRecord):
+                records.append(found)
+                asked.append(_Asked(due, topic))
+            elif isinstance(found, int):
+                self._waiting.again(due.slot, found, due.position)
             else:
-                if copy is not None:
-                    _lost(due, copy)
-                self._done(due)
+                if found is not None:
+                    _lost(due, found)
+                self._done(due, topic)
         self._pending += len(records)
         if records:
             self._durable.append(records, self._stored, asked)
         self._answered(1)
 
-    def _copy_or_error(self, due: Due) -> NewRecord | Exception | int | None:
-        """Return a copy, or why there can be none, or when it is due, or None if it is not wanted.
-
-        The time is in milliseconds of the monotonic clock.
-        """
+    def _look(self, due: Due) -> _Looked:
+        topic = ""
         try:
             one = self._files.log.read(due.position)
             if one.place in self.delivered.places:
-                return None
+                return _Looked("", None)
             message = timed_records.stored_message(self._store, one)
-            is_rolled = bool(one.magic & ROLL)
             if self.delivered.has(message):
-                return None
+                return _Looked("", None)
+            if properties.TIMER_DEL_UNIQKEY not in message.properties:
+                topic = message.properties.get(properties.REAL_TOPIC, "")
             if timed_records.delete_key(message) in (due.slot.deleted or ()):
-                return None
-            now_ms = self._clock.now_ms()
-            if not is_rolled and one.due_at_ms % self._precision_ms:
-                return timed_records.delivered(
-                    message, one.enqueued_at_ms, now_ms, self._store_host
-                )
+                return _Looked(topic, None)
+            return _Looked(topic, self._copy(one, message))
+        except UNREADABLE as error:
+            return _Looked(topic, error)
+        except DiskFailed as error:
+            if not self._polling.is_hopeless:
+                raise
+            return _Looked(topic, error)
+
+    def _copy(self, one: TimerRecord, message: StoredMessage) -> NewRecord | int:
+        """Return a copy of a message, or when it is due, in ms of the monotonic clock."""
+        now_ms, is_rolled = self._clock.now_ms(), bool(one.magic & ROLL)
+        if is_rolled or not one.due_at_ms % self._precision_ms:
             out = timed_records.out_at_ms(
                 message.properties, message.stored_at_ms, self._precision_ms
             )
@@ -142,35 +173,32 @@ class DueDeliveries:
                 )
             if due_ms > now_ms:
                 return self._polling.now_ms(up=True) + due_ms - now_ms
-            return timed_records.delivered(message, one.enqueued_at_ms, now_ms, self._store_host)
-        except UNREADABLE as error:
-            return error
-        except DiskFailed as error:
-            if not self._polling.is_hopeless:
-                raise
-            return error
+        return timed_records.delivered(message, one.enqueued_at_ms, now_ms, self._store_host)
 
     def _stored(
-        self, asked: Sequence[Due], stored: AppendedBatch | None, error: StoreError | None
+        self, asked: Sequence[_Asked], stored: AppendedBatch | None, error: StoreError | None
     ) -> Release:
         """Take note of copies that were not stored; asked once more if their sync fails."""
         return partial(self._release, asked, error, is_stored=stored is not None)
 
-    def _release(self, asked: Sequence[Due], error: StoreError | None, *, is_stored: bool) -> None:
+    def _release(
+        self, asked: Sequence[_Asked], error: StoreError | None, *, is_stored: bool
+    ) -> None:
         if is_stored:
-            for due in asked:
-                self._done(due)
+            for due, topic in asked:
+                self._done(due, topic)
         elif isinstance(error, _REFUSED_FOR_GOOD):
-            for due in asked:
+            for due, topic in asked:
                 _lost(due, error)
-                self._done(due)
+                self._done(due, topic)
         else:
             _log.warning("timed messages could not be delivered; trying again", why=str(error))
-            self._again(asked)
+            self._again([one.due for one in asked])
         self._answered(len(asked))
 
-    def _done(self, due: Due) -> None:
+    def _done(self, due: Due, topic: str) -> None:
         due.slot.left -= 1
+        self._counts.went(topic)
         self.count += 1
 
     def _answered(self, count: int) -> None:

@@ -15,8 +15,9 @@ from sprocket.rocketmq.broker.timers.first_copies import FirstCopies
 from sprocket.rocketmq.broker.timers.recovery import Delivered
 from sprocket.rocketmq.broker.timers.slot_reader import SlotReader
 from sprocket.rocketmq.broker.timers.topic_follower import TopicFollower
+from sprocket.rocketmq.broker.timers.waiting_counts import WaitingCounts
 from sprocket.rocketmq.store.store import Store
-from sprocket.rocketmq.store.timer import TimerCheckpoint, TimerFiles
+from sprocket.rocketmq.store.timer import TimerCheckpoint, TimerCounts, TimerFiles
 
 _log = log.get_logger(__name__)
 
@@ -33,9 +34,10 @@ class _Reached(NamedTuple):
 
 
 class _Unsafe(NamedTuple):
-    """A checkpoint that is true once the disk has the log up to a place."""
+    """A checkpoint, and what waited then, that are true once the disk has the log up to a place."""
 
     checkpoint: TimerCheckpoint
+    counts: TimerCounts
     place: int
     reached: _Reached
 
@@ -50,6 +52,7 @@ class ProgressKeeper:
         reader: Says up to which slot everything is delivered.
         deliveries: Says whether anything was delivered.
         first_copies: Says where copies may be.
+        counts: Says how many wait.
         drive: Does work in steps, its calls on the disk thread.
 
     Threads: event loop only.
@@ -63,6 +66,7 @@ class ProgressKeeper:
         reader: SlotReader,
         deliveries: DueDeliveries,
         first_copies: FirstCopies,
+        counts: WaitingCounts,
         drive: Callable[[Steps, Callable[[BaseException | None], None]], None],
     ) -> None:
         self._store = store
@@ -71,6 +75,7 @@ class ProgressKeeper:
         self._reader = reader
         self._deliveries = deliveries
         self._first_copies = first_copies
+        self._counts = counts
         self._drive = drive
         found = files.checkpoint
         self._found_to = max(reader.present, reader.next) + 2
@@ -89,16 +94,18 @@ class ProgressKeeper:
         if self._is_busy or self._is_doubtful:
             return
         if self._unsafe is not None and self._store.synced >= self._unsafe.place:
-            checkpoint, _, self._kept = self._unsafe
+            checkpoint, counts, _, self._kept = self._unsafe
             self._unsafe = None
             self._is_busy = True
-            self._drive(self._steps(checkpoint), self._ended)
+            self._drive(self._steps(checkpoint, counts), self._ended)
         if self._unsafe is None:
             offset = self._follower.offset
             reached = _Reached(self._files.log.end, offset, self._deliveries.count)
             grown = self._store.synced - self._files.checkpoint.deliveries_from
             if reached != self._kept or (offset and grown > IDLE_BYTES):
-                self._unsafe = _Unsafe(self._checkpoint(), self._store.written, reached)
+                self._unsafe = _Unsafe(
+                    self._checkpoint(), self._counts.snapshot(), self._store.written, reached
+                )
 
     def _checkpoint(self) -> TimerCheckpoint:
         oldest = self._reader.oldest()
@@ -117,9 +124,9 @@ class ProgressKeeper:
             precision_ms=self._files.precision_ms,
         )
 
-    def _steps(self, checkpoint: TimerCheckpoint) -> Steps:
+    def _steps(self, checkpoint: TimerCheckpoint, counts: TimerCounts) -> Steps:
         try:
-            yield from self._files.keep_steps(checkpoint)
+            yield from self._files.keep_steps(checkpoint, counts)
             yield from self._files.log.clean_steps(self._store.first)
         except (DiskFull, DiskRefused) as error:
             _log.error("how far timed messages are could not be noted", why=str(error))
@@ -146,6 +153,6 @@ class ProgressKeeper:
             if self._is_doubtful:
                 self._files.doubt()
             elif self._follower.offset and self._store.is_synced:
-                steps.run(self._files.keep_steps(self._checkpoint()))
+                steps.run(self._files.keep_steps(self._checkpoint(), self._counts.snapshot()))
         finally:
             self._files.close()

@@ -5,12 +5,14 @@ messages of later slots. Each copy names the place of its message. RocketMQ's do
 by topic and unique key.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from sprocket.base import log
+from sprocket.base.disk import Buffer
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.broker.timers.timed_records import UNREADABLE
 from sprocket.rocketmq.codec.record import properties, record
@@ -42,10 +44,12 @@ class Delivered(Struct):
     Attributes:
         places: Where they lie in the log.
         keys: By what RocketMQ's are known.
+        since: How many were delivered after the checkpoint, by topic.
     """
 
     places: set[int] = field(default_factory=set)
     keys: set[_Key] = field(default_factory=set)
+    since: Counter[str] = field(default_factory=Counter)
 
     def has(self, message: StoredMessage) -> bool:
         """Tell whether there is a copy of a message, in the wheel topic or where it was to go."""
@@ -69,13 +73,24 @@ def find(store: Store, files: TimerFiles) -> Delivered:
         except WireError as error:
             _log.error("a record cannot be read", place=place, why=str(error))
             continue
-        if fields[13] > 0:
+        topic = topic_text(stored, topic_at, topic_end)
+        is_copy = fields[13] > 0
+        if is_copy:
             found.places.add(fields[13])
         elif _COPY in b"\x02" + bytes(stored[topic_end + 2 : end]):
+            is_copy = True
             pairs = record.stored_properties(stored)
-            is_rolled = topic_text(stored, topic_at, topic_end) == TIMER_TOPIC
-            found.keys.add(_key(pairs, _times(pairs) - is_rolled))
+            found.keys.add(_key(pairs, _times(pairs) - (topic == TIMER_TOPIC)))
+        if is_copy and fields[10] > files.checkpoint.version_at_ms:
+            _count(found.since, stored, topic)
     return found
+
+
+def _count(since: Counter[str], stored: Buffer, topic: str) -> None:
+    """Count a copy that may be that of a timed message."""
+    pairs = record.stored_properties(stored)
+    if properties.TIMER_DEQUEUE_MS in pairs and properties.TIMER_DEL_UNIQKEY not in pairs:
+        since[pairs.get(properties.REAL_TOPIC, "") if topic == TIMER_TOPIC else topic] += 1
 
 
 def next_offset(store: Store, files: TimerFiles) -> int:

@@ -35,6 +35,7 @@ Source: RocketMQ `TimerMessageStore`.
 from collections.abc import Callable, Mapping
 
 from sprocket.base.disk import Steps
+from sprocket.base.errors import StoreError
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.messages import DurableAppender
 from sprocket.rocketmq.broker.timers import recovery
@@ -45,10 +46,11 @@ from sprocket.rocketmq.broker.timers.polling import POLL_SECONDS_MAX, Polling
 from sprocket.rocketmq.broker.timers.progress_keeper import ProgressKeeper
 from sprocket.rocketmq.broker.timers.slot_reader import SlotReader
 from sprocket.rocketmq.broker.timers.topic_follower import TopicFollower
+from sprocket.rocketmq.broker.timers.waiting_counts import TimerFigures, WaitingCounts
 from sprocket.rocketmq.model.internal import TIMER_TOPIC
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.store import Store
-from sprocket.rocketmq.store.timer import TimerFiles
+from sprocket.rocketmq.store.timer import TimerCheckpoint, TimerCounts, TimerFiles
 from sprocket.runtime.cold_reads import Reads
 from sprocket.runtime.timers import Timers
 
@@ -98,15 +100,32 @@ class TimedMessages:
         self._roll_ms = roll_ms
         self._files = files
         self._waiting = DueMessages()
+        self._counts = WaitingCounts(place.clock, files.counts, delivered.since)
         self._polling = Polling(self._poll, reads, place.clock.monotonic, timers)
         first_copies = FirstCopies(store, first, found.deliveries_from)
         self._reader = SlotReader(store, files, self._waiting, first_copies, self._polling, first)
-        self._follower = TopicFollower(store, files, self._reader, self._polling, offset, roll_ms)
+        self._follower = TopicFollower(
+            store, files, self._reader, self._polling, self._counts, offset, roll_ms
+        )
         self._deliveries = DueDeliveries(
-            store, files, self._waiting, durable, self._polling, delivered, store_host
+            store,
+            files,
+            self._waiting,
+            durable,
+            self._polling,
+            self._counts,
+            delivered,
+            store_host,
         )
         self._progress = ProgressKeeper(
-            store, files, self._follower, self._reader, self._deliveries, first_copies, drive
+            store,
+            files,
+            self._follower,
+            self._reader,
+            self._deliveries,
+            first_copies,
+            self._counts,
+            drive,
         )
 
     def start(self) -> None:
@@ -143,6 +162,33 @@ class TimedMessages:
         """Return how many messages wait in the slot of a time."""
         return self._files.slot(due_at_ms // self._files.precision_ms).waiting
 
+    @property
+    def checkpoint(self) -> TimerCheckpoint:
+        """How far everything is, durably; of a store without timed messages, what time it is."""
+        found = self._files.checkpoint
+        if found.version:
+            return found
+        return TimerCheckpoint(read_at_ms=self._reader.oldest() * self._files.precision_ms)
+
+    def counts(self) -> TimerCounts:
+        """Return how many messages wait, by the topic where they are to go."""
+        return self._counts.snapshot()
+
+    def figures(self) -> TimerFigures:
+        """Return what is told of the delivery."""
+        late_ms = self._clock.now_ms() - self._reader.oldest() * self._files.precision_ms
+        try:
+            behind = self._follower.behind_count
+        except StoreError:
+            behind = 0  # a disk that is full takes no units of queues either
+        return TimerFigures(
+            late_ms=late_ms if late_ms >= self._files.precision_ms else 0,
+            behind=behind,
+            waiting=self._counts.total,
+            come=self._counts.come,
+            gone=self._counts.gone,
+        )
+
     def reserve_hours(self) -> Mapping[str, int]:
         """Return for how long the messages of the wheel topic are needed, by that topic.
 
@@ -157,6 +203,7 @@ class TimedMessages:
 
     def keep(self) -> None:
         """Begin to make durable how far everything is; wanted about once a second."""
+        self._counts.sample()
         if not self._polling.is_stopped:
             self._progress.begin()
 

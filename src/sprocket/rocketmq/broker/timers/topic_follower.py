@@ -13,6 +13,7 @@ from sprocket.rocketmq.broker.timers import timed_records
 from sprocket.rocketmq.broker.timers.polling import POLL_SECONDS_MIN, Polling
 from sprocket.rocketmq.broker.timers.slot_reader import SlotReader
 from sprocket.rocketmq.broker.timers.timed_records import UNREADABLE, TimedMessage
+from sprocket.rocketmq.broker.timers.waiting_counts import WaitingCounts
 from sprocket.rocketmq.model.hashes import cached_hash32
 from sprocket.rocketmq.model.internal import TIMER_TOPIC
 from sprocket.rocketmq.model.offsets import PhysicalOffset
@@ -32,6 +33,7 @@ class TopicFollower:
         files: Timer log and wheel.
         reader: Reads the slots, and is told of those to be read once more.
         polling: Says when.
+        counts: Is told of messages that wait.
         offset: The first message of the topic that is not in the timer log.
         roll_ms: What waits longer than this comes into the topic again in between.
 
@@ -48,6 +50,7 @@ class TopicFollower:
         files: TimerFiles,
         reader: SlotReader,
         polling: Polling,
+        counts: WaitingCounts,
         offset: int,
         roll_ms: int,
     ) -> None:
@@ -56,6 +59,7 @@ class TopicFollower:
         self._files = files
         self._reader = reader
         self._polling = polling
+        self._counts = counts
         self._precision_ms = files.precision_ms
         self.offset = offset
         self._roll_ms = roll_ms
@@ -65,7 +69,12 @@ class TopicFollower:
     @property
     def is_behind(self) -> bool:
         """Whether something is in the topic and not in the wheel."""
-        return self._store.queue_end(TIMER_TOPIC, 0) > self.offset
+        return self.behind_count > 0
+
+    @property
+    def behind_count(self) -> int:
+        """How many messages are in the topic and not in the wheel."""
+        return max(0, self._store.queue_end(TIMER_TOPIC, 0) - self.offset)
 
     def begin(self) -> None:
         """Begin to put the next messages into the wheel, if there are any."""
@@ -109,7 +118,8 @@ class TopicFollower:
         if self._polling.is_stopped:
             return
         wheel_ms = self._clock.now_ms() // self._precision_ms * self._precision_ms
-        links = [self._link(one, wheel_ms) for _, one in found if isinstance(one, TimedMessage)]
+        messages = [one for _, one in found if isinstance(one, TimedMessage)]
+        links = [self._link(one, wheel_ms) for one in messages]
         if any(number >= self._reader.next + self._files.wheel.slots for number, _ in links):
             self._polling.within(POLL_SECONDS_MIN)  # slots of the round before are read first
             return
@@ -119,6 +129,9 @@ class TopicFollower:
         except StoreError as error:
             self._polling.pause("timed messages cannot be put into the wheel", error)
             return
+        for message in messages:
+            if not message.is_delete:
+                self._counts.came(message.topic)
         for offset, one in found:
             if isinstance(one, Exception):
                 timed_records.report_lost(f"at {offset} of the wheel topic", one)

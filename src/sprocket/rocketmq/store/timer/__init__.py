@@ -4,7 +4,9 @@
 has the ends of the chains. All of it can be made again from the topic.
 """
 
+from sprocket.rocketmq.store.timer import timer_checkpoint, timer_counts
 from sprocket.rocketmq.store.timer.timer_checkpoint import TimerCheckpoint
+from sprocket.rocketmq.store.timer.timer_counts import TimerCount, TimerCounts
 from sprocket.rocketmq.store.timer.timer_files import NewTimer, TimerFiles
 from sprocket.rocketmq.store.timer.timer_log import (
     DEFAULT,
@@ -21,8 +23,12 @@ __all__ = [
     "ROLL",
     "NewTimer",
     "TimerCheckpoint",
+    "TimerCount",
+    "TimerCounts",
     "TimerFiles",
     "TimerLog",
     "TimerRecord",
     "TimerWheel",
+    "timer_checkpoint",
+    "timer_counts",
 ]

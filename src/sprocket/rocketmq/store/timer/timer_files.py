@@ -23,8 +23,9 @@ import numpy as np
 from sprocket.base.disk import Disk, Steps, steps
 from sprocket.base.errors import DiskFailed, DiskFull
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.timer import timer_checkpoint
+from sprocket.rocketmq.store.timer import timer_checkpoint, timer_counts
 from sprocket.rocketmq.store.timer.timer_checkpoint import TimerCheckpoint
+from sprocket.rocketmq.store.timer.timer_counts import TimerCounts
 from sprocket.rocketmq.store.timer.timer_log import (
     DELETE,
     FILE_BYTES,
@@ -61,6 +62,7 @@ class TimerFiles:
         log: The timer log.
         wheel: The wheel; read it by `slot`.
         checkpoint: The one that was found; all zeros if it was none, or none that fits the log.
+        counts: How many messages waited then.
 
     Threads: one at a time, but for the calls of steps.
     """
@@ -86,6 +88,8 @@ class TimerFiles:
         if not self.log.is_place(found.log_end):
             found = TimerCheckpoint()
         self.checkpoint = found
+        self._counts_path = layout.timer_counts
+        self.counts = timer_counts.load(disk, self._counts_path)
         self.log.end = max(found.log_end, self.log.first)
         same = found.precision_ms in (0, precision_ms)
         is_there = self.wheel.is_there or self.log.end == self.log.first
@@ -138,11 +142,12 @@ class TimerFiles:
         self._before = {}
         self.log.end = end
 
-    def keep_steps(self, checkpoint: TimerCheckpoint) -> Steps:
+    def keep_steps(self, checkpoint: TimerCheckpoint, counts: TimerCounts | None = None) -> Steps:
         """Make durable what was put, and say so.
 
         Args:
             checkpoint: True of what was put already, as far as the commit log is durable.
+            counts: How many messages wait; None if that is the same as before.
 
         Raises:
             DiskFull, DiskFailed: The checkpoint says less.
@@ -151,6 +156,9 @@ class TimerFiles:
         yield from self.wheel.sync_steps()
         yield partial(timer_checkpoint.save, self._disk, self._path, checkpoint)
         self.checkpoint = checkpoint
+        if counts is not None and counts.version != self.counts.version:
+            yield partial(timer_counts.save, self._disk, self._counts_path, counts)
+            self.counts = counts
 
     def doubt(self) -> None:
         """Have the next opening make the wheel again.

@@ -1,18 +1,27 @@
 """Timed messages come at the millisecond that they say, once, whatever happens to the clock."""
 
 import errno
+from pathlib import Path
 
 import pytest
 from tests.recorded import Recorded
 from tests.stores import new
 from tests.timed import ROLL_MS, Timing
 
+from sprocket.base.disk import RealDisk, read_file
 from sprocket.base.errors import DiskFull
 from sprocket.rocketmq.broker.timers.due_deliveries import DELIVER_BATCH
 from sprocket.rocketmq.model.internal import TIMER_TOPIC
+from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store.timer import timer_counts
 from sprocket.testing.clock import FakeClock
 
 HOUR = 3_600_000
+
+
+def waiting(timing: Timing) -> dict[str, int]:
+    """Return how many messages wait, by topic."""
+    return {topic: one.count for topic, one in timing.timed.counts().topics.items()}
 
 
 def test_a_message_comes_at_its_millisecond() -> None:
@@ -177,6 +186,43 @@ def test_a_message_without_a_place_to_go_is_passed_over() -> None:
     timing.send(b"d", delay_ms=1000)
     timing.advance(1100)
     assert timing.bodies() == [b"d"]
+
+
+def test_what_waits_is_counted() -> None:
+    """By topic; also after a restart or a kill, when some were delivered since it was noted."""
+    timing = Timing().start()
+    timing.send(b"a", b"b", delay_ms=1500)
+    timing.send(b"c", delay_ms=9000)
+    timing.send(b"d", delay_ms=20_000, topic="U")
+    timing.advance(100)
+    assert waiting(timing) == {"T": 3, "U": 1}
+    assert timing.timed.figures()[:3] == (0, 0, 4)
+    timing.take_back(b"d", timing.acked[b"d"], topic="U")
+    timing.advance(1000)
+    assert timing.timed.figures().come > 0
+    killed = timing.killed().start()
+    killed.advance(100)
+    assert waiting(killed) == {"T": 3, "U": 1}
+    timing.advance(450)
+    assert waiting(timing) == {"T": 1, "U": 1}
+    killed = timing.killed().start()
+    killed.advance(2000)
+    assert waiting(killed) == {"T": 1, "U": 1}
+    again = Timing(killed.stop(), clock=killed.clock).start()
+    assert waiting(again) == {"T": 1, "U": 1}
+    again.advance(20_000)
+    assert waiting(again) == {}
+    assert again.bodies() == [b"a", b"b", b"c"]
+
+
+def test_rocketmqs_counts_are_read(tmp_path: Path) -> None:
+    """And written byte by byte."""
+    path = StoreLayout(Recorded("06-delay-timer").unpack(tmp_path)).timer_counts
+    before = read_file(RealDisk(), path)
+    found = timer_counts.load(RealDisk(), path)
+    assert found.topics["TimerA"].count == 54
+    timer_counts.save(RealDisk(), path, found)
+    assert read_file(RealDisk(), path) == before
 
 
 def test_the_log_is_kept_while_messages_wait() -> None:

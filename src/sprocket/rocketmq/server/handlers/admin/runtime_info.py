@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.stats import Stats
+from sprocket.rocketmq.broker.timers import TimerFigures
 from sprocket.rocketmq.codec.codes import VERSION
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.store.store import Store
@@ -57,6 +58,7 @@ class RuntimeInfo:
         place: The store's, for the time since the start and what room its disk has.
         waiting: Gives what waits.
         delays: Gives by delay level the offsets of what comes next and of the queue's end.
+        timers: Gives the figures of messages that wait for their time.
         refusal: Says why nothing is stored now.
     """
 
@@ -67,6 +69,7 @@ class RuntimeInfo:
         place: Place,
         waiting: Callable[[], WaitingRequests],
         delays: Callable[[], Mapping[int, tuple[int, int]]],
+        timers: Callable[[], TimerFigures],
         refusal: Callable[[], str | None],
     ) -> None:
         self._store = store
@@ -74,6 +77,7 @@ class RuntimeInfo:
         self._place = place
         self._waiting = waiting
         self._delays = delays
+        self._figures = timers
         self._refusal = refusal
         self._start_end = store.end
 
@@ -163,9 +167,15 @@ class RuntimeInfo:
         return texts
 
     def _timers(self) -> dict[str, str]:
-        """Tell of delay levels; there are no timers of other lengths, so none of those wait."""
-        texts = dict.fromkeys(("timerReadBehind", "timerOffsetBehind", "timerCongestNum"), "0")
-        texts |= dict.fromkeys(("timerEnqueueTps", "timerDequeueTps"), "0.0")
+        """Tell of messages that wait for their time, and of delay levels."""
+        timers = self._figures()
+        texts = {
+            "timerReadBehind": str(timers.late_ms // 1000),
+            "timerOffsetBehind": str(timers.behind),
+            "timerCongestNum": str(timers.waiting),
+            "timerEnqueueTps": str(timers.come),
+            "timerDequeueTps": str(timers.gone),
+        }
         for level, (offset, end) in sorted(self._delays().items()):
             texts[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
         return texts

@@ -7,6 +7,7 @@ from tests.stores import filled, new
 
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.stats import Stats
+from sprocket.rocketmq.broker.timers import TimerFigures
 from sprocket.rocketmq.server.handlers.admin import RuntimeInfo, WaitingRequests, runtime_info
 from sprocket.testing.clock import FakeClock
 
@@ -25,6 +26,7 @@ def test_no_figure_of_rocketmq_is_missing() -> None:
         Place(disk, "/store", clock),
         lambda: WaitingRequests(1, 2, 3, 40),
         lambda: {3: (5, 9)},
+        lambda: TimerFigures(2500, 7, 40, 1.5, 0.0),
         lambda: None,
     )
     theirs = {name.partition("_/")[0] for name in json.loads(ROCKETMQ.read_text())["table"]}
@@ -33,6 +35,8 @@ def test_no_figure_of_rocketmq_is_missing() -> None:
     assert ours - theirs == {"sprocketHeldPulls", "sprocketRefusal", "scheduleMessageOffset_3"}
     assert theirs - ours == set()
     assert table["scheduleMessageOffset_3"] == "5,9"
+    names = ("ReadBehind", "OffsetBehind", "CongestNum", "EnqueueTps", "DequeueTps")
+    assert [table[f"timer{name}"] for name in names] == ["2", "7", "40", "1.5", "0.0"]
     assert table["commitLogDiskRatio_/store/commitlog"] == "0.25"
     assert table["commitLogDirCapacity"] == "Total : 1.0 GiB, Free : 768.0 MiB."
     assert (table["sendThreadPoolQueueSize"], table["pullThreadPoolQueueSize"]) == ("1", "2")
