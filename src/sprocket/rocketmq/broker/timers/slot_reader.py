@@ -4,6 +4,7 @@ Its chain of records is read from the end to the beginning, in batches. A slot t
 once more, as far as it is new, when something came into it.
 """
 
+from array import array
 from collections.abc import Iterable, Sequence
 from functools import partial
 
@@ -32,8 +33,8 @@ class _Reading(Struct, gc=False):
     slot: OpenSlot
     top: int
     position: int
-    due_ms: list[int]
-    positions: list[int]
+    due_ms: "array[int]"
+    positions: "array[int]"
 
 
 class SlotReader:
@@ -151,7 +152,7 @@ class SlotReader:
                 return
             slot = self._open.get(number) or OpenSlot(number)
             top = self._files.slot(number).last
-            reading = _Reading(slot, top, top, [], [])
+            reading = _Reading(slot, top, top, array("q"), array("q"))
         number = reading.slot.number
         try:
             chain, position = self._files.log.chain(
