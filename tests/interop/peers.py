@@ -107,10 +107,12 @@ TOOLS_SOURCE = JAVA / "Mqadmin.java"
 """What needs RocketMQ's tools; the client 4.9.8 comes without."""
 RESUME_SOURCE = JAVA / "Resume.java"
 """As that."""
+TIMED_SOURCE = JAVA / "Timed.java"
+"""What needs a client that knows of times: 4.9.8 does not."""
 FILTER_SOURCE = JAVA / "SqlTable.java"
 """What needs the broker's filter, which clients come without too."""
 CLIENT_SOURCES = tuple(
-    sorted({*JAVA.glob("*.java")} - {TOOLS_SOURCE, RESUME_SOURCE, FILTER_SOURCE})
+    sorted({*JAVA.glob("*.java")} - {TOOLS_SOURCE, RESUME_SOURCE, TIMED_SOURCE, FILTER_SOURCE})
 )
 """What uses the client alone, so that every version of it can be compiled against."""
 
