@@ -27,8 +27,16 @@ class QueueUnit(Struct, frozen=True, kw_only=True):
 
 
 class QueueSpan(Struct, frozen=True):
-    """Units of a queue one after the other, and where the queue begins and ends."""
+    """Units of a queue one after the other, and where the queue begins and ends.
+
+    Attributes:
+        min_offset: First offset that can be read.
+        max_offset: Offset of the queue's next message.
+        units: What it has of some messages.
+        filter_cost: What a filter by properties has cost, in the units of `MessageFilter.cost`.
+    """
 
     min_offset: int
     max_offset: int
     units: list[QueueUnit]
+    filter_cost: int = 0

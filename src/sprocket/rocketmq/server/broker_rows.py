@@ -78,7 +78,14 @@ def of_clients(broker: Broker, channels: Channels, routes: RouteLookup, name: st
             broker.filter_turns,
             broker.left,
         ).rows(),
-        *QueryHandlers(broker.queries, members, broker.filter_rules).rows(reads),
+        *QueryHandlers(
+            broker.queries,
+            members,
+            broker.filter_rules,
+            broker.puller,
+            broker.filter_turns,
+            reads,
+        ).rows(),
         *ReplyHandlers(
             broker.sender, broker.durable, members, channels, host, broker.place.clock.now_ms
         ).rows(),

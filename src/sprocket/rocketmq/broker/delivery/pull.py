@@ -187,8 +187,11 @@ class PullService:
             Refused: OTHER, they may not; UNREADABLE_SUBSCRIPTION, the expression is none.
             TurnSpent: It has to be tried again by `FilterTurns.later`.
         """
-        if subscription.type != TAG:
-            self._by_sql(subscription)
+        self.filter_of(subscription)
+
+    def filter_of(self, subscription: Subscription) -> MessageFilter | None:
+        """Return which messages a subscription wants, None for every one; as `check_filter`."""
+        return subscription.filter if subscription.type == TAG else self._by_sql(subscription)
 
     def hold_ms(self, query: PullQuery) -> int:
         """Return how long this pull may wait for a message; 0 when it does not want to."""
@@ -245,8 +248,7 @@ class PullService:
             subscription = self._carried(query)
         else:
             subscription = self._registered(query, group)
-        wanted = subscription.filter if subscription.type == TAG else self._by_sql(subscription)
-        return PullPermit(topic, group, wanted)
+        return PullPermit(topic, group, self.filter_of(subscription))
 
     def _carried(self, query: PullQuery) -> Subscription:
         """Return the subscription that the request itself carries.

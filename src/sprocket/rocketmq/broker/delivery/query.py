@@ -1,5 +1,6 @@
 """Finding messages by key, by id and by time."""
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from msgspec import Struct
@@ -7,6 +8,7 @@ from msgspec import Struct
 from sprocket.base import log
 from sprocket.base.disk import Missing, WouldBlock
 from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall
+from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.filters import MessageFilter
 from sprocket.rocketmq.model.offsets import PhysicalOffset
@@ -76,17 +78,17 @@ class Queries:
         size = 0
         for offset in reversed(result.offsets):
             try:
-                record = self._store.record_at(offset)
+                stored = self._store.record_at(offset)
             except (OffsetTooSmall, OffsetTooLarge, CorruptRecord):
                 continue
             except WouldBlock as stop:
                 missing += stop.missing
                 continue
-            size += len(record)
+            size += len(stored)
             if records and size > BYTES_MAX:
                 limit = f"{BYTES_MAX} bytes"
                 break
-            records.append(record)
+            records.append(stored)
         if missing:
             raise WouldBlock(missing)
         if not records:
@@ -106,13 +108,23 @@ class Queries:
             topic: Whose.
             queue_id: Its queue.
             first: The queue offset of the first.
-            count: How many at most.
+            count: How many at most; fewer if only the messages say what passes, and to ask them is
+                dear.
             wanted: Which of them pass; None for every message.
         """
         span = self._store.queue_range(topic, queue_id)
         if not span.min <= first < span.max:
             return None
         count = max(0, min(count, UNITS_MAX, span.max - first))
+        passed: Container[int] | None = None
+        filter_cost = 0
+        if wanted is not None and wanted.cost and count:
+            read = self._store.get_messages(
+                topic, queue_id, first, max_count=count, wanted=wanted, max_bytes=BYTES_MAX
+            )
+            passed = {record.entry(one).queue_offset for one in read.records}
+            count = min(count, read.next_offset - first)
+            filter_cost = read.filter_cost
         found: list[QueueUnit] = []
         while len(found) < count:  # a read ends where a file does
             units = self._store.units(topic, queue_id, first + len(found), count - len(found))
@@ -123,11 +135,13 @@ class Queries:
                     physical_offset=place,
                     size=size,
                     tags_code=code,
-                    passes=wanted is None or wanted.by_unit(code),
+                    passes=wanted is None or wanted.by_unit(code)
+                    if passed is None
+                    else offset in passed,
                 )
-                for _, place, size, code, _ in units
+                for offset, place, size, code, _ in units
             ]
-        return QueueSpan(span.min, span.max, found[:count])
+        return QueueSpan(span.min, span.max, found[:count], filter_cost)
 
     def by_offset(self, offset: int) -> memoryview:
         """Return the record at a physical offset, which ids of messages name.

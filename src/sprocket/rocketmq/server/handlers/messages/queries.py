@@ -1,9 +1,11 @@
 """Requests that find messages: 12 by key, 33 by id, 321 by queue offset."""
 
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
-from sprocket.rocketmq.broker.delivery import Queries
-from sprocket.rocketmq.broker.filters import FilterRules
+from sprocket.rocketmq.broker.delivery import PullService, Queries
+from sprocket.rocketmq.broker.filters import FilterRules, FilterTurns
 from sprocket.rocketmq.broker.groups import ClientManager
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import QueueUnits
@@ -14,7 +16,8 @@ from sprocket.rocketmq.codec.headers import (
     QueryMessageAnswer,
     ViewMessage,
 )
-from sprocket.rocketmq.model.filters import TagFilter
+from sprocket.rocketmq.errors import Refused
+from sprocket.rocketmq.model.filters import MessageFilter, TagFilter
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
 from sprocket.runtime.cold_reads import ColdReads
 
@@ -26,13 +29,17 @@ class QueryHandlers:
     _queries: Queries
     _members: ClientManager
     _rules: FilterRules
+    _puller: PullService
+    _turns: FilterTurns
+    _reads: ColdReads
 
-    def rows(self, reads: ColdReads) -> list[Row]:
+    def rows(self) -> list[Row]:
         """Return the table."""
+        reads = self._reads
         return [
             row(RequestCode.QUERY_MESSAGE, QueryMessage, self.by_key, reads),
             row(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessage, self.by_offset, reads),
-            row(RequestCode.QUERY_CONSUME_QUEUE, QueryConsumeQueue, self.units, reads),
+            row(RequestCode.QUERY_CONSUME_QUEUE, QueryConsumeQueue, self.units),
         ]
 
     def by_key(self, _: Request, header: QueryMessage) -> Answer:
@@ -46,27 +53,48 @@ class QueryHandlers:
             body=found.records,
         )
 
-    def units(self, _: Request, header: QueryConsumeQueue) -> Answer:
-        """Answer what a queue has for some messages, and which of them a group wants."""
-        topic, queue_id, group = header.topic, header.queue_id, header.consumer_group
+    def units(self, request: Request, header: QueryConsumeQueue) -> None:
+        """Answer what a queue has for some messages, and which of them a group wants.
+
+        Where a condition chooses, they are looked at, unlike in RocketMQ, in the turns that filters
+        have.
+        """
+        self._turns.run(partial(self._look, request, header), request.fail)
+
+    def _look(self, request: Request, header: QueryConsumeQueue) -> None:
+        """Answer, now or when the disk has brought what is asked for. Raises TurnSpent."""
+        topic, group = header.topic, header.consumer_group
         subscription, said = None, None
         if group:
             subscription = self._members.consumers(group).subscriptions.get(topic)
             said = self._rules.text(topic, group)
             if subscription is None:
                 said = f"{group}@{topic} is not online!"
-        wanted = TagFilter() if subscription is None else subscription.filter
-        found = self._queries.units(topic, queue_id, header.index, header.count, wanted)
-        if found is None:
-            return Answer(remark=f"Index {header.index} of {queue_id}@{topic} is not exist!")
-        answer = QueueUnits(
-            min_offset=found.min_offset,
-            max_offset=found.max_offset,
-            units=found.units,
-            subscription=subscription,
-            filter_data=said,
-        )
-        return Answer(remark=NOT_SET, body=(bodies.encode(answer),))
+        wanted: MessageFilter | None = TagFilter()
+        if subscription is not None:
+            with suppress(Refused):  # such a group gets nothing
+                wanted = self._puller.filter_of(subscription)
+        if wanted is not None and wanted.cost:
+            self._turns.check()
+
+        def work() -> None:
+            found = self._queries.units(topic, header.queue_id, header.index, header.count, wanted)
+            if found is None:
+                remark = f"Index {header.index} of {header.queue_id}@{topic} is not exist!"
+                request.answer(Answer(remark=remark))
+                return
+            if found.filter_cost:
+                self._turns.charge(found.filter_cost)
+            answer = QueueUnits(
+                min_offset=found.min_offset,
+                max_offset=found.max_offset,
+                units=found.units,
+                subscription=subscription,
+                filter_data=said,
+            )
+            request.answer(Answer(remark=NOT_SET, body=(bodies.encode(answer),)))
+
+        self._reads.run(work, request.fail)
 
     def by_offset(self, _: Request, header: ViewMessage) -> Answer:
         """Answer the message at a physical offset."""

@@ -124,6 +124,30 @@ def test_units_of_a_queue_are_told(on_node: Callable[..., None]) -> None:
     on_node(scenario)
 
 
+def test_what_a_condition_lets_pass_is_told(on_node: Callable[..., None]) -> None:
+    """By the messages themselves; nothing where it cannot be compiled."""
+
+    async def scenario(lab: Any) -> None:
+        ext = {"a": "p", "b": "T", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 7, "h": 0}
+        for number in range(4):
+            await lab.broker.call(310, ext | {"i": f"count\x01{number}\x02"}, b"m")
+        ask = {"topic": "T", "queueId": 0, "index": 1, "count": 100, "consumerGroup": "g"}
+        for version, text, expected in (
+            (1, "count > 1", [False, True, True]),
+            (2, "count >", [False, False, False]),
+        ):
+            wanted = Subscription.parse("T", text, type="SQL92", version=version)
+            data = ConsumerData(group="g", subscriptions=[wanted])
+            await lab.broker.call(
+                34, {}, bodies.encode(HeartbeatData(client_id="c", consumers=[data]))
+            )
+            found = bodies.decode(QueueUnits, (await lab.broker.call(321, ask)).body)
+            assert [one.passes for one in found.units] == expected
+            assert found.subscription == wanted
+
+    on_node(scenario)
+
+
 def test_what_is_refused_after_the_disk_has_read_says_so(on_cold_node: Callable[..., None]) -> None:
     """The same as at once."""
 
