@@ -23,11 +23,13 @@ from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.settings import Settings, TlsSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from ssl import SSLContext
 
     from sprocket.rocketmq.broker.broker import Broker
     from sprocket.rocketmq.codec.config import JsonValue
     from sprocket.rocketmq.remoting import Channels
+    from sprocket.rocketmq.store.queue import GroupFilter
     from sprocket.rocketmq.store.recovery import RecoveryReport
     from sprocket.runtime.pressure import Pressure
 
@@ -118,9 +120,10 @@ async def _open_broker(site: Site) -> Serve:
     is_given = any(name.startswith(GEOMETRY_GROUPS) for name in site.given.origins)
     geometry = settings.geometry if is_given else None
     warm = NonblockingDisk(place.disk)
+    subscriptions: dict[str, Sequence[GroupFilter]] = {}
     store = await site.open(
         lambda step: Store.open(
-            warm, place.folder, settings.store, place.clock, geometry, step=step
+            warm, place.folder, settings.store, place.clock, geometry, subscriptions, step=step
         )
     )
 
@@ -161,6 +164,7 @@ async def _open_broker(site: Site) -> Serve:
             ask_producer,
             pressure,
             nameservers.note,
+            subscriptions,
         )
         own = settings.broker
         identity = Identity(name=own.name, cluster=own.cluster, address=address(host, port))

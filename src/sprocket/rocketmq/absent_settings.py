@@ -49,7 +49,7 @@ BROKER = _SERVER | _texts(
         coldDataScanEnable compressedRegister debugLockEnable disableCallbackExecutor
         disableConsumeIfConsumerReadSlowly disableNettyWorkerGroup dispatchFromSenderThread
         duplicationEnable enableAutoInSyncReplicas enableBatchPush
-        enableBuildConsumeQueueConcurrently enableCalcFilterBitMap enableCleanExpiredOffset
+        enableBuildConsumeQueueConcurrently enableCleanExpiredOffset
         enableCompaction enableControllerMode enableDLegerCommitLog
         enableFastChannelEventProcess enableLmqStats enableMixedMessageType
         enableNetWorkFlowControl enablePopBatchAck enablePopBufferMerge enablePopLog
@@ -57,7 +57,7 @@ BROKER = _SERVER | _texts(
         enableRocksDBLog enableScheduleAsyncDeliver enableSingleTopicRegister
         enableSkipLongAwaitingAck enableSlaveActingMaster enableSplitRegistration
         fastFailIfNoBufferInStorePool fetchControllerAddrByDnsLookup fetchNameSrvAddrByDnsLookup
-        fetchNamesrvAddrByAddressServer filterSupportRetry forceVerifyPropCRC
+        fetchNamesrvAddrByAddressServer forceVerifyPropCRC
         haFlowControlEnable highSpeedMode isBrokerContainer isInBrokerContainer isolateLogEnable
         lockInStrictMode messageIndexSafe metricsInDelta offsetCheckInSlave
         popConsumerKVServiceEnable popConsumerKVServiceInit popConsumerKVServiceLog
@@ -127,8 +127,7 @@ BROKER = _SERVER | _texts(
         deleteCommitLogFilesInterval=100 deleteConsumeQueueFilesInterval=100
         destroyMapedFileIntervalForcibly=120000 disappearTimeAfterStart=-1
         dispatchCqCacheNum=4096 endTransactionPoolQueueCapacity=100000
-        expectConsumerNumUseFilter=32 fetchNamesrvAddrInterval=10000
-        filterDataCleanTimeSpan=86400000 flushConsumeQueueLeastPages=2
+        fetchNamesrvAddrInterval=10000 flushConsumeQueueLeastPages=2
         flushConsumeQueueThoroughInterval=60000 flushConsumerOffsetHistoryInterval=60000
         flushDelayOffsetInterval=10000 flushIntervalConsumeQueue=1000
         flushLeastPagesWhenWarmMapedFile=4096 forwardTimeout=3000
@@ -140,7 +139,7 @@ BROKER = _SERVER | _texts(
         logicQueueSwapMapInterval=3600000 logicQueueSwapMapReserveFileNum=20
         logicalDiskSpaceCleanForciblyThreshold=0.8 mappedFileSizeTimerLog=104857600
         maxAsyncPutMessageRequests=5000 maxBatchDeleteFilesNum=50 maxChecksumRange=1073741824
-        maxConsumeQueueScan=20000 maxErrorRateOfBloomFilter=20 maxFilterMessageSize=16000
+        maxConsumeQueueScan=20000 maxFilterMessageSize=16000
         maxHaTransferByteInSecond=104857600 maxLmqConsumeQueueNum=20000
         maxOffsetMapSize=104857600 maxPopPollingSize=100000 maxReconnectIntervalTimeSeconds=60
         maxRecoveryCommitlogFiles=30 maxSlaveResendLength=268435456 maxStatsIdleTimeInMinutes=-1

@@ -106,6 +106,7 @@ def to_broker_conf(settings: Settings, *, folder: str = "") -> dict[str, str]:
     texts["brokerIP2"] = texts["brokerIP1"]
     texts |= {"brokerId": "0", "brokerRole": "ASYNC_MASTER"}
     texts["enableMultiDispatch"] = texts["enableLmq"]
+    texts["bitMapLengthConsumeQueueExt"] = str(_bit_map_bits(settings))
     if folder:
         texts |= {"storePathRootDir": folder, "storePathCommitLog": f"{folder}/commitlog"}
         texts["rocketmqHome"] = folder
@@ -120,6 +121,13 @@ def to_nameserver_conf(settings: Settings) -> dict[str, str]:
     texts = dict(absent_settings.NAMESERVER)
     texts |= {one.name: one.write(_value(settings, one.setting)) for one in NAMESERVER.values()}
     return dict(sorted(texts.items()))
+
+
+def _bit_map_bits(settings: Settings) -> int:
+    from sprocket.rocketmq.codec.bloom import Bloom
+
+    store = settings.store
+    return Bloom.of(store.filter_bits_error_percent, store.filter_bits_groups).bits
 
 
 # How texts become values and back.
@@ -276,7 +284,12 @@ BROKER = _table(
     _switch("messageIndexEnable", "store.index_messages"),
     _plain("maxMsgsNumBatch", "store.found_messages_max"),
     _switch(SQL_FILTERS, "pull.sql_filters"),
+    _switch("filterSupportRetry", "pull.sql_retries"),
+    _plain("filterDataCleanTimeSpan", "pull.sql_keep_ms"),
     _switch("enableConsumeQueueExt", "store.extended_units"),
+    _switch("enableCalcFilterBitMap", "store.filter_bits"),
+    _plain("expectConsumerNumUseFilter", "store.filter_bits_groups"),
+    _plain("maxErrorRateOfBloomFilter", "store.filter_bits_error_percent"),
     _switch("enableLmq", "store.light_queues"),
     _text("messageDelayLevel", "store.delay_levels"),
     _plain("fileReservedTime", "retention.keep_hours"),

@@ -149,6 +149,12 @@ class PullSettings:
     sql_filters: bool = True
     """Let consumers choose messages by conditions on properties, which the broker evaluates for
     each message that they might get; enablePropertyFilter."""
+    sql_retries: bool = False
+    """Choose by such a condition also when a message comes again: the topic where a group's failed
+    messages wait has those of all its topics; filterSupportRetry. Off, a consumer whose condition
+    has changed gets some that it does not want any more."""
+    sql_keep_ms: Annotated[int, Meta(ge=0)] = 24 * 3_600_000
+    """How long the condition of a group is kept that has gone; filterDataCleanTimeSpan."""
     hold_count_max: Annotated[int, Meta(ge=0)] = 100_000
     """Most pulls that wait for messages; further ones are answered at once. One takes about 1
     KiB."""
@@ -249,6 +255,16 @@ class StoreSettings:
     extended_units: bool = False
     """Keep store time and filter bits of each message beside its queue unit, in 20 to 34 bytes
     more; enableConsumeQueueExt. A store that has some continues with them."""
+    filter_bits: bool = False
+    """Try each message on the conditions of all groups when it gets its unit, so that their pulls
+    do not read what does not pass; enableCalcFilterBitMap. Only with `extended_units`. Pays if
+    messages are long, or read when they are not in memory any more."""
+    filter_bits_groups: Annotated[int, Meta(ge=1, le=1000)] = 32
+    """For so many groups of a topic there are bits; if it has more, their pulls read all messages;
+    expectConsumerNumUseFilter."""
+    filter_bits_error_percent: Annotated[int, Meta(ge=1, le=99)] = 20
+    """So many of 100 messages may be read in vain, if there are so many groups; fewer take more
+    bits; maxErrorRateOfBloomFilter."""
     light_queues: bool = False
     """Also put messages into the light queues that they name; enableLmq and enableMultiDispatch.
     Any producer can make as many as it likes."""

@@ -111,6 +111,9 @@ def test_the_defaults_in_rocketmqs_words() -> None:
     assert told["mappedFileSizeConsumeQueue"] == "6000000"
     assert told["brokerIP1"] == "127.0.0.1"
     assert told["enableLmq"] == told["enableMultiDispatch"] == "false"
+    assert told["bitMapLengthConsumeQueueExt"] == "112"
+    more = aliases.to_broker_conf(Settings(store=StoreSettings(filter_bits_groups=128)))
+    assert more["bitMapLengthConsumeQueueExt"] == "432"
     assert "storePathRootDir" not in told
     assert list(told) == sorted(told)
     names = aliases.to_nameserver_conf(Settings())

@@ -5,7 +5,7 @@ that it needs.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from sprocket.base import log
@@ -15,7 +15,7 @@ from sprocket.base.place import Place
 from sprocket.rocketmq.broker.admin import Removal, Upkeep
 from sprocket.rocketmq.broker.delay import DelayProgress, Delays
 from sprocket.rocketmq.broker.delivery import PullHold, PullService, Queries
-from sprocket.rocketmq.broker.filters import FilterRules, FilterTurns, SqlFilters
+from sprocket.rocketmq.broker.filters import FilterRules, FilterTurns, MessageBits, SqlFilters
 from sprocket.rocketmq.broker.groups import (
     ClientManager,
     ConsumerOffsets,
@@ -49,6 +49,7 @@ from sprocket.rocketmq.model.internal import is_internal_group
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import PullSettings, Settings
 from sprocket.rocketmq.store.config_table import ConfigTable
+from sprocket.rocketmq.store.queue import GroupFilter
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.durable_log import DurableLog
@@ -86,6 +87,7 @@ class Broker:
         ask: Asks a producer how a transaction ended.
         pressure: Told how much waits for the disk.
         topics_changed: Told of topics that are new or differ, with none if one was removed.
+        subscriptions: What the store tries messages on; filled here.
     Threads: event loop only.
     """
 
@@ -100,6 +102,7 @@ class Broker:
         ask: Ask,
         pressure: Pressure,
         topics_changed: Callable[[list[TopicConfig]], None],
+        subscriptions: dict[str, Sequence[GroupFilter]],
     ) -> None:
         loop = asyncio.get_running_loop()
         clock = place.clock
@@ -128,7 +131,14 @@ class Broker:
         self.locks = QueueLocks(clock)
         self.filter_turns = FilterTurns(loop)
         sql_filters = SqlFilters(self.filter_turns)
-        self.filter_rules = FilterRules(place, sql_filters, self.filter_turns)
+        self.filter_rules = FilterRules(
+            place,
+            store.log_clock,
+            sql_filters,
+            self.filter_turns,
+            settings.pull,
+            MessageBits(settings.store, subscriptions, is_certain=store.report.clean),
+        )
         self.members = ClientManager(
             clock,
             settings.members.expiry_ms / 1000,
@@ -301,6 +311,7 @@ class Broker:
 
     def _use_pull(self, settings: PullSettings) -> None:
         self.puller.use(settings)
+        self.filter_rules.use(settings)
         self.hold.use(settings)
 
     def _flush_filters(self) -> None:

@@ -30,6 +30,29 @@ class Sql(Struct, frozen=True):
     text: str
 
 
+class OwnedBits(Struct, frozen=True):
+    """The bits of a message's map that say whether it may pass a group's condition.
+
+    Attributes:
+        positions: Their numbers.
+        map_bytes: The length of a map.
+        since_ms: Up to then, ms since 1970, messages were not tried on the condition.
+    """
+
+    positions: tuple[int, ...]
+    map_bytes: int
+    since_ms: int
+
+    def reject(self, stored_at_ms: int, bit_map: bytes) -> bool:
+        """Say whether a message does not pass, by its map; a map of another length says nothing.
+
+        Source: RocketMQ `ExpressionMessageFilter.isMatchedByConsumeQueue`.
+        """
+        if stored_at_ms <= self.since_ms or len(bit_map) != self.map_bytes:
+            return False
+        return not all(bit_map[bit >> 3] & 1 << (bit & 7) for bit in self.positions)
+
+
 class MessageFilter(Protocol):
     """What says which messages are wanted."""
 
@@ -40,6 +63,10 @@ class MessageFilter(Protocol):
     @property
     def cost(self) -> int:
         """What `by_properties` costs: some 0.2 µs each; 0 if units say enough for a broker."""
+
+    @property
+    def bits(self) -> OwnedBits | None:
+        """Which bits of an extended unit say that its message does not pass; None if none do."""
 
     def __hash__(self) -> int:
         """Tell filters apart."""
@@ -75,6 +102,10 @@ class TagFilter(Struct, frozen=True):
         """Units hold the hashes."""
         return 0
 
+    @property
+    def bits(self) -> OwnedBits | None:
+        """There are none for tags."""
+
     def by_unit(self, code: int) -> bool:
         """See `MessageFilter`. Hashes are compared by their low 32 bits, as Java's `(int)` does.
 
@@ -103,11 +134,13 @@ class PropertyFilter(Struct, frozen=True, eq=False):
         names: See `MessageFilter`.
         cost: See `MessageFilter`.
         by_properties: See `MessageFilter`.
+        bits: See `MessageFilter`.
     """
 
     names: frozenset[str]
     cost: int
     by_properties: Callable[[Mapping[str, str]], bool]
+    bits: OwnedBits | None = None
 
     @classmethod
     def of(cls, compiled: SqlFilter) -> "PropertyFilter":
@@ -121,6 +154,45 @@ class PropertyFilter(Struct, frozen=True, eq=False):
     def by_hashes(self, _codes: Iterable[int]) -> bool:
         """Let every message pass."""
         return True
+
+
+class RetryFilter(Struct, frozen=True, eq=False):
+    """Messages that come again, if they pass the condition that is for the topic where they were.
+
+    Attributes:
+        by_topic: The conditions; what is of another topic passes.
+        names: See `MessageFilter`.
+        cost: See `MessageFilter`.
+        bits: Maps are made for the topic where a message lies.
+    """
+
+    by_topic: Mapping[str, PropertyFilter]
+    names: frozenset[str]
+    cost: int
+    bits: None = None
+
+    @classmethod
+    def of(cls, by_topic: Mapping[str, PropertyFilter]) -> "RetryFilter":
+        """Return the filter for some topics, one at least."""
+        filters = by_topic.values()
+        names = frozenset[str]().union(_RETRY_TOPIC, *[one.names for one in filters])
+        return cls(by_topic, names, 1 + max(one.cost for one in filters))
+
+    def by_unit(self, _code: int) -> bool:
+        """Let every unit pass."""
+        return True
+
+    def by_hashes(self, _codes: Iterable[int]) -> bool:
+        """Let every message pass."""
+        return True
+
+    def by_properties(self, properties: Mapping[str, str]) -> bool:
+        """See `MessageFilter`."""
+        wanted = self.by_topic.get(properties.get("RETRY_TOPIC", ""))
+        return wanted is None or wanted.by_properties(properties)
+
+
+_RETRY_TOPIC = frozenset({"RETRY_TOPIC"})
 
 
 def parse(expression: str) -> TagFilter | None:

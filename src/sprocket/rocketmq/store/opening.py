@@ -9,6 +9,7 @@ from sprocket.base.collector import uncollected
 from sprocket.base.disk import Disk, Lock, SegmentFiles
 from sprocket.base.errors import DiskFailed, DiskFull
 from sprocket.base.progress import Step, unwatched
+from sprocket.rocketmq.codec.bloom import Bloom
 from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import geometry as geometries
@@ -157,6 +158,7 @@ def _parts(
             deleted=deletions.ends,
             delays=delays_ms(settings.delay_levels),
             subscriptions=subscriptions,
+            bloom=Bloom.of(settings.filter_bits_error_percent, settings.filter_bits_groups),
             batch_topics=others.batch_topics,
         ),
     )

@@ -65,6 +65,7 @@ def run(
             nobody_asked,
             Pressure(MIB, MIB),
             lambda _: None,
+            {},
         )
         try:
             await scenario(broker, disk)

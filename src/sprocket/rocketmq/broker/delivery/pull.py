@@ -4,17 +4,18 @@ Source: RocketMQ `PullMessageProcessor`.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from sprocket.rocketmq.broker.filters import FilterRules, FilterTurns, SqlFilters
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec.config import DataVersion
+from sprocket.rocketmq.codec.config import DataVersion, FilterRule
 from sprocket.rocketmq.errors import ExpressionIllegal, Refusal, Refused
-from sprocket.rocketmq.model.filters import MessageFilter
+from sprocket.rocketmq.model.filters import MessageFilter, PropertyFilter, RetryFilter
 from sprocket.rocketmq.model.group import (
     BROADCASTING,
     CLUSTERING,
@@ -23,6 +24,7 @@ from sprocket.rocketmq.model.group import (
     Subscription,
     SubscriptionGroup,
 )
+from sprocket.rocketmq.model.internal import RETRY_PREFIX
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.pull import COMMIT, SUBSCRIPTION, SUSPEND, PullQuery
 from sprocket.rocketmq.model.topic import READ, TopicConfig
@@ -92,6 +94,9 @@ PERMITS_MAX = 4096
 PERMIT_CHARACTERS_MAX = 1024
 """Longest subscription that is remembered: one may have megabytes, and a client as many as it
 likes."""
+
+RETRY_RULES_MAX = 64
+"""Conditions by which failed messages are chosen; a group with more gets all of these."""
 
 _Asked = tuple[str, str, int, int, str | None, str | None, int]
 """What a permit depends on in a request."""
@@ -244,11 +249,36 @@ class PullService:
                 f"queueId[{query.queue_id}] is illegal, topic {topic.name} has "
                 f"{topic.read_queues} read queues",
             )
+        wanted = self._wanted(query, group)
+        if wanted is None and self._settings.sql_retries and topic.name.startswith(RETRY_PREFIX):
+            wanted = self._of_retries(topic.name.removeprefix(RETRY_PREFIX))
+        return PullPermit(topic, group, wanted)
+
+    def _wanted(self, query: PullQuery, group: SubscriptionGroup) -> MessageFilter | None:
+        """Return which messages a pull wants, if its subscription is known."""
         if query.sys_flag & SUBSCRIPTION:
-            subscription = self._carried(query)
-        else:
-            subscription = self._registered(query, group)
-        return PullPermit(topic, group, self.filter_of(subscription))
+            return self.filter_of(self._carried(query))
+        subscription = self._registered(query, group)
+        if subscription.type == TAG:
+            return subscription.filter
+        rule = self._require_rule(query)
+        wanted = self._by_sql(subscription)
+        if rule.expression != subscription.expression:
+            return wanted  # a later one waits to be taken in
+        bits = self._rules.bits(rule)
+        return wanted if bits is None else structs.replace(wanted, bits=bits)
+
+    def _of_retries(self, group: str) -> MessageFilter | None:
+        """Return which of a group's failed messages it wants: those that pass where they were.
+
+        Source: RocketMQ `ExpressionForRetryMessageFilter`.
+        """
+        rules = self._rules.of_group(group)
+        found: dict[str, PropertyFilter] = {}
+        for rule in rules if len(rules) <= RETRY_RULES_MAX else ():
+            with suppress(ExpressionIllegal):  # a file of rules may hold anything
+                found[rule.topic] = self._filters.compile(rule.expression)
+        return RetryFilter.of(found) if found else None
 
     def _carried(self, query: PullQuery) -> Subscription:
         """Return the subscription that the request itself carries.
@@ -265,7 +295,7 @@ class PullService:
         self._members.register_for_pull(query.consumer_group, subscription, CLUSTERING)
         return subscription
 
-    def _by_sql(self, subscription: Subscription) -> MessageFilter:
+    def _by_sql(self, subscription: Subscription) -> PropertyFilter:
         """Return the filter of a subscription of another type than TAG."""
         if subscription.type != SQL92 or not self._settings.sql_filters:
             raise Refused(
@@ -301,15 +331,12 @@ class PullService:
             raise Refused(
                 Refusal.OLD_SUBSCRIPTION, f"the subscription of group [{name}] is not the latest"
             )
-        if subscription.type != TAG:
-            self._require_rule(query)
         return subscription
 
-    def _require_rule(self, query: PullQuery) -> None:
-        """Require that the group's condition is known, in this version or a later one.
+    def _require_rule(self, query: PullQuery) -> FilterRule:
+        """Return the group's condition, in the version that is asked for or a later one.
 
-        It is not if it cannot be compiled. What is evaluated is that of the subscription, which is
-        of the same heartbeat.
+        It has none if that cannot be compiled. What is evaluated is that of the subscription.
         """
         name, topic = query.consumer_group, query.topic
         rule = self._rules.get(topic, name)
@@ -323,3 +350,4 @@ class PullService:
                 Refusal.OLD_FILTER,
                 f"the condition of group [{name}] for topic [{topic}] is not the latest",
             )
+        return rule

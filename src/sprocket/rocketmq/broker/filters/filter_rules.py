@@ -4,6 +4,10 @@ Heartbeats bring them. A rule remembers since when a group has it: messages that
 tried on it. It stays for a day after the group has gone, so that a restart of its members changes
 nothing.
 
+If the store keeps bit maps (`message_bits`), it tries each message on the rules of its topic when
+it gets its unit, also on dead ones, as their groups may come back. The rules are read after the
+store was opened: what recovery puts again has no map, and is read by all.
+
 Invariants
 
 1. A rule is replaced only by one of a later subscription; one whose condition cannot be compiled
@@ -20,9 +24,11 @@ from functools import partial
 from msgspec import structs
 
 from sprocket.base import log
+from sprocket.base.clock import LogClock
 from sprocket.base.disk import Steps
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.filters.filter_turns import FilterTurns
+from sprocket.rocketmq.broker.filters.message_bits import MessageBits
 from sprocket.rocketmq.broker.filters.sql_filters import SqlFilters
 from sprocket.rocketmq.codec.bloom import Bloom
 from sprocket.rocketmq.codec.config import (
@@ -34,14 +40,14 @@ from sprocket.rocketmq.codec.config import (
     tables,
 )
 from sprocket.rocketmq.errors import ExpressionIllegal
+from sprocket.rocketmq.model.filters import OwnedBits
 from sprocket.rocketmq.model.group import SQL92, Subscription
+from sprocket.rocketmq.settings import PullSettings
 from sprocket.rocketmq.store.config_file import ConfigFile
 from sprocket.rocketmq.store.layout import StoreLayout
 
 _log = log.get_limited_logger(__name__)
 
-KEEP_DEAD_MS = 24 * 3_600_000
-"""How long a rule stays whose group has gone; RocketMQ's default `filterDataCleanTimeSpan`."""
 RESTART_MS = 30_000
 """A group whose rule was read from the file is taken to have gone so long ago, as in RocketMQ."""
 RULES_MAX = 10_000
@@ -51,6 +57,14 @@ RULES_MAX = 10_000
 class FilterRules:
     """The rules by topic and group.
 
+    Args:
+        place: Where the file is.
+        log_clock: The clock of the store's messages.
+        filters: Compiles conditions.
+        turns: When it may.
+        settings: For how long a rule is kept.
+        bits: Is told of all rules.
+
     Attributes:
         changes: Rises when a rule comes, goes or is replaced.
 
@@ -59,11 +73,21 @@ class FilterRules:
         the next heartbeat.
     """
 
-    def __init__(self, place: Place, filters: SqlFilters, turns: FilterTurns) -> None:
-        self._clock = place.clock
+    def __init__(
+        self,
+        place: Place,
+        log_clock: LogClock,
+        filters: SqlFilters,
+        turns: FilterTurns,
+        settings: PullSettings,
+        bits: MessageBits,
+    ) -> None:
+        self._clock = log_clock
         self._filters = filters
         self._turns = turns
-        self._bloom = Bloom()
+        self._keep_ms = settings.sql_keep_ms
+        self._bits = bits
+        self._bloom = bits.bloom
         self._rules: dict[str, dict[str, FilterRule]] = {}
         self._topics_of: dict[str, set[str]] = {}
         self._wanted: dict[str, set[str]] = {}
@@ -73,9 +97,21 @@ class FilterRules:
         self._file = ConfigFile(place.disk, StoreLayout(place.folder).consumer_filters)
         self._file.load(fastjson.Members, self._interpret)
 
+    def use(self, settings: PullSettings) -> None:
+        """Change how long a rule is kept."""
+        self._keep_ms = settings.sql_keep_ms
+
     def get(self, topic: str, group: str) -> FilterRule | None:
         """Return the rule of a group, None if it has none for the topic."""
         return self._rules.get(topic, {}).get(group)
+
+    def of_group(self, group: str) -> list[FilterRule]:
+        """Return all rules of a group."""
+        return [self._rules[topic][group] for topic in self._topics_of.get(group, ())]
+
+    def bits(self, rule: FilterRule) -> OwnedBits | None:
+        """Return which bits of a message's map say that it does not pass a rule."""
+        return self._bits.of(rule)
 
     def text(self, topic: str, group: str) -> str:
         """Return what the file has of a group's rule; `null` if it has none for the topic."""
@@ -106,7 +142,7 @@ class FilterRules:
         Raises:
             DiskFull, DiskFailed: The old file is there; the next call tries again.
         """
-        oldest = self._clock.now_ms() - KEEP_DEAD_MS
+        oldest = self._clock.now_ms() - self._keep_ms
         for topic, rules in list(self._rules.items()):
             for group, rule in list(rules.items()):
                 if rule.is_dead and rule.dead_time <= oldest:
@@ -167,15 +203,19 @@ class FilterRules:
 
     def _put(self, rule: FilterRule) -> None:
         rules = self._rules.setdefault(rule.topic, {})
-        self._count += rule.consumer_group not in rules
+        known = rules.get(rule.consumer_group)
+        self._count += known is None
         rules[rule.consumer_group] = rule
         self._topics_of.setdefault(rule.consumer_group, set()).add(rule.topic)
+        if known is None or known.expression != rule.expression:
+            self._bits.note(rule.topic, rules.values())
         self._changed()
 
     def _remove(self, topic: str, group: str) -> None:
         del self._rules[topic][group]
         self._topics_of[group].discard(topic)
         self._count -= 1
+        self._bits.note(topic, self._rules[topic].values())
         if not self._rules[topic]:
             del self._rules[topic]
         if not self._topics_of[group]:
@@ -195,16 +235,18 @@ class FilterRules:
         """Take in what the file says; nothing if its bits are of another size, as in RocketMQ."""
         found = declared.read(tables.FilterRuleTable, content, "filters")
         rules = [rule for topic in found.topics.values() for rule in topic.rules.values()]
-        gone_at = self._clock.now_ms() - RESTART_MS
+        now_ms = self._clock.now_ms()
         for rule in rules:
             size = Bloom(len(rule.bits.positions), rule.bits.bits)
             if size != self._bloom:
                 _log.warning("conditions of groups with bits of another size are not read")
                 return
         for rule in rules:
-            dead_time = rule.dead_time or max(gone_at, rule.born_time)
-            self._put(structs.replace(rule, dead_time=dead_time))
-        self._has_changed = False
+            # Else the group may have had another condition at the end.
+            born_time = rule.born_time if self._bits.is_certain else now_ms
+            dead_time = max(rule.dead_time or now_ms - RESTART_MS, born_time)
+            self._put(structs.replace(rule, born_time=born_time, dead_time=dead_time))
+        self._has_changed = not self._bits.is_certain
 
 
 def _members(rule: FilterRule) -> JsonObject:

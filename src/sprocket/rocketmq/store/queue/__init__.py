@@ -21,7 +21,12 @@ from sprocket.rocketmq.store.queue.queue import (
     UnitRead,
 )
 from sprocket.rocketmq.store.queue.queue_files import QueueFiles
-from sprocket.rocketmq.store.queue.queue_units import Subscriptions, UnitAssigner, delays_ms
+from sprocket.rocketmq.store.queue.queue_units import (
+    GroupFilter,
+    Subscriptions,
+    UnitAssigner,
+    delays_ms,
+)
 from sprocket.rocketmq.store.queue.ranges import (
     FILLERS_MAX,
     JoinedQueue,
@@ -44,6 +49,7 @@ __all__ = [
     "ExtendedUnit",
     "Extension",
     "FileQueues",
+    "GroupFilter",
     "JoinedQueue",
     "LastUnit",
     "OtherKinds",

@@ -20,6 +20,7 @@ which a message was stored are right, and only these are ours.
 
 import struct
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 
 from sprocket.base.disk import Steps
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
@@ -147,6 +148,10 @@ class BatchQueue:
 
     def extended(self, code: int) -> ExtendedUnit | None:
         """Return None: units of batches are not extended."""
+
+    def all_extended(self, _codes: Sequence[int]) -> Sequence[ExtendedUnit | None]:
+        """Return nothing, for the same reason."""
+        return []
 
     def after_unreadable(self, offset: int) -> QueueOffset:
         """Return where a reader goes on if the unit at `offset` is not there."""

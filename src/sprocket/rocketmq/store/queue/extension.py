@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from sprocket.base.disk import Steps
+from sprocket.base.units import KIB
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.store.queue.queue_files import QueueFiles
 
@@ -33,6 +34,8 @@ _END_BYTES = 4
 
 _FIRST_ADDRESS = -(1 << 63)
 _ADDRESS_MAX = -(1 << 31) - 1
+_RUN_BYTES = 64 * KIB
+"""Read at once for many units."""
 _READ_BYTES = 64
 """Covers a unit with the default bit map of 14 bytes; a longer one takes a second read."""
 
@@ -80,8 +83,25 @@ class Extension:
             return None
         return self._unit(position)
 
-    def _unit(self, position: int) -> ExtendedUnit | None:
-        data = self.files.read(position, _READ_BYTES)
+    def get_all(self, addresses: Sequence[int]) -> list[ExtendedUnit | None]:
+        """Return what addresses lead to, which mostly lie close; as `get`."""
+        found: list[ExtendedUnit | None] = []
+        start, data = 0, b""
+        last = addresses[-1] - _FIRST_ADDRESS if addresses else 0
+        for address in addresses:
+            position = address - _FIRST_ADDRESS
+            if not is_address(address) or not self.files.first <= position < self.end:
+                found.append(None)
+                continue
+            if not start <= position <= start + len(data) - _READ_BYTES:
+                size = min(max(last - position, 0), _RUN_BYTES) + _READ_BYTES
+                start, data = position, self.files.read(position, size)
+            found.append(self._unit(position, data[position - start :][:_READ_BYTES]))
+        return found
+
+    def _unit(self, position: int, data: bytes | None = None) -> ExtendedUnit | None:
+        if data is None:
+            data = self.files.read(position, _READ_BYTES)
         if len(data) < _FIXED.size:
             return None
         size, tags_code, stored_at_ms, length = _FIXED.unpack_from(data)

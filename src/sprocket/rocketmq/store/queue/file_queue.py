@@ -6,6 +6,7 @@ docstring what a queue promises. See `docs/formats/consume-queue.md`.
 """
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from sprocket.base.disk import Steps
@@ -167,6 +168,10 @@ class FileQueue:
     def extended(self, code: int) -> ExtendedUnit | None:
         """Return what a unit's code leads to, if it is the address of an extended one."""
         return self._extension.get(code) if self._extension is not None else None
+
+    def all_extended(self, codes: Sequence[int]) -> Sequence[ExtendedUnit | None]:
+        """Return the same for the codes of several units; see `queue.Queue`."""
+        return [] if self._extension is None else self._extension.get_all(codes)
 
     def unit(self, offset: int) -> tuple[PhysicalOffset, int, int]:
         """Return physical offset, record size and tags code of one unit; errors as `read`."""

@@ -155,6 +155,13 @@ class Queue(Protocol):
     def extended(self, code: int) -> ExtendedUnit | None:
         """Return what a unit's tags code leads to, if it is the address of an extended unit."""
 
+    def all_extended(self, codes: Sequence[int]) -> Sequence[ExtendedUnit | None]:
+        """Return the same for several codes, which mostly lead close to each other.
+
+        Returns:
+            Nothing if the queue has no extended units.
+        """
+
     def unit(self, offset: int) -> tuple[PhysicalOffset, int, int]:
         """Return physical offset, record size and tags code of one unit; errors as `read`."""
 

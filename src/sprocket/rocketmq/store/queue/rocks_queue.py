@@ -4,7 +4,7 @@
 store, says what the database does.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
@@ -119,6 +119,10 @@ class RocksQueue:
 
     def extended(self, code: int) -> ExtendedUnit | None:
         """Return None: RocketMQ has no extended units here."""
+
+    def all_extended(self, _codes: Sequence[int]) -> Sequence[ExtendedUnit | None]:
+        """Return nothing, for the same reason."""
+        return []
 
     def first_of(self, offset: int) -> QueueOffset:
         """Return `offset`: each message has its own unit."""

@@ -32,7 +32,7 @@ from sprocket.rocketmq.codec.record_layout import (
     PLACE,
     RECORD_BYTES_MIN,
 )
-from sprocket.rocketmq.model.filters import MessageFilter
+from sprocket.rocketmq.model.filters import MessageFilter, OwnedBits
 from sprocket.rocketmq.model.internal import LIGHT_PREFIX
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.log import PageCache
@@ -53,6 +53,8 @@ backlog asks four times as often as near its end."""
 FILTER_COST_MAX = 20_000
 """What a filter by properties may cost in one read, in the units of `MessageFilter.cost`: 4 ms. One
 record is looked at whatever it costs."""
+BITS_COST = 3
+"""What the bit map of a message costs, in the same units."""
 COLD_GAP_BYTES_MAX = 16 * KIB
 """Records that are not warm, with no more than this between them, are read by one call: to copy so
 much takes as long as another call."""
@@ -235,7 +237,7 @@ def get_messages(
         if wanted is None or not wanted.cost:
             _collect(result, queue, log, limits, wanted, units)
         else:
-            _select(result, queue, log, limits, scan_of(wanted), units)
+            _select(result, queue, log, limits, scan_of(wanted), wanted.bits, units)
     except (OffsetTooSmall, OffsetTooLarge):
         result.status = GetStatus.OFFSET_FOUND_NULL
         result.next_offset = queue.after_unreadable(result.next_offset)
@@ -475,6 +477,7 @@ def _select(
     log: LogReader,
     limits: _Limits,
     scan: PropertyScan,
+    bits: OwnedBits | None,
     units: list[UnitRead],
 ) -> None:
     """Go through units as `_collect`, and take what fits of the records whose properties pass.
@@ -492,14 +495,33 @@ def _select(
 
     if units[-1][0] >= limits.scan_end:
         units = [unit for unit in units if unit[0] < limits.scan_end]
+    behind = units[-1][0] + units[-1][4]
+    if bits is not None:
+        result.filter_cost = BITS_COST * len(units)
+        units = _not_rejected(queue, bits, units)
+        if not units:
+            result.next_offset = QueueOffset(behind)
+            return
     scanned = scan.scan(units, window, limits.max_count, FILTER_COST_MAX)
-    result.filter_cost = scanned.cost
+    result.filter_cost += scanned.cost
     if scanned.passed:
         first, *_, messages = scanned.passed[-1]
         _collect(result, queue, log, limits, None, scanned.passed)
         if result.next_offset < first + messages:
             return
-    result.next_offset = QueueOffset(scanned.end)
+    is_whole = scanned.end == units[-1][0] + units[-1][4]
+    result.next_offset = QueueOffset(behind if is_whole else scanned.end)
+
+
+def _not_rejected(queue: Queue, bits: OwnedBits, units: list[UnitRead]) -> list[UnitRead]:
+    """Return the units whose messages may pass, as far as bit maps say."""
+    codes = [code for _, _, _, code, _ in units if is_address(code)]
+    rejected = {
+        code
+        for code, extended in zip(codes, queue.all_extended(codes), strict=False)
+        if extended is not None and bits.reject(extended.stored_at_ms, extended.bit_map)
+    }
+    return [unit for unit in units if unit[3] not in rejected] if rejected else units
 
 
 def _is_full(limits: _Limits, count: int, messages: int, size: int, place: int) -> bool:

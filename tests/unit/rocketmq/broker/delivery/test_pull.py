@@ -1,18 +1,20 @@
 """A pull's checks come before its read, and its wait stays inside the limits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 from tests.timers import FakeTimers
 
+from sprocket.base.clock import LogClock
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.delivery import PullForbidden, PullOutcome, PullService, pull
 from sprocket.rocketmq.broker.delivery.pull import Forbidden
 from sprocket.rocketmq.broker.filters import (
     FilterRules,
     FilterTurns,
+    MessageBits,
     SqlFilters,
     TurnSpent,
     filter_turns,
@@ -21,12 +23,19 @@ from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Grou
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model import filters
-from sprocket.rocketmq.model.filters import TagFilter
+from sprocket.rocketmq.model.filters import OwnedBits, TagFilter
 from sprocket.rocketmq.model.group import BROADCASTING, Heartbeat, Membership, Subscription
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.pull import PullQuery
 from sprocket.rocketmq.model.topic import TopicConfig
-from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, PullSettings, TopicSettings
+from sprocket.rocketmq.settings import (
+    BrokerSettings,
+    GroupSettings,
+    PullSettings,
+    StoreSettings,
+    TopicSettings,
+)
+from sprocket.rocketmq.store.queue import GroupFilter
 from sprocket.rocketmq.store.read import GetResult, GetStatus, OffsetRange
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
@@ -66,7 +75,7 @@ class FakeStore:
 class Harness:
     """A puller with tables on a simulated disk."""
 
-    def __init__(self) -> None:
+    def __init__(self, **store: Any) -> None:
         self.disk, clock = SimulatedDisk(), FakeClock()
         disk = self.disk
         disk.make_folder("/s/config")
@@ -77,7 +86,16 @@ class Harness:
         self.timers = FakeTimers(clock)
         self.turns = FilterTurns(self.timers)
         sql_filters = SqlFilters(self.turns)
-        rules = FilterRules(Place(disk, "/s", clock), sql_filters, self.turns)
+        self.subscriptions: dict[str, Sequence[GroupFilter]] = {}
+        bits = MessageBits(StoreSettings(**store), self.subscriptions, is_certain=True)
+        self.rules = rules = FilterRules(
+            Place(disk, "/s", clock),
+            LogClock(clock),
+            sql_filters,
+            self.turns,
+            PullSettings(),
+            bits,
+        )
         self.members = ClientManager(clock, 120, lambda _link, _group: None, lambda _: True, rules)
         self.offsets = ConsumerOffsets(Place(disk, "/s", clock))
         self.topics.put(TopicConfig(name="T", read_queues=2))
@@ -229,6 +247,54 @@ def test_a_condition_that_is_behind_is_refused() -> None:
     assert refused.value.why is Refusal.OLD_FILTER
     harness.timers.turn()
     harness.puller.pull(query(sys_flag=0, sub_version=6))
+
+
+def test_a_group_s_pull_looks_at_the_bits_of_its_condition() -> None:
+    """Not one that brings its own condition."""
+    harness = Harness(filter_bits=True, extended_units=True)
+    harness.beat("CLUSTERING", kind="SQL92", expression="a > 3")
+    rule = harness.rules.get("T", "g")
+    assert rule is not None
+
+    def bits(**changes: Any) -> OwnedBits | None:
+        harness.puller.pull(query(**changes))
+        wanted = harness.store.asked["wanted"]
+        assert wanted.by_properties({"a": "5"})
+        return cast("OwnedBits | None", wanted.bits)
+
+    expected = OwnedBits(tuple(rule.bits.positions), 14, rule.born_time)
+    assert bits(sys_flag=0, sub_version=5) == expected
+    assert bits(subscription="a > 3", expression_type="SQL92") is None
+
+
+def test_failed_messages_are_chosen_by_the_condition_of_their_topic() -> None:
+    """If that is wanted; what is of a topic without a condition passes."""
+    harness = Harness()
+    harness.topics.put(TopicConfig(name="%RETRY%g", read_queues=1))
+    wanted = [
+        Subscription.parse("T", "a > 3", type="SQL92", version=5),
+        Subscription.parse("%RETRY%g", "*", version=5),
+    ]
+    consumer = Membership(group="g", subscriptions=wanted)
+    data = Heartbeat(client_id="c", consumers=[consumer])
+    harness.members.heartbeat(harness.link, data, "JAVA", 479, [consumer])
+
+    def asked() -> Any:
+        harness.puller.pull(query(topic="%RETRY%g", sys_flag=0, sub_version=5))
+        return harness.store.asked["wanted"]
+
+    assert asked() is None
+    harness.puller.use(PullSettings(sql_retries=True))
+    found = asked()
+    assert found.names == {"a", "RETRY_TOPIC"}
+    assert found.cost > 1
+    for properties, expected in (
+        ({"RETRY_TOPIC": "T", "a": "4"}, True),
+        ({"RETRY_TOPIC": "T", "a": "3"}, False),
+        ({"RETRY_TOPIC": "U", "a": "3"}, True),
+        ({}, True),
+    ):
+        assert found.by_properties(properties) is expected
 
 
 def test_filters_have_a_share_of_a_turn() -> None:

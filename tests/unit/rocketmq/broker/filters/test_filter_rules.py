@@ -1,40 +1,63 @@
 """The conditions of groups: which heartbeat changes one, and the file that RocketMQ reads."""
 
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.timers import FakeTimers
 
+from sprocket.base.clock import LogClock
 from sprocket.base.disk import read_file, replace_file, steps
 from sprocket.base.errors import DiskFailed
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.filters import (
     FilterRules,
     FilterTurns,
+    MessageBits,
     SqlFilters,
     filter_rules,
     filter_turns,
+    message_bits,
 )
 from sprocket.rocketmq.codec.config import FilterRule
 from sprocket.rocketmq.model.group import Subscription
+from sprocket.rocketmq.settings import PullSettings, StoreSettings
+from sprocket.rocketmq.store.queue import GroupFilter
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
 FILE = "/s/config/consumerFilter.json"
+KEEP_MS = 5000
 RECORDED = Path("tests/data/rocketmq-5.3.3/10b-cq-ext-sql/store.tar.xz")
 
 
 class Harness:
     """The rules of a store."""
 
-    def __init__(self, disk: SimulatedDisk | None = None, clock: FakeClock | None = None) -> None:
+    def __init__(
+        self,
+        disk: SimulatedDisk | None = None,
+        clock: FakeClock | None = None,
+        *,
+        is_certain: bool = True,
+        **settings: Any,
+    ) -> None:
         self.disk, self.clock = disk or SimulatedDisk(), clock or FakeClock()
         if disk is None:
             self.disk.make_folder("/s/config")
         self.timers = FakeTimers(self.clock)
         self.turns = turns = FilterTurns(self.timers)
-        self.rules = FilterRules(Place(self.disk, "/s", self.clock), SqlFilters(turns), turns)
+        self.subscriptions: dict[str, Sequence[GroupFilter]] = {}
+        self.rules = FilterRules(
+            Place(self.disk, "/s", self.clock),
+            LogClock(self.clock),
+            SqlFilters(turns),
+            turns,
+            PullSettings(sql_keep_ms=KEEP_MS),
+            MessageBits(StoreSettings(**settings), self.subscriptions, is_certain=is_certain),
+        )
 
     def beat(self, text: str, version: int, topic: str = "T") -> None:
         """Have group g subscribe to one topic."""
@@ -45,10 +68,10 @@ class Harness:
         """Write the file."""
         steps.run(self.rules.flush_steps())
 
-    def again(self) -> "Harness":
+    def again(self, **settings: Any) -> "Harness":
         """Return the rules as they are after a kill, a minute later."""
         self.clock.advance(60_000)
-        return Harness(self.disk.kill(), self.clock)
+        return Harness(self.disk.kill(), self.clock, **settings)
 
     @property
     def rule(self) -> FilterRule:
@@ -123,7 +146,7 @@ def test_a_group_that_is_gone_has_its_rule_for_a_day() -> None:
     assert (harness.rule.dead_time, harness.rule.born_time) == (0, born)
     harness.beat("a > 5", 7, topic="U")
     assert harness.rule.is_dead  # what it does not name it does not want
-    harness.clock.advance(filter_rules.KEEP_DEAD_MS - 1)
+    harness.clock.advance(KEEP_MS - 1)
     harness.flush()
     assert harness.rule.is_dead
     harness.clock.advance(1)
@@ -193,6 +216,73 @@ def test_long_conditions_are_taken_in_one_after_the_other() -> None:
         counts.append(sum(harness.rules.get(f"T{n}", "g") is not None for n in range(4)))
         harness.timers.turn()
     assert counts[0] < counts[1] < counts[-1] == 4
+
+
+def test_messages_are_tried_on_all_rules_of_their_topic() -> None:
+    """On dead ones as well, or, if there are too many or too long ones, on none."""
+    harness = Harness(filter_bits=True, extended_units=True, filter_bits_groups=2)
+    harness.beat("a > 5", 7)
+    (tried,) = harness.subscriptions["T"]
+    assert tried.positions == tuple(harness.rule.bits.positions)
+    assert [tried.passes({"a": number}) for number in ("5", "6")] == [False, True]
+    harness.rules.subscribed("h", [Subscription.parse("T", "b = 1", type="SQL92")])
+    harness.rules.deserted("g")
+    assert len(harness.subscriptions["T"]) == 2
+    harness.rules.subscribed("i", [Subscription.parse("T", "b = 1", type="SQL92")])
+    assert "T" not in harness.subscriptions
+    harness.clock.advance(KEEP_MS)
+    harness.flush()
+    assert len(harness.subscriptions["T"]) == 2
+    harness.rules.subscribed("h", [Subscription.parse("T", "b >", type="SQL92", version=1)])
+    assert len(harness.subscriptions["T"]) == 1
+    long = f"b = 1 AND{' ' * message_bits.TRIED_CHARACTERS_MAX}c = 1"
+    harness.rules.subscribed("i", [Subscription.parse("T", long, type="SQL92", version=1)])
+    assert "T" not in harness.subscriptions
+
+
+def test_no_maps_are_kept_where_units_have_no_room() -> None:
+    """Trying would be for nothing."""
+    harness = Harness(filter_bits=True)
+    harness.beat("a > 5", 7)
+    assert not harness.subscriptions
+    assert harness.rules.bits(harness.rule) is None
+
+
+@pytest.mark.parametrize("is_certain", [True, False])
+def test_after_a_kill_rules_begin_anew(is_certain: bool) -> None:
+    """The group may have had another condition when the last messages were tried on it."""
+    harness = Harness()
+    harness.beat("a > 5", 7)
+    harness.flush()
+    again = harness.again(is_certain=is_certain, filter_bits=True, extended_units=True)
+    expected = harness.rule.born_time if is_certain else again.clock.now_ms()
+    assert (again.rule.born_time, again.rule.is_dead) == (expected, True)
+    again.beat("a > 5", 7)
+    bits = again.rules.bits(again.rule)
+    assert bits is not None
+    assert (bits.since_ms, bits.map_bytes) == (expected, 14)
+    assert len(again.subscriptions["T"]) == 1
+
+
+def test_a_rule_is_younger_than_all_messages_before_it() -> None:
+    """By the clock that gives these their times, which the wall clock may have fallen behind."""
+    harness = Harness()
+    newest = harness.clock.now_ms() + 50_000
+    turns = harness.turns
+    rules = FilterRules(
+        Place(harness.disk, "/s", harness.clock),
+        LogClock(harness.clock, newest),
+        SqlFilters(turns),
+        turns,
+        PullSettings(),
+        MessageBits(StoreSettings(), {}, is_certain=True),
+    )
+    rules.subscribed("g", [Subscription.parse("T", "a > 5", type="SQL92", version=7)])
+    rules.deserted("g")
+    rule = rules.get("T", "g")
+    assert rule is not None
+    assert rule.born_time >= newest
+    assert rule.is_dead
 
 
 @pytest.mark.parametrize("leaves", [True, False])

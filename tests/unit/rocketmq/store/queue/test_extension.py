@@ -273,4 +273,9 @@ def test_any_bit_maps_come_back(bit_maps: list[bytes], cut: int, size: int) -> N
     queues = opened(disk, clean=False)
     queues.truncate(PhysicalOffset(100 * cut))
     queues.put_round(entries)
-    assert units(opened(disk)) == [expected(n, bits) for n, bits in enumerate(bit_maps)]
+    found = only(opened(disk))
+    wanted = [expected(n, bits) for n, bits in enumerate(bit_maps)]
+    codes = [found.unit(n)[2] for n in range(len(bit_maps))]
+    assert [found.extended(code) for code in codes] == wanted
+    assert found.all_extended(codes) == wanted
+    assert found.all_extended([*codes[::-1], 7, 1 - (1 << 63)]) == [*wanted[::-1], None, None]

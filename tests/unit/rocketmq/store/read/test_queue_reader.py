@@ -1,6 +1,7 @@
 """Reading a queue: every status and every limit."""
 
 import random
+from collections.abc import Mapping
 from contextlib import closing
 from typing import Any, cast
 
@@ -14,7 +15,7 @@ from sprocket.rocketmq.codec import record_layout
 from sprocket.rocketmq.codec.bloom import Bloom
 from sprocket.rocketmq.codec.record import Entry, Extra, record
 from sprocket.rocketmq.geometry import QueueGeometry
-from sprocket.rocketmq.model.filters import TagFilter
+from sprocket.rocketmq.model.filters import OwnedBits, PropertyFilter, TagFilter
 from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
@@ -30,6 +31,7 @@ from sprocket.rocketmq.store.queue import (
 from sprocket.rocketmq.store.queue.file_queue import FileQueue
 from sprocket.rocketmq.store.queue.runs import EntryRun
 from sprocket.rocketmq.store.read import GetStatus, Reading, queue_reader
+from sprocket.rocketmq.store.read.property_scan import RECORD_COST
 from sprocket.rocketmq.store.read.queue_reader import head_of
 
 
@@ -462,6 +464,30 @@ def test_extended_units_are_filtered_by_their_own_code() -> None:
     log.disk.open(path, write=True).write([bytes(log.disk.size(path))], 0)
     log.queues.close()
     assert log.get(0, tags=frozenset({hash32("B")})).count == 6
+
+
+@pytest.mark.parametrize(
+    ("since_ms", "map_bytes", "asked"),
+    [(-1, 14, [0, 2, 4]), (2, 14, [0, 1, 2, 4]), (-1, 13, [0, 1, 2, 3, 4, 5])],
+)
+def test_what_bit_maps_reject_is_not_read(since_ms: int, map_bytes: int, asked: list[int]) -> None:
+    """Maps of older messages, or of another length, say nothing; the read goes on behind all."""
+    log, seen = extended(), []
+
+    def passes(properties: Mapping[str, str]) -> bool:
+        seen.append("AB".index(properties["TAGS"]))
+        return properties["TAGS"] == "A"
+
+    bits = OwnedBits(OWN, map_bytes, since_ms)
+    wanted = PropertyFilter(frozenset({"TAGS", "x"}), 1, passes, bits=bits)
+    found = queue_reader.get_messages(log.queue, log, 0, Reading(wanted=wanted))
+    assert outcome(found) == (GetStatus.FOUND, 6, 3)
+    assert seen == [number % 2 for number in asked]
+    assert found.filter_cost == 6 * queue_reader.BITS_COST + len(asked) * (1 + RECORD_COST)
+    none = queue_reader.get_messages(log.queue, log, 5, Reading(wanted=wanted))
+    assert outcome(none) == (GetStatus.NO_MATCHED_MESSAGE, 6, 0)
+    one = queue_reader.get_messages(log.queue, log, 0, Reading(max_count=1, wanted=wanted))
+    assert outcome(one) == (GetStatus.FOUND, 1, 1)
 
 
 def test_the_last_reason_is_told() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import pathlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -17,9 +17,14 @@ from sprocket.rocketmq.broker.delivery import Pulled, PullService
 from sprocket.rocketmq.broker.filters import filter_turns
 from sprocket.rocketmq.broker.groups import ConsumerOffsets
 from sprocket.rocketmq.broker.stats import Stats
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import ConsumerData, HeartbeatData
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.geometry import QueueGeometry
+from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.settings import PullSettings, StoreSettings
+from sprocket.rocketmq.store.queue import UnitRead
+from sprocket.rocketmq.store.read.property_scan import PropertyScan, Scanned
 from sprocket.runtime.offload import DiskThread
 from sprocket.testing.disk import SimulatedDisk
 
@@ -407,6 +412,62 @@ def test_a_pull_chooses_by_properties(on_node: Callable[..., None]) -> None:
     disk = SimulatedDisk()
     on_node(scenario, disk=disk)
     assert b'"expression":"count = 7"' in read_file(disk, "/store/config/consumerFilter.json")
+
+
+def test_bits_beside_units_save_reads(
+    on_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the heartbeat on that brings the condition, for it alone; also after a restart."""
+    disk, read = SimulatedDisk(), list[int]()
+    store = StoreSettings(fill_ahead_bytes=0, extended_units=True, filter_bits=True)
+    scan = PropertyScan.scan
+
+    def noting(self: PropertyScan, units: Sequence[UnitRead], *limits: Any) -> Scanned:
+        read.extend(offset for offset, *_ in units)
+        return scan(self, units, *limits)
+
+    monkeypatch.setattr(PropertyScan, "scan", noting)
+
+    async def send(lab: Any) -> None:
+        lab.clock.advance(1)
+        for number in range(3):
+            await lab.broker.call(310, send_ext() | {"i": f"count\x01{number}\x02"}, b"m")
+
+    async def beat(lab: Any, group: str, text: str) -> None:
+        wanted = Subscription.parse("T", text, type="SQL92", version=1)
+        data = ConsumerData(group=group, subscriptions=[wanted])
+        body = bodies.encode(HeartbeatData(client_id="c", consumers=[data]))
+        assert (await lab.broker.call(34, {}, body)).code == 0
+
+    async def pulled(lab: Any, group: str, count: int) -> list[int]:
+        found, offset = [], 0
+        read.clear()
+        while offset < count:
+            answer = await lab.broker.call(11, pull_ext(offset, sysFlag=0, consumerGroup=group))
+            offset = int(answer.ext_map()["nextBeginOffset"])
+            found += [one.queue_offset for one in record.decode_all(answer.body)]
+        return found
+
+    async def scenario(lab: Any) -> None:
+        await send(lab)
+        await beat(lab, "g", "count > 1")
+        await send(lab)
+        await beat(lab, "h", "count = 0")
+        await send(lab)
+        assert await pulled(lab, "g", 9) == [2, 5, 8]
+        assert read == [0, 1, 2, 5, 8]
+        assert await pulled(lab, "h", 9) == [0, 3, 6]
+        assert read == [0, 1, 2, 3, 4, 5, 6]
+
+    async def again(lab: Any) -> None:
+        await send(lab)
+        await beat(lab, "g", "count > 1")
+        await send(lab)
+        assert await pulled(lab, "g", 15) == [2, 5, 8, 11, 14]
+        assert read == [0, 1, 2, 5, 8, 11, 14]
+
+    on_node(scenario, disk=disk, store=store)
+    on_node(again, disk=disk, store=store)
 
 
 def test_reads_by_properties_take_turns(
