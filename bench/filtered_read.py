@@ -29,7 +29,7 @@ ROUND = 1000
 SECONDS_MAX = 1.0
 ROUNDS = 3
 EXPRESSIONS = ("number = 7", "number = 7 AND region = 'eu' AND amount > 0.1")
-"""The goal is that of the first."""
+"""The goal is for each of them."""
 
 
 def main() -> int:
@@ -54,9 +54,9 @@ def main() -> int:
             store.close()
     for text, seconds in zip(EXPRESSIONS, took, strict=True):
         print(f"  {text:50} {seconds:6.2f} s")
-    word = "met" if took[0] <= SECONDS_MAX else "MISSED"
-    print(f"{took[0]:.2f} s, goal {SECONDS_MAX:.2f} s: {word}")
-    return 0 if took[0] <= SECONDS_MAX else 1
+    is_met = max(took) <= SECONDS_MAX
+    print(f"{max(took):.2f} s, goal {SECONDS_MAX:.2f} s: {'met' if is_met else 'MISSED'}")
+    return 0 if is_met else 1
 
 
 def _records(first: int) -> Iterable[NewRecord]:

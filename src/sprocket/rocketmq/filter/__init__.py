@@ -4,6 +4,6 @@
 whether it passes. See `docs/formats/sql92-filters.md` for the language and what is odd about it.
 """
 
-from sprocket.rocketmq.filter.sql import LENGTH_MAX, SqlFilter, compile_sql
+from sprocket.rocketmq.filter.sql import LENGTH_MAX, PropertyTest, SqlFilter, compile_sql
 
-__all__ = ["LENGTH_MAX", "SqlFilter", "compile_sql"]
+__all__ = ["LENGTH_MAX", "PropertyTest", "SqlFilter", "compile_sql"]

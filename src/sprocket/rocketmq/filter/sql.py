@@ -10,6 +10,29 @@ LENGTH_MAX = 16 * 1024
 """Characters of an expression; the longest is read in some 10 ms."""
 
 
+TESTS_MAX = 4
+"""So many properties of an expression are tested by themselves."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PropertyTest:
+    """What one property has to be for a message to pass.
+
+    Attributes:
+        name: The property; of others nothing is asked.
+    """
+
+    name: str
+    _reads: tuple[Read, ...] = field(repr=False)
+
+    def matches(self, properties: Properties) -> bool:
+        """Say whether a message with these properties may pass."""
+        try:
+            return all(read(properties) is True for read in self._reads)
+        except Incomparable:
+            return False
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SqlFilter:
     """A condition on the properties of messages.
@@ -20,12 +43,17 @@ class SqlFilter:
         cost: Operands and operators, each of them some 0.2 µs a message.
         rest: What stands after the end of the expression, and is ignored as RocketMQ does: nearly
             always a mistake.
+        tests: A message passes only if all of these match: the conditions that AND joins, as far as
+            each asks for one property.
+        is_tested: It passes if they do.
     """
 
     text: str
     names: frozenset[str]
     cost: int
     rest: str
+    tests: tuple[PropertyTest, ...]
+    is_tested: bool
     _read: Read = field(repr=False)
 
     def matches(self, properties: Properties) -> bool:
@@ -57,4 +85,13 @@ def compile_sql(text: str) -> SqlFilter:
     parser = Parser(text)
     term = parser.condition()
     rest = text[parser.next.position :]
-    return SqlFilter(text, frozenset(parser.names), parser.count, rest, term.read)
+    parts = term.conjuncts or (term,)
+    by_name: dict[str, list[Read]] = {}
+    for part in parts:
+        if len(part.names) == 1:
+            (name,) = part.names
+            by_name.setdefault(name, []).append(part.read)
+    tests = [PropertyTest(name, tuple(reads)) for name, reads in by_name.items()][:TESTS_MAX]
+    is_tested = len(by_name) == len(tests) and all(len(part.names) == 1 for part in parts)
+    names = frozenset(parser.names)
+    return SqlFilter(text, names, parser.count, rest, tuple(tests), is_tested, term.read)

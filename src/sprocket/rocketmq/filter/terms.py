@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from sprocket.rocketmq.errors import ExpressionIllegal, Incomparable
 from sprocket.rocketmq.filter import java_numbers
@@ -47,6 +47,8 @@ class Term(Struct, frozen=True):
             and NULL; of a property, its name.
         is_literal: It stands so in the expression: a number with a minus does not.
         depth: How many calls its evaluation takes inside each other.
+        names: The properties that it asks for.
+        conjuncts: Of an AND, the conditions that it joins, those of an AND among them in its place.
     """
 
     type: Type
@@ -54,6 +56,8 @@ class Term(Struct, frozen=True):
     value: Value = None
     is_literal: bool = False
     depth: int = 1
+    names: frozenset[str] = frozenset()
+    conjuncts: tuple["Term", ...] = ()
 
 
 _NUMBERS = (Type.INT, Type.LONG, Type.DOUBLE)
@@ -125,7 +129,9 @@ def floating(word: str, at: int) -> Term:
 
 def named(name: str) -> Term:
     """Return a property."""
-    return Term(Type.PROPERTY, lambda properties: properties.get(name), name)
+    return Term(
+        Type.PROPERTY, lambda properties: properties.get(name), name, names=frozenset({name})
+    )
 
 
 def negative(term: Term) -> Term:
@@ -138,7 +144,7 @@ def negative(term: Term) -> Term:
     def evaluate(properties: Properties) -> None:
         read(properties)  # which may raise
 
-    return Term(Type.NOTHING, evaluate, depth=term.depth + 1)
+    return Term(Type.NOTHING, evaluate, depth=term.depth + 1, names=term.names)
 
 
 # Conditions
@@ -179,7 +185,12 @@ def joined(terms: Sequence[Term], *, decisive: bool) -> Term:
                 result = None
         return result
 
-    return _made(evaluate, *terms)
+    made = _made(evaluate, *terms)
+    if decisive:
+        return made
+    return structs.replace(
+        made, conjuncts=tuple(part for term in terms for part in term.conjuncts or (term,))
+    )
 
 
 def absent(term: Term) -> Term:
@@ -284,7 +295,9 @@ def one_of(term: Term, texts: Sequence[str], at: int, *, is_inverted: bool) -> T
 
 
 def _made(evaluate: Callable[[Properties], bool | None], *parts: Term) -> Term:
-    return Term(Type.BOOLEAN, evaluate, depth=1 + max(part.depth for part in parts))
+    depth = 1 + max(part.depth for part in parts)
+    names = frozenset[str]().union(*(part.names for part in parts))
+    return Term(Type.BOOLEAN, evaluate, depth=depth, names=names)
 
 
 def _name(term: Term) -> str:

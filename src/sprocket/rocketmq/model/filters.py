@@ -6,12 +6,12 @@ that has a cost: two tags may have one hash, but consumers compare the tags that
 (None) lets every message pass.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
-from sprocket.rocketmq.filter import SqlFilter
+from sprocket.rocketmq.filter import PropertyTest, SqlFilter
 from sprocket.rocketmq.model.hashes import hash32
 
 ALL = "*"
@@ -68,6 +68,14 @@ class MessageFilter(Protocol):
     def bits(self) -> OwnedBits | None:
         """Which bits of an extended unit say that its message does not pass; None if none do."""
 
+    @property
+    def tests(self) -> Sequence[PropertyTest]:
+        """What single properties have to be for a message to pass; see `SqlFilter`."""
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether a message passes if all tests say so."""
+
     def __hash__(self) -> int:
         """Tell filters apart."""
 
@@ -106,6 +114,16 @@ class TagFilter(Struct, frozen=True):
     def bits(self) -> OwnedBits | None:
         """There are none for tags."""
 
+    @property
+    def tests(self) -> Sequence[PropertyTest]:
+        """None: their hashes are in the units."""
+        return ()
+
+    @property
+    def is_tested(self) -> bool:
+        """Without tests it is not."""
+        return False
+
     def by_unit(self, code: int) -> bool:
         """See `MessageFilter`. Hashes are compared by their low 32 bits, as Java's `(int)` does.
 
@@ -134,18 +152,23 @@ class PropertyFilter(Struct, frozen=True, eq=False):
         names: See `MessageFilter`.
         cost: See `MessageFilter`.
         by_properties: See `MessageFilter`.
+        tests: See `MessageFilter`.
+        is_tested: See `MessageFilter`.
         bits: See `MessageFilter`.
     """
 
     names: frozenset[str]
     cost: int
     by_properties: Callable[[Mapping[str, str]], bool]
+    tests: tuple[PropertyTest, ...] = ()
+    is_tested: bool = False
     bits: OwnedBits | None = None
 
     @classmethod
     def of(cls, compiled: SqlFilter) -> "PropertyFilter":
         """Return the filter that a compiled expression is."""
-        return cls(compiled.names, compiled.cost, compiled.matches)
+        one = compiled
+        return cls(one.names, one.cost, one.matches, one.tests, one.is_tested)
 
     def by_unit(self, _code: int) -> bool:
         """Let every unit pass."""
@@ -163,12 +186,16 @@ class RetryFilter(Struct, frozen=True, eq=False):
         by_topic: The conditions; what is of another topic passes.
         names: See `MessageFilter`.
         cost: See `MessageFilter`.
+        tests: The condition depends on the message.
+        is_tested: See `MessageFilter`.
         bits: Maps are made for the topic where a message lies.
     """
 
     by_topic: Mapping[str, PropertyFilter]
     names: frozenset[str]
     cost: int
+    tests: tuple[PropertyTest, ...] = ()
+    is_tested: bool = False
     bits: None = None
 
     @classmethod

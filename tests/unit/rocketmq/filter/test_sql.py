@@ -22,6 +22,28 @@ def test_an_expression_tells_what_it_asks_for() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "names", "is_tested"),
+    [
+        ("a = 3", "a", True),
+        ("a = 3 OR a = 4", "a", True),
+        ("a = 3 OR b = 4", "", False),
+        ("a BETWEEN 3 AND 5", "a", True),
+        ("a > 3 AND b > 3 AND (a < 5 AND c IS NULL)", "abc", True),
+        ("a > 3 AND (b > 3 OR c > 3)", "a", False),
+        ("a > 3 AND TRUE", "a", False),
+        ("NOT (a = 3 AND b = 4)", "", False),
+        ("a = 1 AND b = 1 AND c = 1 AND d = 1 AND e = 1", "abcd", False),
+        ("TRUE", "", False),
+    ],
+)
+def test_what_each_property_has_to_be_is_told(text: str, names: str, is_tested: bool) -> None:
+    """Of the conditions that AND joins those that ask for one."""
+    found = compile_sql(text)
+    assert [one.name for one in found.tests] == [*names]
+    assert found.is_tested is is_tested
+
+
+@pytest.mark.parametrize(
     ("text", "rest"),
     [
         ("a = 3 b = 4", "b = 4"),

@@ -18,6 +18,8 @@ def letter(found: SqlFilter, message: Mapping[str, str]) -> str:
     except Incomparable:
         said = "E"
     assert found.matches(message) is (said == "T")
+    if found.is_tested or said == "T":
+        assert all(test.matches(message) for test in found.tests) is (said == "T")
     return said
 
 

@@ -1,8 +1,9 @@
 """Asks filters that look at properties about records as they are stored, one after the other.
 
-Of the properties only those are read that the filter asks for. If that is one, what the filter said
-of short values is remembered, as many messages have the same; if they are more, each is read when
-it is asked for: the first condition mostly decides.
+Of the properties only those are read that the filter asks for. Conditions that AND joins are tested
+one by one as far as each asks for one property, the one first that rejected a message last; what
+they said of short values is remembered, as many messages have the same. Only where that does not
+decide the filter is evaluated, and each property read when it is asked for.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,10 +28,10 @@ RECORD_COST = 4
 """What it costs to find the properties of a record, in the units of `MessageFilter.cost`."""
 PAIRS_BYTES = 1024
 """Usual properties are shorter; of longer ones each further KiB costs as much again."""
-SCANS_MAX = 64
+SCANS_MAX = 32
 """Filters whose answers are remembered."""
 KNOWN_MAX, KNOWN_BYTES_MAX = 2048, 64
-"""Answers of each, and bytes of the value that belongs to one: 16 MiB for all."""
+"""Answers for each property, and bytes of the value that belongs to one: 32 MiB for all."""
 
 _lengths_of = Layout(">I28xi44xi").unpack_from
 """From the magic of a record with two IPv4 hosts on: this, its system flag, the body's length."""
@@ -59,8 +60,10 @@ class PropertyScan:
         self._cost = RECORD_COST + wanted.cost
         self._passes = wanted.by_properties
         self._properties = _StoredProperties(wanted.names)
-        self._mark = self._properties.marks[min(wanted.names)] if len(wanted.names) == 1 else b""
-        self._known: dict[bytes | None, bool] = {}
+        marks = self._properties.marks
+        self._tests = [_Test(marks[one.name], {}, one.matches) for one in wanted.tests]
+        self._is_tested = wanted.is_tested
+        self._first_test = self._head()
 
     def scan(
         self,
@@ -88,7 +91,9 @@ class PropertyScan:
             WouldBlock: Only the disk has the first one.
         """
         passed: list[UnitRead] = []
-        known, mark, cost, left = self._known, self._mark, self._cost, cost_max
+        cost, left = self._cost, cost_max
+        first_test = self._first_test
+        mark, known, is_decisive = first_test
         mark_bytes = len(mark)
         view_start = view_end = 0
         end = None
@@ -122,34 +127,56 @@ class PropertyScan:
                 pairs = b"\x02" + view[pairs_at + view[pairs_at - 3] : at]
                 if len(pairs) > PAIRS_BYTES:
                     left -= cost * (len(pairs) // PAIRS_BYTES)
-                if mark:
-                    # Without a call: a million of these take a second.
+                passes = None
+                if mark:  # without a call: a million of these take a second
                     value: bytes | None = b""  # for a property that is absent
                     start = pairs.rfind(mark)
                     if start >= 0:
                         start += mark_bytes
                         stop = pairs.find(b"\x02", start)
                         value = pairs[start:stop] if stop > start else None
-                    found = known.get(value)
-                    passes = self._answer(pairs, value) if found is None else found
-                else:
-                    self._properties.use(pairs)
-                    passes = self._passes(self._properties)
+                    passes = known.get(value)
+                if passes is None or (passes and not is_decisive):
+                    passes = self._passes_all(pairs)
+                    if first_test is not self._first_test:
+                        first_test = self._first_test
+                        mark, known, is_decisive = first_test
+                        mark_bytes = len(mark)
             if passes:
                 passed.append(unit)
                 count_max -= messages
         assert end is not None, "there is a unit"
         return Scanned(passed, end, cost_max - left)
 
-    def _answer(self, pairs: bytes, value: bytes | None) -> bool:
-        """Evaluate the filter, and remember what it says of the value, if that is known."""
+    def _head(self) -> tuple[bytes, dict[bytes | None, bool], bool]:
+        """Return the mark of the first test, what is known of it, and whether it is the only one.
+
+        The mark is empty if there is no test.
+        """
+        if not self._tests:
+            return b"", {}, False
+        mark, known, _ = self._tests[0]
+        return mark, known, self._is_tested and len(self._tests) == 1
+
+    def _passes_all(self, pairs: bytes) -> bool:
+        """Evaluate the filter for some properties; the test that rejects them becomes the first."""
         self._properties.use(pairs)
-        passes = self._passes(self._properties)
-        if value is not None and len(value) <= KNOWN_BYTES_MAX:
-            if len(self._known) >= KNOWN_MAX:
-                self._known.clear()
-            self._known[value] = passes
-        return passes
+        tests = self._tests
+        for number, (mark, known, test) in enumerate(tests):
+            value = _value(pairs, mark)
+            passes = known.get(value)
+            if passes is None:
+                passes = test(self._properties)
+                if value is not None and len(value) <= KNOWN_BYTES_MAX:
+                    if len(known) >= KNOWN_MAX:
+                        known.clear()
+                    known[value] = passes
+            if not passes:
+                if number:
+                    tests.insert(0, tests.pop(number))
+                    self._first_test = self._head()
+                return False
+        return self._is_tested or self._passes(self._properties)
 
     def _passes_unusual(self, stored: memoryview) -> bool:
         """Evaluate the filter for a record with long hosts or topic, or for what is not one."""
@@ -157,6 +184,30 @@ class PropertyScan:
             return self._passes(record.stored_properties(stored))
         except WireError:
             return False
+
+
+def _value(pairs: bytes, mark: bytes) -> bytes | None:
+    """Return what follows a mark, as `scan` does: nothing if it is absent, None for what is odd."""
+    start = pairs.rfind(mark)
+    if start < 0:
+        return b""
+    start += len(mark)
+    stop = pairs.find(b"\x02", start)
+    return pairs[start:stop] if stop > start else None
+
+
+class _Test(NamedTuple):
+    """A test of one property.
+
+    Attributes:
+        mark: What stands before its value.
+        known: What was said of values; b"" stands for none.
+        passes: Makes the test.
+    """
+
+    mark: bytes
+    known: dict[bytes | None, bool]
+    passes: Callable[[Mapping[str, str]], bool]
 
 
 class _StoredProperties(Mapping[str, str]):

@@ -9,7 +9,7 @@ from tests.unit.rocketmq.store.logs import Log, outcome
 from sprocket.base.disk import SegmentWindow, WouldBlock
 from sprocket.base.errors import DiskFailed
 from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.filter import compile_sql
+from sprocket.rocketmq.filter import PropertyTest, compile_sql
 from sprocket.rocketmq.model.filters import PropertyFilter
 from sprocket.rocketmq.store.read import GetResult, GetStatus, Reading, property_scan, queue_reader
 
@@ -58,7 +58,11 @@ MANY = " OR ".join(f"{name} = 7" for name in "abcdefghijklmnop")
 
 @pytest.mark.parametrize(
     "text",
-    ["a = 1", "a IS NULL", "a = 'é' OR b IS NOT NULL", "TRUE", "a = 1 AND b = 2", "x > 1", MANY],
+    [
+        *("a = 1", "a IS NULL", "a = 'é' OR b IS NOT NULL", "TRUE", "a = 1 AND b = 2", "x > 1"),
+        *("b = 1 AND a = 1 AND b <> 2", "TRUE AND a = 1", "b > 0 AND (a = 1 OR x > 1) AND a < 7"),
+        *(" AND ".join(f"{name} IS NULL" for name in "abcxy"), "a BETWEEN 1 AND 2", MANY),
+    ],
 )
 @pytest.mark.parametrize("max_count", [1, 32])
 def test_a_record_passes_as_its_properties_do(text: str, max_count: int) -> None:
@@ -127,7 +131,7 @@ def test_answers_are_remembered_within_limits(monkeypatch: pytest.MonkeyPatch) -
         return True
 
     monkeypatch.setattr(property_scan, "KNOWN_MAX", 2)
-    wanted = PropertyFilter(frozenset({"a"}), 1, passes)
+    wanted = PropertyFilter(frozenset({"a"}), 1, passes, (PropertyTest("a", (passes,)),), True)
     log = Log()
     for value in (b"1", b"1", b"2", b"1", b"3", b"1", b"1", b"y" * 65, b"y" * 65):
         log.add(pairs=b"a\x01" + value + b"\x02")
