@@ -40,7 +40,7 @@ from sprocket.rocketmq.client.consumer.queues import (
     Offsets,
     QueuePuller,
 )
-from sprocket.rocketmq.client.consumer.subscriptions import Subscriptions
+from sprocket.rocketmq.client.consumer.subscriptions import Subscriptions, read_subscription
 from sprocket.rocketmq.client.network import ClientOptions, JoinedGroup, Lease, Where
 from sprocket.rocketmq.client.producer import begin_traces, check_group, check_topic
 from sprocket.rocketmq.client.tracing import tracer_if_used
@@ -113,7 +113,9 @@ class ConsumerCore:
         return self._open is not None
 
     async def subscribe(self, topic: str, expression: str | Sql) -> None:
-        """Read a topic, at once if the consumer is open. Raises InvalidMessage."""
+        """Read a topic, at once if the consumer is open; errors as of `PushConsumer.subscribe`."""
+        if self._open is not None:
+            await self._open.member.check(read_subscription(topic, expression))
         clock: Clock | None = None if self._open is None else self.lease.instance.clock
         self.subscriptions.add(topic, expression, clock)
         if self._open is not None:
@@ -208,6 +210,8 @@ class OpenConsumer:
             tasks.spawn(self._renew_locks(), "renew locks")
         if isinstance(self._consumption, ConcurrentConsumption) and not plan.is_broadcast:
             tasks.spawn(self._give_back_late(self._consumption), "give back late messages")
+        for subscription in list(self._subscriptions.values()):
+            await self.member.check(subscription)
         for topic in list(self._subscriptions):
             await self.member.announce(topic)
 

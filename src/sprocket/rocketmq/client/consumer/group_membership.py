@@ -6,13 +6,16 @@ import random
 from collections.abc import Mapping, Sequence
 
 from sprocket.base import log
-from sprocket.base.errors import ClientError, InvalidMessage
+from sprocket.base.errors import BrokerRefused, ClientError, InvalidMessage
 from sprocket.rocketmq.client.consumer.plan import ConsumerPlan
 from sprocket.rocketmq.client.consumer.queues import Assignment
 from sprocket.rocketmq.client.consumer.rebalance import allocate
 from sprocket.rocketmq.client.network import Lease
+from sprocket.rocketmq.codec import bodies
+from sprocket.rocketmq.codec.bodies import ClientCheck
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
-from sprocket.rocketmq.model.group import Subscription
+from sprocket.rocketmq.model.group import TAG, Subscription
 from sprocket.rocketmq.model.internal import RETRY_PREFIX, TEMPLATE_TOPIC
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.runtime.tasks import is_set_within
@@ -56,6 +59,33 @@ class GroupMember:
     def wake(self) -> None:
         """Ask for a round soon."""
         self._woken.set()
+
+    async def check(self, subscription: Subscription) -> None:
+        """Ask the brokers of a topic whether they choose messages by a condition, if it is one.
+
+        Those that cannot be reached, or do not know the question, are not heard.
+
+        Raises:
+            BrokerRefused: One does not: it is told not to, or cannot read the condition.
+        """
+        if subscription.type == TAG:
+            return
+        instance = self._instance
+        with contextlib.suppress(ClientError):  # `announce` tells it
+            await instance.routes.find(subscription.topic)
+        queues = instance.routes.subscribe_queues(subscription.topic)
+        client_id = instance.client_id
+        asked = ClientCheck(client_id=client_id, group=self._plan.group, subscription=subscription)
+        for name in sorted({queue.broker_name for queue in queues}):
+            try:
+                address = instance.routes.require_master(name)
+                body = bodies.encode(asked)
+                await instance.connections.call(address, RequestCode.CHECK_CLIENT_CONFIG, body=body)
+            except BrokerRefused as refused:
+                if refused.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                    raise
+            except ClientError as error:
+                _log.debug("a condition was not checked", broker=name, error=str(error))
 
     async def announce(self, topic: str) -> None:
         """Tell the brokers of a topic that was subscribed to, then share out its queues.

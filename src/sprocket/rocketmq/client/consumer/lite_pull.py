@@ -8,6 +8,7 @@ from sprocket.base.errors import ClientError, InvalidMessage
 from sprocket.rocketmq.client.consumer.core import ConsumerCore
 from sprocket.rocketmq.client.consumer.plan import ConsumerOptions, ConsumerPlan
 from sprocket.rocketmq.client.consumer.queues import ProcessQueue
+from sprocket.rocketmq.client.consumer.subscriptions import read_subscription
 from sprocket.rocketmq.client.network import BrokerCalls, Where
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.model.filters import ALL, Sql
@@ -104,6 +105,7 @@ class LitePullConsumer:
         Raises:
             InvalidMessage: The topic's name is illegal, or the expression cannot be read.
             ClientError: Queues were assigned by hand.
+            BrokerRefused: As of `PushConsumer.subscribe`.
         """
         self._choose(is_assigned=False)
         await self._core.subscribe(topic, expression)
@@ -122,8 +124,11 @@ class LitePullConsumer:
         Raises:
             ClientError: There are subscriptions, the consumer is not open, or a broker did not
                 say where to begin.
+            InvalidMessage, BrokerRefused: As of `PushConsumer.subscribe`.
         """
         assignment = self._core.opened.assignment
+        for topic in sorted({queue.topic for queue in queues}):
+            await self._core.opened.member.check(read_subscription(topic, expression))
         self._choose(is_assigned=True)
         instance = self._core.lease.instance
         topics = {queue.topic for queue in queues}

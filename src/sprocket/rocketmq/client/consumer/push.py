@@ -116,6 +116,8 @@ class PushConsumer:
 
         Raises:
             InvalidMessage: The topic's name is illegal, or the expression cannot be read.
+            BrokerRefused: A broker of the topic evaluates no conditions, or not this one. Before
+                the consumer is open, `start` raises it.
         """
         await self._core.subscribe(topic, expression)
 

@@ -1,5 +1,6 @@
 """What a consumer has subscribed to, and how brokers learn of it."""
 
+import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -47,13 +48,12 @@ class Subscriptions(Mapping[str, Subscription]):
         Raises:
             InvalidMessage: The name is illegal, or the expression cannot be read.
         """
-        check_topic(topic)
-        kind, text = checked(expression)
+        parsed = read_subscription(topic, expression)
         version = 0 if clock is None else clock.now_ms()
         known = self._by_topic.get(topic)
         if known is not None:
             version = max(version, known.version + 1)
-        self._by_topic[topic] = Subscription.parse(topic, text, type=kind, version=version)
+        self._by_topic[topic] = dataclasses.replace(parsed, version=version)
 
     def remove(self, topic: str) -> None:
         """Want nothing more of a topic."""
@@ -68,6 +68,13 @@ class Subscriptions(Mapping[str, Subscription]):
             consume_from_where=_FROM.get(str(plan.start), "CONSUME_FROM_TIMESTAMP"),
             subscriptions=tuple(self._by_topic.values()),
         )
+
+
+def read_subscription(topic: str, expression: str | Sql) -> Subscription:
+    """Return what is wanted of a topic. Raises InvalidMessage, as `Subscriptions.add`."""
+    check_topic(topic)
+    kind, text = checked(expression)
+    return Subscription.parse(topic, text, type=kind)
 
 
 class Expression(NamedTuple):

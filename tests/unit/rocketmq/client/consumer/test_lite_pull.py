@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sprocket.base.errors import ClientError, InvalidMessage
-from sprocket.rocketmq.client import ConsumerSettings, ReceivedMessage
+from sprocket.base.errors import BrokerRefused, ClientError, InvalidMessage
+from sprocket.rocketmq.client import ConsumerSettings, ReceivedMessage, Sql
 from sprocket.rocketmq.client.consumer import LitePullConsumer
 from sprocket.rocketmq.codec import bodies, headers
 from sprocket.rocketmq.codec.bodies import QueueOffsets
@@ -234,6 +234,23 @@ def test_a_paused_queue_gives_nothing(world: Any) -> None:
             rest = await take(reader, 16)
             assert rest[0] == int(first[-1].body) + 2
             assert rest[-1] == 40
+
+    world.run(main)
+
+
+def test_queues_are_not_assigned_by_a_condition_that_is_refused(world: Any) -> None:
+    """What was assigned before stays."""
+
+    async def main() -> None:
+        fill(world, 4, queues=2)
+        world.cluster.on[RequestCode.CHECK_CLIENT_CONFIG] = lambda peer, command: (
+            world.cluster.refuse(peer, command, ResponseCode.SYSTEM_ERROR, "no conditions here")
+        )
+        async with consumer(world) as reader:
+            await reader.assign([world.queue(0)])
+            with pytest.raises(BrokerRefused, match="no conditions here"):
+                await reader.assign([world.queue(1)], Sql("a > 5"))
+            assert reader.queues == [world.queue(0)]
 
     world.run(main)
 

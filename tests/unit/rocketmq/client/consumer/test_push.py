@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from sprocket.base.errors import InvalidMessage
-from sprocket.rocketmq.client import ConsumerSettings, ReceivedMessage
+from sprocket.base.errors import BrokerRefused, InvalidMessage
+from sprocket.rocketmq.client import ConsumerSettings, ReceivedMessage, Sql
 from sprocket.rocketmq.client.consumer import PushConsumer
-from sprocket.rocketmq.codec import headers
+from sprocket.rocketmq.codec import bodies, headers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import response
+from sprocket.rocketmq.model.group import Subscription
 
 Got = list[ReceivedMessage]
 
@@ -547,5 +548,62 @@ def test_a_broker_that_does_not_hold_is_not_hammered(world: Any) -> None:
             await reader.subscribe("t")
             await asyncio.sleep(10)
         assert world.cluster.seen.count(RequestCode.PULL_MESSAGE) <= 201
+
+    world.run(main)
+
+
+SQL = Sql("a > 5")
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+@pytest.mark.parametrize(
+    ("code", "remark"),
+    [
+        (ResponseCode.SYSTEM_ERROR, "The broker does not support consumer to filter message"),
+        (ResponseCode.SUBSCRIPTION_PARSE_FAILED, "the expression is of another language"),
+    ],
+)
+def test_a_condition_that_a_broker_refuses_is_told(
+    world: Any, is_open: bool, code: ResponseCode, remark: str
+) -> None:
+    """At the subscription, or at the start; then the consumer reads nothing of the topic."""
+
+    async def main() -> None:
+        def refuse(peer: Any, command: Any) -> None:
+            asked.append(bodies.decode(bodies.ClientCheck, command.body).subscription)
+            world.cluster.refuse(peer, command, code, remark)
+
+        asked: list[Subscription] = []
+        world.cluster.topics["t"] = 1
+        world.cluster.on[RequestCode.CHECK_CLIENT_CONFIG] = refuse
+        reader = consumer(world, list.clear)
+        if is_open:
+            async with reader:
+                with pytest.raises(BrokerRefused, match=remark):
+                    await reader.subscribe("t", SQL)
+                assert not reader.queues
+                await reader.subscribe("t", "tag")
+        else:
+            await reader.subscribe("t", SQL)
+            with pytest.raises(BrokerRefused, match=remark):
+                await reader.start()
+        assert [(one.topic, one.type, one.expression) for one in asked] == [
+            ("t", "SQL92", SQL.text)
+        ]
+
+    world.run(main)
+
+
+def test_a_broker_that_cannot_be_asked_about_a_condition_is_not_heard(world: Any) -> None:
+    """It is of an older release, or the topic does not exist yet."""
+
+    async def main() -> None:
+        async with consumer(world, list.clear) as reader:
+            await reader.subscribe("later", SQL)
+            assert RequestCode.CHECK_CLIENT_CONFIG not in world.cluster.seen
+            world.cluster.topics["t"] = 1
+            await reader.subscribe("t", SQL)
+            assert RequestCode.CHECK_CLIENT_CONFIG in world.cluster.seen
+            await world.until(lambda: len(reader.queues) == 1)
 
     world.run(main)
