@@ -11,7 +11,7 @@ from typing import Any
 
 from sprocket.rocketmq.codec.bloom import Bloom
 from sprocket.rocketmq.geometry import Geometry, IndexGeometry, LogGeometry, QueueGeometry
-from sprocket.rocketmq.store.queue.queue_units import GroupFilter
+from sprocket.rocketmq.store.queue import GroupFilter
 from sprocket.testing.disk import SimulatedDisk
 
 _MEMORY_BYTES_MAX = 8 << 20

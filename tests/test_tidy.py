@@ -52,7 +52,7 @@ UNITS = {
     *("bytes", "ms", "seconds", "minutes", "hours", "days", "ratio", "percent", "count", "port"),
     *("messages", "records", "queues", "units", "slots", "files", "retries", "tries", "level"),
     *("connections", "frames", "perm", "depth", "keys", "entries", "requests", "offset", "rows"),
-    *("id", "times", "capacity", "reads"),
+    *("id", "times", "capacity", "reads", "groups"),
 }
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")

@@ -26,12 +26,12 @@ from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue import (
     BatchQueue,
     FileQueues,
+    GroupFilter,
     OtherKinds,
     RocksQueues,
     UnitAssigner,
     engines,
 )
-from sprocket.rocketmq.store.queue.queue_units import GroupFilter
 from sprocket.rocketmq.store.queue.rocks_database import Database
 from sprocket.rocketmq.store.read import Boundary, GetStatus, Reading, queue_reader, time_search
 

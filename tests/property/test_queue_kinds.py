@@ -16,8 +16,7 @@ from sprocket.rocketmq.model.message import INNER_BATCH, NewRecord
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import opening
 from sprocket.rocketmq.store.opening import Opened
-from sprocket.rocketmq.store.queue import FILLER_SIZE, Queues, UnitAssigner
-from sprocket.rocketmq.store.queue.queue_units import GroupFilter
+from sprocket.rocketmq.store.queue import FILLER_SIZE, GroupFilter, Queues, UnitAssigner
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk

@@ -10,8 +10,7 @@ from sprocket.rocketmq.codec.record import Entry, Extra, properties, record
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED, NewRecord
 from sprocket.rocketmq.store.log import LogScanner
-from sprocket.rocketmq.store.queue import UnitAssigner, delays_ms
-from sprocket.rocketmq.store.queue.queue_units import GroupFilter
+from sprocket.rocketmq.store.queue import GroupFilter, UnitAssigner, delays_ms
 
 
 def entry(topic: str = "T", extra: Extra | None = None) -> Entry:

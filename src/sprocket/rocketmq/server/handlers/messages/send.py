@@ -32,7 +32,6 @@ from sprocket.rocketmq.codec.headers import (
     SendMessageV2,
 )
 from sprocket.rocketmq.codec.record import properties, recall_handle
-from sprocket.rocketmq.codec.record.recall_handle import RecallHandle
 from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.model.internal import HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from sprocket.rocketmq.model.message import NewRecord, ProducedMessage, SendRequest
@@ -222,7 +221,9 @@ class SendHandlers:
         if due is None:
             return ""
         return recall_handle.encode(
-            RecallHandle(message.topic, self._broker_name, int(due), record.unique_key)
+            recall_handle.RecallHandle(
+                message.topic, self._broker_name, int(due), record.unique_key
+            )
         )
 
     def _before_last_id(self, physical_offsets: Sequence[int]) -> str:
