@@ -142,8 +142,6 @@ class DueDeliveries:
         topic = ""
         try:
             one = self._files.log.read(due.position)
-            if one.place in self.delivered.places:
-                return _Looked("", None)
             message = timed_records.stored_message(self._store, one)
             if self.delivered.has(message):
                 return _Looked("", None)

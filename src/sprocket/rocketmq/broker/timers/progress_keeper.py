@@ -79,7 +79,7 @@ class ProgressKeeper:
         self._drive = drive
         found = files.checkpoint
         self._found_to = max(reader.present, reader.next) + 2
-        """Nothing that was delivered before is in this slot or a later one."""
+        """Nothing of the timer log that was delivered before is in this slot or a later one."""
         self._kept = _Reached(found.log_end, found.queue_offset, 0)
         self._unsafe: _Unsafe | None = None
         self._is_busy = self._has_failed = False
@@ -109,7 +109,8 @@ class ProgressKeeper:
 
     def _checkpoint(self) -> TimerCheckpoint:
         oldest = self._reader.oldest()
-        if oldest > self._found_to:
+        follower = self._follower
+        if follower.is_past_found and oldest > max(self._found_to, follower.copied_slot):
             self._deliveries.delivered = Delivered()
         before = self._files.checkpoint
         return TimerCheckpoint(

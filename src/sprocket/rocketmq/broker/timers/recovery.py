@@ -1,8 +1,8 @@
 """Which timed messages were delivered already, when a store is opened.
 
 The checkpoint says up to which slot all are, and from where on the log may have copies of the
-messages of later slots. Each copy names the place of its message. RocketMQ's do not: they are known
-by topic and unique key.
+messages of later slots. Each copy names the place of the first message. RocketMQ's do not: they are
+known by topic and unique key.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from sprocket.base import log
 from sprocket.base.disk import Buffer
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.broker.timers.timed_records import UNREADABLE
+from sprocket.rocketmq.broker.timers.timed_records import UNREADABLE, first_place
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.codec.record_layout import parts, topic_text
 from sprocket.rocketmq.model.internal import TIMER_TOPIC
@@ -42,19 +42,20 @@ class Delivered(Struct):
     """What was delivered, of messages that may be found in the wheel again.
 
     Attributes:
-        places: Where they lie in the log.
+        newest: The place of the newest copy, by the place of the first message of which it is one:
+            those between may be lost.
         keys: By what RocketMQ's are known.
         since: How many were delivered after the checkpoint, by topic.
     """
 
-    places: set[int] = field(default_factory=set)
+    newest: dict[int, int] = field(default_factory=dict)
     keys: set[_Key] = field(default_factory=set)
     since: Counter[str] = field(default_factory=Counter)
 
     def has(self, message: StoredMessage) -> bool:
         """Tell whether there is a copy of a message, in the wheel topic or where it was to go."""
-        found = message.properties
-        return message.physical_offset in self.places or (
+        found, place = message.properties, message.physical_offset
+        return self.newest.get(first_place(message), place) > place or (
             bool(self.keys) and _key(found, _times(found)) in self.keys
         )
 
@@ -76,7 +77,7 @@ def find(store: Store, files: TimerFiles) -> Delivered:
         topic = topic_text(stored, topic_at, topic_end)
         is_copy = fields[13] > 0
         if is_copy:
-            found.places.add(fields[13])
+            found.newest[fields[13]] = place
         elif _COPY in b"\x02" + bytes(stored[topic_end + 2 : end]):
             is_copy = True
             pairs = record.stored_properties(stored)

@@ -105,7 +105,7 @@ class TimedMessages:
         first_copies = FirstCopies(store, first, found.deliveries_from)
         self._reader = SlotReader(store, files, self._waiting, first_copies, self._polling, first)
         self._follower = TopicFollower(
-            store, files, self._reader, self._polling, self._counts, offset, roll_ms
+            store, files, self._reader, self._polling, self._counts, offset, delivered, roll_ms
         )
         self._deliveries = DueDeliveries(
             store,

@@ -4,8 +4,8 @@
 `REAL_QID` say where it is to go. `TIMER_DEL_UNIQKEY`, topic and unique key with a `+` between,
 takes another one back that waits in the same slot.
 
-A copy is as RocketMQ's, and says besides, in its prepared transaction offset, where the message
-lies that it is a copy of.
+A copy is as RocketMQ's, and says besides, in its prepared transaction offset, where the first
+message lies that it is a copy of: those between, which came into the topic again, may be lost.
 
 Source: RocketMQ `TimerMessageStore.convert`, `HookUtils.transformTimerMessage`.
 """
@@ -59,6 +59,7 @@ class TimedMessage(Struct, frozen=True, gc=False):
         out_at_ms: When it is due, by the clock of that time.
         topic: Where it wants to go.
         is_delete: Whether it takes another one back.
+        has_copy: Whether it had one already when the store was opened.
     """
 
     place: int
@@ -67,6 +68,7 @@ class TimedMessage(Struct, frozen=True, gc=False):
     out_at_ms: int
     topic: str
     is_delete: bool
+    has_copy: bool = False
 
 
 def read(stored: Buffer, queue_offset: int, precision_ms: int) -> TimedMessage:
@@ -186,11 +188,19 @@ def rolled(
     return _copy(message, TIMER_TOPIC, 0, added, store_host)
 
 
+def first_place(message: StoredMessage) -> int:
+    """Return where the first of all lies of which a message of the wheel topic is a copy.
+
+    That may be the half message of a transaction that was committed.
+    """
+    return message.prepared_transaction_offset or message.physical_offset
+
+
 def _copy(
     message: StoredMessage, topic: str, queue_id: int, added: Mapping[str, int], store_host: bytes
 ) -> NewRecord:
     message.properties.update({name: str(value) for name, value in added.items()})
     return structs.replace(
         copy_of(message, topic, queue_id, store_host),
-        prepared_transaction_offset=message.physical_offset,
+        prepared_transaction_offset=first_place(message),
     )

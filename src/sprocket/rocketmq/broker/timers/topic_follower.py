@@ -7,13 +7,17 @@ again.
 from collections.abc import Sequence
 from functools import partial
 
+from msgspec import structs
+
 from sprocket.base.disk import gather
 from sprocket.base.errors import DiskFailed, StoreError
 from sprocket.rocketmq.broker.timers import timed_records
 from sprocket.rocketmq.broker.timers.polling import POLL_SECONDS_MIN, Polling
+from sprocket.rocketmq.broker.timers.recovery import Delivered
 from sprocket.rocketmq.broker.timers.slot_reader import SlotReader
 from sprocket.rocketmq.broker.timers.timed_records import UNREADABLE, TimedMessage
 from sprocket.rocketmq.broker.timers.waiting_counts import WaitingCounts
+from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.hashes import cached_hash32
 from sprocket.rocketmq.model.internal import TIMER_TOPIC
 from sprocket.rocketmq.model.offsets import PhysicalOffset
@@ -35,6 +39,7 @@ class TopicFollower:
         polling: Says when.
         counts: Is told of messages that wait.
         offset: The first message of the topic that is not in the timer log.
+        delivered: What had a copy already when the store was opened.
         roll_ms: What waits longer than this comes into the topic again in between.
 
     Attributes:
@@ -42,6 +47,7 @@ class TopicFollower:
             was not before the present one.
         is_busy: Whether it waits for the disk.
         last_slot: The last slot that has messages; once it is over, none waits.
+        copied_slot: The last slot into which a message was put that had a copy already.
     """
 
     def __init__(
@@ -52,6 +58,7 @@ class TopicFollower:
         polling: Polling,
         counts: WaitingCounts,
         offset: int,
+        delivered: Delivered,
         roll_ms: int,
     ) -> None:
         self._store = store
@@ -65,6 +72,9 @@ class TopicFollower:
         self._roll_ms = roll_ms
         self.is_busy = False
         self.last_slot = files.wheel.last_used()
+        self._delivered = delivered
+        self._found_end = store.queue_end(TIMER_TOPIC, 0)
+        self.copied_slot = 0
 
     @property
     def is_behind(self) -> bool:
@@ -75,6 +85,11 @@ class TopicFollower:
     def behind_count(self) -> int:
         """How many messages are in the topic and not in the wheel."""
         return max(0, self._store.queue_end(TIMER_TOPIC, 0) - self.offset)
+
+    @property
+    def is_past_found(self) -> bool:
+        """Whether what was in the topic when the store was opened is in the wheel."""
+        return self.offset >= self._found_end
 
     def begin(self) -> None:
         """Begin to put the next messages into the wheel, if there are any."""
@@ -104,7 +119,10 @@ class TopicFollower:
     def _message_or_error(self, offset: int, place: int) -> tuple[int, TimedMessage | Exception]:
         try:
             stored = self._store.record_at(PhysicalOffset(place))
-            return offset, timed_records.read(stored, offset, self._precision_ms)
+            message = timed_records.read(stored, offset, self._precision_ms)
+            if offset < self._found_end and self._delivered.has(record.decode(stored)):
+                message = structs.replace(message, has_copy=True)
+            return offset, message
         except UNREADABLE as error:
             return offset, error
         except DiskFailed as error:
@@ -136,6 +154,10 @@ class TopicFollower:
             if isinstance(one, Exception):
                 timed_records.report_lost(f"at {offset} of the wheel topic", one)
         self.offset = end
+        copied = [at for (at, _), one in zip(links, messages, strict=True) if one.has_copy]
+        self.copied_slot = max([self.copied_slot, *copied])
+        if self.is_past_found:
+            self._delivered = Delivered()
         self._polling.succeeded()
         self.last_slot = max([self.last_slot, *(number for number, _ in links)])
         self._reader.note(number for number, _ in links)
