@@ -52,8 +52,9 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _QUOTED = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*")', re.DOTALL)
-_INT_KEY = re.compile(r"(?<=[{, \t\r\n])(-?[0-9]+)(?=[ \t\r\n]*:)")
+_INT_KEY = re.compile(r"(?<=[{, \t\r\n])(0|-?[1-9][0-9]*)(?=[ \t\r\n]*:)")
 _INT_MAP = re.compile(r"\{([0-9][0-9:,]*+)(?=[ \t\r\n]*\})")
+_LEADING_ZERO = re.compile(r"(?:^|[,\x01])0[0-9]")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v"}
 _WORDS = {"true": True, "false": False, "null": None}
@@ -158,6 +159,8 @@ def _quoted_maps(text: str) -> str:
     """Do so for what follows the braces that open maps, with a mark between; add the braces."""
     if ",:" in text or "::" in text:
         raise ValueError("a key or a value is missing")
+    if _LEADING_ZERO.search(text):
+        raise ValueError("as a text it would be another key")
     marked = text.replace(":", '":').replace(",", ',"').replace("\1", '\1{"')
     return '{"' + marked
 
