@@ -157,17 +157,20 @@ async def backed_up(node: Node, folder: Path, target: Path, messages: int) -> Lo
     return before
 
 
-async def all_of(node: Node, count: dict[str, int]) -> dict[str, list[bytes]]:
-    """Return the bodies of all messages of a node, at least so many."""
+async def all_of(node: Node, wanted: dict[str, set[int]]) -> dict[str, list[bytes]]:
+    """Return the bodies of messages of a node, all that are wanted and more."""
+    missing = set(wanted["rocketmq"])
     found: dict[str, list[bytes]] = {"rocketmq": [], "amqp": []}
 
     async def note(messages: list[ReceivedMessage]) -> None:
-        found["rocketmq"] += [one.body for one in messages]
+        bodies = [one.body for one in messages]
+        found["rocketmq"] += bodies
+        missing.difference_update(int(one.split()[0]) for one in bodies)
 
     consumer = PushConsumer(node.nameserver, group="g", listener=note, start="first", client=CLIENT)
     await consumer.subscribe(TOPIC)
     async with consumer, asyncio.timeout(LONG_SECONDS):
-        while len(found["rocketmq"]) < count["rocketmq"]:
+        while missing:
             await asyncio.sleep(0.01)
     async with await aio_pika.connect(node.url) as connection:
         channel = await connection.channel()
@@ -197,8 +200,7 @@ def test_a_backup_under_load_has_every_message(tmp_path: Path, messages: int) ->
         "amqp": before.confirmed["amqp"] - before.acked,
     }
     with running(moved) as node:
-        counts = {name: len(numbers) for name, numbers in wanted.items()}
-        found = asyncio.run(all_of(node, counts))
+        found = asyncio.run(all_of(node, wanted))
     for product, bodies in found.items():
         numbers = [int(one.split()[0]) for one in bodies]
         assert [body(number) for number in numbers] == bodies
