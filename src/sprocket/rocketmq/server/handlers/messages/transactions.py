@@ -16,6 +16,7 @@ from sprocket.rocketmq.codec import command
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.headers import CheckTransaction, EndTransaction, ResumeCheck
 from sprocket.rocketmq.codec.record import ids, record
+from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.transaction import (
     Outcome,
     TransactionEnd,
@@ -37,11 +38,12 @@ from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
 
-OUTCOMES: Mapping[int, Outcome] = {
+OUTCOMES: Mapping[int, Outcome | None] = {
     TransactionState.COMMIT: Outcome.COMMIT,
     TransactionState.ROLLBACK: Outcome.ROLLBACK,
+    TransactionState.UNKNOWN: None,
 }
-"""What `commitOrRollback` says; anything else does not say how it ended."""
+"""What `commitOrRollback` says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +61,19 @@ class TransactionHandlers:
         ]
 
     def end(self, request: Request, header: EndTransaction) -> None:
-        """Commit or roll back; who does not know how a transaction ended gets no answer."""
-        outcome = OUTCOMES.get(header.commit_or_rollback)
+        """Commit or roll back.
+
+        Where nobody knows how it ended nothing is done; RocketMQ does not even answer that.
+        """
+        number = header.commit_or_rollback
+        if number not in OUTCOMES:
+            raise Refused(
+                Refusal.OTHER,
+                f"commitOrRollback is {number}; expected 8 (commit), 12 (roll back) or 0",
+            )
+        outcome = OUTCOMES[number]
         if outcome is None:
+            request.answer(Answer())
             return
         if self._durable.pressure.is_full:
             raise busy()

@@ -51,8 +51,10 @@ def test_a_commit_shows_the_message(on_node: Callable[..., None]) -> None:
         stored = sent.ext_map()
         assert (sent.code, stored["queueId"], stored["transactionId"]) == (0, "1", "U1")
         assert await end_of(lab) == 0
-        unknown = ending(stored, commitOrRollback=0)
-        lab.broker.send(37, unknown, b"")
+        assert (await lab.broker.call(37, ending(stored, commitOrRollback=0))).code == 0
+        assert await end_of(lab) == 0
+        wrong = await lab.broker.call(37, ending(stored, commitOrRollback=3))
+        assert (wrong.code, "commitOrRollback is 3" in wrong.remark) == (1, True)
         assert (await lab.broker.call(37, ending(stored))).code == 0
         assert await end_of(lab) == 1
         again = await lab.broker.call(37, ending(stored, commitOrRollback=12))
