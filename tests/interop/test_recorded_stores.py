@@ -25,6 +25,7 @@ from sprocket.rocketmq.store.index import Indexes, key_index, key_string
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue import (
     BatchQueue,
+    Database,
     FileQueues,
     GroupFilter,
     OtherKinds,
@@ -32,7 +33,6 @@ from sprocket.rocketmq.store.queue import (
     UnitAssigner,
     engines,
 )
-from sprocket.rocketmq.store.queue.rocks_database import Database
 from sprocket.rocketmq.store.read import Boundary, GetStatus, Reading, queue_reader, time_search
 
 DISK = RealDisk()

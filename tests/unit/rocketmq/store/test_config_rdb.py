@@ -18,8 +18,7 @@ from sprocket.rocketmq.model.internal import SYSTEM_GROUPS
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, TopicSettings
 from sprocket.rocketmq.store import config_rdb
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.queue import rocks_database
-from sprocket.rocketmq.store.queue.rocks_database import Database
+from sprocket.rocketmq.store.queue import Database, rocks_database
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 

@@ -33,7 +33,7 @@ from sprocket.rocketmq.store.queue.ranges import (
     RangeWriter,
     UnitRange,
 )
-from sprocket.rocketmq.store.queue.rocks_database import CURRENT, is_database, read_all
+from sprocket.rocketmq.store.queue.rocks_database import CURRENT, Database, is_database, read_all
 from sprocket.rocketmq.store.queue.rocks_queues import RocksQueues
 from sprocket.rocketmq.store.queue.runs import UnitBatch
 
@@ -46,6 +46,7 @@ __all__ = [
     "UNIT_BYTES",
     "UNIT_TYPE",
     "BatchQueue",
+    "Database",
     "ExtendedUnit",
     "Extension",
     "FileQueues",

@@ -13,8 +13,7 @@ from sprocket.base.disk import RealDisk
 from sprocket.base.errors import CorruptRecord, DiskFailed, DiskFull, StoreLocked
 from sprocket.base.units import MIB
 from sprocket.rocketmq.errors import EngineMissing
-from sprocket.rocketmq.store.queue import is_database, read_all, rocks_database
-from sprocket.rocketmq.store.queue.rocks_database import Database
+from sprocket.rocketmq.store.queue import Database, is_database, read_all, rocks_database
 from sprocket.testing.disk import SimulatedDisk
 
 DISK = RealDisk()

@@ -8,8 +8,7 @@ import pytest
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import OffsetTooSmall
 from sprocket.rocketmq.codec.record import Entry
-from sprocket.rocketmq.store.queue import QUEUE_UNIT, RocksQueues
-from sprocket.rocketmq.store.queue.rocks_database import Database
+from sprocket.rocketmq.store.queue import QUEUE_UNIT, Database, RocksQueues
 from sprocket.rocketmq.store.queue.rocks_queue import RocksQueue
 
 

@@ -10,9 +10,9 @@ from sprocket.base.disk import RealDisk, steps
 from sprocket.base.errors import CorruptRecord, DiskFailed
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.store.queue import QUEUE_UNIT, RocksQueues
+from sprocket.rocketmq.store.queue import QUEUE_UNIT, Database, RocksQueues
 from sprocket.rocketmq.store.queue import rocks_keys as keys
-from sprocket.rocketmq.store.queue.rocks_database import DEFAULT, Database
+from sprocket.rocketmq.store.queue.rocks_database import DEFAULT
 from sprocket.rocketmq.store.queue.rocks_queue import RocksQueue
 
 DISK = RealDisk()

@@ -14,7 +14,7 @@ from sprocket.base.errors import ForeignStore
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.log import log_scanner
-from sprocket.rocketmq.store.queue.rocks_database import Database
+from sprocket.rocketmq.store.queue import Database
 from sprocket.rocketmq.store.queue.rocks_keys import UNITS, VALUE
 from sprocket.rocketmq.store.repair import Finding, Rule
 from sprocket.rocketmq.store.repair.check import check, is_open
