@@ -229,6 +229,9 @@ def _of_cluster(cluster: AskedCluster) -> Iterator[View]:
         tls_cert=cluster.tls_cert,
         tls_key=cluster.tls_key,
         tls_key_password=cluster.tls_key_password,
+        access_key=cluster.access_key,
+        secret_key=cluster.secret_key,
+        credentials=cluster.credentials,
     ).options
 
     def frame(topic: str, spark: Any) -> Any:

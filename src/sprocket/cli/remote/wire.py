@@ -79,13 +79,36 @@ class Remote:
             envvar="SPROCKET_TLS_KEY_PASSWORD",
         ),
     ] = ""
+    access_key: Annotated[
+        str,
+        _option(
+            metavar="NAME",
+            help="Sign every request as this user, for brokers that want it; else "
+            "SPROCKET_ACCESS_KEY.",
+        ),
+    ] = ""
+    secret_key: Annotated[
+        str,
+        _option(
+            metavar="TEXT",
+            help="The password of that user; better given by SPROCKET_SECRET_KEY or a file.",
+        ),
+    ] = ""
+    credentials: Annotated[
+        str,
+        _option(
+            metavar="FILE",
+            help="A file with both, such as RocketMQ's conf/tools.yml.",
+            envvar="SPROCKET_CREDENTIALS",
+        ),
+    ] = ""
     opened: ExitStack = field(default_factory=ExitStack, init=False)
     """What the command has open until it has answered."""
 
     @property
     def client(self) -> "ClientSettings":
         """How connections are made. Raises SettingsError: a file cannot be used."""
-        from sprocket.rocketmq.client import ClientSettings, tls_if_asked
+        from sprocket.rocketmq.client import ClientSettings, credentials_if_given, tls_if_asked
 
         context = tls_if_asked(
             self.tls,
@@ -94,7 +117,8 @@ class Remote:
             key_path=self.tls_key,
             key_password=self.tls_key_password,
         )
-        return ClientSettings(tls=context)
+        credentials = credentials_if_given(self.access_key, self.secret_key, path=self.credentials)
+        return ClientSettings(tls=context, credentials=credentials)
 
     def admin(self) -> "Admin":
         """Return an admin of it, open until the command has answered."""

@@ -32,10 +32,12 @@ from sprocket.rocketmq.client.settings import (
     ClientSettings,
     ConsumerSettings,
     ProducerSettings,
+    credentials_if_given,
     tls_if_asked,
 )
 from sprocket.rocketmq.model.filters import Sql
 from sprocket.rocketmq.model.message import Message
+from sprocket.rocketmq.model.rights import SessionCredentials
 from sprocket.rocketmq.model.route import MessageQueue, QueueSlice
 from sprocket.rocketmq.model.transaction import TransactionState
 from sprocket.runtime.tls_files import client_context as tls_context
@@ -61,12 +63,14 @@ __all__ = [
     "ReceivedMessage",
     "SendResult",
     "SendStatus",
+    "SessionCredentials",
     "SliceAnswer",
     "Sql",
     "Transaction",
     "TransactionProducer",
     "TransactionResult",
     "TransactionState",
+    "credentials_if_given",
     "reply_to",
     "split_batch",
     "tls_context",

@@ -4,14 +4,20 @@ Intervals and limits follow RocketMQ's `ClientConfig`, `DefaultMQProducer` and
 `DefaultMQPushConsumer` where the field says nothing else.
 """
 
+import os
+import re
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from sprocket.base.disk import RealDisk, read_file
+from sprocket.base.errors import SettingsError, StoreError
 from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.model.internal import TRACE_TOPIC
+from sprocket.rocketmq.model.rights import SessionCredentials
 from sprocket.runtime.tls_files import client_context
 
 Positive = Annotated[int, Meta(ge=1)]
@@ -27,6 +33,8 @@ class ClientSettings:
 
     tls: ssl.SSLContext | None = None
     """Encrypts connections; None: they are not encrypted. `tls_context` makes one from files."""
+    credentials: SessionCredentials | None = None
+    """Who signs every request; None: nobody does. `credentials_if_given` reads some."""
 
     request_timeout_ms: Positive = 3_000
     """Wait this long for an answer if no other setting says how long."""
@@ -43,6 +51,68 @@ class ClientSettings:
     unit_name: Annotated[str, Meta(pattern=r"^[a-zA-Z0-9_-]*$")] = ""
     """Name of the unit, a part of an installation, that this client belongs to; becomes part of its
     id, so that operators can tell units apart."""
+
+
+ACCESS_KEY, SECRET_KEY = "SPROCKET_ACCESS_KEY", "SPROCKET_SECRET_KEY"
+SECURITY_TOKEN = "SPROCKET_SECURITY_TOKEN"  # noqa: S105 - the name of a variable
+"""Variables of the environment that have credentials."""
+
+_FILE_NAMES = ("accessKey", "secretKey", "securityToken")
+_LINE = re.compile(r"""\s*([A-Za-z]+)\s*:\s*(?:"([^"]*)"|'([^']*)'|([^\s#'"][^#]*?))?\s*(?:#.*)?""")
+"""`name: value`, the value perhaps in quotes."""
+
+
+def credentials_if_given(
+    access_key: str = "",
+    secret_key: str = "",
+    *,
+    security_token: str = "",
+    path: str = "",
+    environment: Mapping[str, str] | None = None,
+) -> SessionCredentials | None:
+    """Return `ClientSettings.credentials` as options say them, or a file, or the environment.
+
+    Args:
+        access_key: The name of a user.
+        secret_key: Its password.
+        security_token: Sent with them, for servers that want one.
+        path: A file with lines `accessKey: …` and `secretKey: …`, such as RocketMQ's `tools.yml`.
+        environment: Looked at last: `SPROCKET_ACCESS_KEY`, `SPROCKET_SECRET_KEY` and
+            `SPROCKET_SECURITY_TOKEN`; by default this process's.
+
+    Raises:
+        SettingsError: One of the two is missing, or the file cannot be read.
+    """
+    found: tuple[str, ...] = (access_key, secret_key, security_token)
+    source = "the options"
+    if not any(found) and path:
+        found, source = _from_file(path), path
+    if not any(found):
+        given = os.environ if environment is None else environment
+        found = tuple(given.get(name, "") for name in (ACCESS_KEY, SECRET_KEY, SECURITY_TOKEN))
+        source = "the environment"
+    name, secret, token = found
+    if not any(found):
+        return None
+    if not name or not secret:
+        raise SettingsError(f"{source}: an access key and a secret key go together")
+    return SessionCredentials(name, secret, token or None)
+
+
+def _from_file(path: str) -> tuple[str, ...]:
+    try:
+        lines = read_file(RealDisk(), os.path.expanduser(path)).decode().splitlines()
+    except (StoreError, ValueError) as error:
+        raise SettingsError(f"{path}: credentials cannot be read: {error}") from error
+    found = dict.fromkeys(_FILE_NAMES, "")
+    for line in lines:
+        match = _LINE.fullmatch(line)
+        if match is not None and match[1] in found:
+            found[match[1]] = match[2] or match[3] or match[4] or ""
+    if not found["accessKey"] or not found["secretKey"]:
+        # The lines are not told: they have a secret.
+        raise SettingsError(f"{path}: expected lines `accessKey: …` and `secretKey: …`")
+    return tuple(found.values())
 
 
 def tls_if_asked(

@@ -65,6 +65,21 @@ class Connect(Protocol):
         """Return the open connection, or raise NotConnected."""
 
 
+class MakeRequest(Protocol):
+    """Makes the frames of requests: `codec.command.request`, or `SignedRequests`."""
+
+    def __call__(
+        self,
+        code: int,
+        opaque: int,
+        header: Header | None = None,
+        body: Buffer = b"",
+        *,
+        oneway: bool = False,
+    ) -> list[Buffer]:
+        """Return the buffers of one request's frame."""
+
+
 class _Request(Protocol):
     """A request that waits."""
 
@@ -99,6 +114,7 @@ class Channel:
         on_request: Takes what the other side asks by itself; without it that is dropped.
         silence_seconds: A connection on which an answer is late, and nothing at all came for so
             long, is given up: the peer's machine may be gone, and TCP would take minutes to say so.
+        make_request: Makes the frames of requests.
 
     Threads: event loop only.
     """
@@ -111,6 +127,7 @@ class Channel:
         timers: Timers,
         on_request: OnRequest | None = None,
         silence_seconds: float = math.inf,
+        make_request: MakeRequest = request,
     ) -> None:
         assert isinstance(peer.connection, Connection)
         self.peer = peer
@@ -119,6 +136,8 @@ class Channel:
         """Queues buffers without waiting for an answer; they leave in this turn of the loop."""
         self.next_opaque: Callable[[], int] = peer.connection.next_opaque
         """Numbers the next request."""
+        self.make_request = make_request
+        """Makes the frame of one."""
         self.is_answered = False
         """Whether anything ever came from the peer."""
         self._clock = clock
@@ -168,7 +187,8 @@ class Channel:
         """Ask something; see `send`."""
         opaque = self.next_opaque()
         deadline = self._clock.monotonic() + seconds
-        self.send(request(code, opaque, header, body), opaque, deadline, _tell, outcome)
+        buffers = self.make_request(code, opaque, header, body)
+        self.send(buffers, opaque, deadline, _tell, outcome)
 
     async def ask(
         self,
@@ -187,7 +207,7 @@ class Channel:
         reply: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
 
         opaque = self.next_opaque()
-        buffers = request(code, opaque, header, body)
+        buffers = self.make_request(code, opaque, header, body)
         self.send(buffers, opaque, self._clock.monotonic() + timeout_ms / 1000, _reply, reply)
         try:
             return await reply
@@ -270,6 +290,7 @@ async def open_channel(
     timeout_seconds: float = driver.CONNECT_SECONDS_MAX,
     silence_seconds: float = math.inf,
     tls: ssl.SSLContext | None = None,
+    make_request: MakeRequest = request,
 ) -> Channel:
     """Connect to `host:port`, within a time that covers the handshake; see `Channel`.
 
@@ -293,7 +314,7 @@ async def open_channel(
         tls=tls,
     )
     loop = asyncio.get_running_loop()
-    channel = Channel(peer, address, clock, loop, on_request, silence_seconds)
+    channel = Channel(peer, address, clock, loop, on_request, silence_seconds, make_request)
     return channel
 
 

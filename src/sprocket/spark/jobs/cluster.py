@@ -24,6 +24,13 @@ class JobCluster:
     tls_cert: Annotated[str, JobOption("PEM file of the client certificate.", "FILE")] = ""
     tls_key: Annotated[str, JobOption("PEM file of its key.", "FILE")] = ""
     tls_key_password: Annotated[str, JobOption("Password of the key.", "TEXT")] = ""
+    access_key: Annotated[str, JobOption("Sign every request as this user.", "NAME")] = ""
+    secret_key: Annotated[
+        str, JobOption("The password of that user; better SPROCKET_SECRET_KEY or a file.", "TEXT")
+    ] = ""
+    credentials: Annotated[
+        str, JobOption("A file with both, such as RocketMQ's conf/tools.yml.", "FILE")
+    ] = ""
 
     @property
     def options(self) -> dict[str, str]:
@@ -35,13 +42,16 @@ class JobCluster:
             "tlsCertPath": self.tls_cert,
             "tlsKeyPath": self.tls_key,
             "tlsKeyPassword": self.tls_key_password,
+            "accessKey": self.access_key,
+            "secretKey": self.secret_key,
+            "credentialsPath": self.credentials,
         }
         return {name: text for name, text in given.items() if text}
 
     @property
     def client(self) -> "ClientSettings":
         """How a client of it makes connections. Raises SettingsError: a file cannot be used."""
-        from sprocket.rocketmq.client import ClientSettings, tls_if_asked
+        from sprocket.rocketmq.client import ClientSettings, credentials_if_given, tls_if_asked
 
         context = tls_if_asked(
             self.tls,
@@ -50,7 +60,8 @@ class JobCluster:
             key_path=self.tls_key,
             key_password=self.tls_key_password,
         )
-        return ClientSettings(tls=context)
+        credentials = credentials_if_given(self.access_key, self.secret_key, path=self.credentials)
+        return ClientSettings(tls=context, credentials=credentials)
 
     def topics(self) -> frozenset[str]:
         """Return the names of all topics, the brokers' own among them.

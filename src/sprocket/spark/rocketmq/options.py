@@ -247,6 +247,19 @@ class Options:
     tls_key_password: str = _wire(
         "tlsKeyPassword", str, "", "of the key; Spark hides it in its UI", is_secret=True
     )
+    access_key: str = _wire(
+        "accessKey", str, "", "sign every request as this user, for brokers that want it"
+    )
+    secret_key: str = _wire(
+        "secretKey", str, "", "its password; Spark hides it in its UI", is_secret=True
+    )
+    credentials_path: str = _wire(
+        "credentialsPath",
+        str,
+        "",
+        "instead: a file with lines `accessKey: …` and `secretKey: …`, on every machine that runs"
+        " a task, or the variables SPROCKET_ACCESS_KEY and SPROCKET_SECRET_KEY there",
+    )
     topics: tuple[str, ...] = _both(
         "subscribe", names, (), "topics, commas between; a directory gives all without it"
     )

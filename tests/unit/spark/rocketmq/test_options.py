@@ -276,6 +276,20 @@ def test_tls_of_the_stream() -> None:
         read_directory({"path": "/s", "tls": "true"})
 
 
+def test_credentials_of_stream_and_sink() -> None:
+    """Given, or in a file; a password is in no `repr`."""
+    more = {"accessKey": "alice", "secretKey": "hunter2", "credentialsPath": "/etc/tools.yml"}
+    for found in (
+        read_live({"nameServer": "a:1", "subscribe": "t"} | more),
+        read_sink({"nameserver": "a:1"} | {name.lower(): text for name, text in more.items()}),
+    ):
+        assert (found.access_key, found.secret_key) == ("alice", "hunter2")
+        assert found.credentials_path == "/etc/tools.yml"
+        assert "hunter2" not in repr(found)
+    with pytest.raises(SettingsError, match="does not go with"):
+        read_directory({"path": "/s", "accessKey": "alice"})
+
+
 def test_options_of_a_sink() -> None:
     """`topic` is its own there; what Spark adds is let pass, and what a source has is refused."""
     given = {"nameserver": "n:1", "checkpointlocation": "/c"}

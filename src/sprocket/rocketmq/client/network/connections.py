@@ -18,10 +18,11 @@ from sprocket.base.units import GIB
 from sprocket.rocketmq.client.network.answers import granted
 from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.rocketmq.codec.codes import RequestCode
-from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.command import Command, request
 from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.codec.frame import Buffer
-from sprocket.rocketmq.remoting import Channel, Connect, OnRequest, open_channel
+from sprocket.rocketmq.codec.signed_request import SignedRequests
+from sprocket.rocketmq.remoting import Channel, Connect, MakeRequest, OnRequest, open_channel
 from sprocket.runtime import driver
 from sprocket.runtime.driver import ConnectionSettings
 from sprocket.runtime.settings import ClientLimits
@@ -73,6 +74,11 @@ class Connections:
         self._errors: dict[str, ClientError] = {}
         """Why, by address."""
         self._is_closed = False
+        credentials = settings.credentials
+        self.make_request: MakeRequest = request
+        """Makes the frames of requests; signs them if there are credentials."""
+        if credentials is not None:
+            self.make_request = SignedRequests(credentials)
 
     def open_channel(self, address: str) -> Channel | None:
         """Return the open connection to an address, or None."""
@@ -165,6 +171,7 @@ class Connections:
                 timeout_seconds=self._settings.connect_timeout_ms / 1000,
                 silence_seconds=_SILENCE_S,
                 tls=self._settings.tls,
+                make_request=self.make_request,
             )
         except ClientError as error:
             self._errors[address] = error

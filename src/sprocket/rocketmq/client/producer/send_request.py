@@ -12,7 +12,7 @@ from sprocket.rocketmq.client.producer.outgoing import Outgoing, SendResult, Sen
 from sprocket.rocketmq.client.producer.send_traces import SendTraces
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
-from sprocket.rocketmq.codec.command import Command, request
+from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.frame import Buffer
 from sprocket.rocketmq.codec.headers import SendMessageAnswer, SendMessageV2
 from sprocket.rocketmq.codec.record import batch
@@ -89,15 +89,20 @@ class SendRequests:
             last = max(last, one.deadline)
         opaque = channel.next_opaque()
         deadline = min(last, now + self.settings.try_timeout_ms / 1000)
-        frame = self._frame(queue, sent, opaque, False)
+        frame = self._frame(channel, queue, sent, opaque, False)
         channel.send(frame, opaque, deadline, answered, sent)
 
     def send_oneway(self, channel: Channel, queue: MessageQueue, sent: Outgoing) -> None:
         """Put one message on the wire that nobody answers."""
-        channel.write(self._frame(queue, [sent], channel.next_opaque(), True))
+        channel.write(self._frame(channel, queue, [sent], channel.next_opaque(), True))
 
     def _frame(
-        self, queue: MessageQueue, sent: Sequence[Outgoing], opaque: int, oneway: bool
+        self,
+        channel: Channel,
+        queue: MessageQueue,
+        sent: Sequence[Outgoing],
+        opaque: int,
+        oneway: bool,
     ) -> list[Buffer]:
         first = sent[0]
         is_batch = first.is_batch or len(sent) > 1
@@ -121,7 +126,7 @@ class SendRequests:
             code = RequestCode.SEND_BATCH_MESSAGE
         elif first.is_reply:
             code = RequestCode.SEND_REPLY_MESSAGE_V2
-        return request(code, opaque, header, body, oneway=oneway)
+        return channel.make_request(code, opaque, header, body, oneway=oneway)
 
     @staticmethod
     def is_stored(command: Command) -> bool:

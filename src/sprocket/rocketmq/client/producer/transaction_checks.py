@@ -22,12 +22,12 @@ from sprocket.rocketmq.client.producer.send_traces import SendTraces
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.codec.codes import RequestCode
-from sprocket.rocketmq.codec.command import Command, request
+from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import CheckTransaction, EndTransaction
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.transaction import TransactionState
-from sprocket.rocketmq.remoting import Connection
+from sprocket.rocketmq.remoting import Connection, MakeRequest
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.tasks import Tasks, is_end_of
 
@@ -77,6 +77,7 @@ class TransactionChecks:
             know how it will end.
         settings: How many calls may run, and for how long.
         tasks: Where they run.
+        make_request: Makes the frame of what a broker is told.
 
     Threads: event loop only.
     """
@@ -88,7 +89,9 @@ class TransactionChecks:
         is_open: Callable[[str], bool],
         settings: ProducerSettings,
         tasks: Tasks,
+        make_request: MakeRequest,
     ) -> None:
+        self._make_request = make_request
         self._group = group
         self._check = check
         self._is_open = is_open
@@ -184,7 +187,8 @@ class TransactionChecks:
             transaction_id=header.transaction_id or number,
         )
         opaque = connection.next_opaque()
-        question.peer.send(request(RequestCode.END_TRANSACTION, opaque, told, oneway=True))
+        code = RequestCode.END_TRANSACTION
+        question.peer.send(self._make_request(code, opaque, told, oneway=True))
         if self.traces is not None:
             self.traces.transaction_ended(
                 message, number, state, store_host=str(question.peer), was_asked=True

@@ -193,7 +193,12 @@ class TransactionProducer:
             await self._lease.end()
             raise
         self._checks = TransactionChecks(
-            self._group, self._check, self._is_open, self._settings, self._lease.tasks
+            self._group,
+            self._check,
+            self._is_open,
+            self._settings,
+            self._lease.tasks,
+            instance.connections.make_request,
         )
         self._checks.traces = self._producer._traces
         self._lease.watch(instance.on_check, self._checks.take)

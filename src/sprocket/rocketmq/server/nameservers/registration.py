@@ -20,7 +20,7 @@ from sprocket.base.errors import ClientError, NotConnected, SettingsError, WireE
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies, registration_body
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
-from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.command import Command, request
 from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.codec.headers import (
     NoFields,
@@ -32,7 +32,7 @@ from sprocket.rocketmq.codec.headers import (
 from sprocket.rocketmq.codec.registration_body import RegisterBrokerBody
 from sprocket.rocketmq.model.route import ClusterInfo
 from sprocket.rocketmq.model.topic import READ, WRITE, TopicConfig
-from sprocket.rocketmq.remoting import Channel, open_channel, split_address
+from sprocket.rocketmq.remoting import Channel, MakeRequest, open_channel, split_address
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.tasks import Tasks, is_set_within
 
@@ -126,6 +126,8 @@ class Registration:
     _clock: Clock
     _: KW_ONLY
     tls: ssl.SSLContext | None = None
+    make_request: MakeRequest = request
+    """Makes the frames of what NameServers are asked; signs them if the broker has a user."""
     _waiters: list[_Waiter] = field(default_factory=list, init=False)
     _tasks: Tasks = field(default_factory=lambda: Tasks("registration"), init=False)
 
@@ -184,7 +186,9 @@ class Registration:
 
     async def _connected(self, address: str, closed: Callable[[], None]) -> Channel:
         """Connect; `closed` is called when the connection is lost. Raises NotConnected."""
-        channel = await open_channel(address, self._clock, tls=self.tls)
+        channel = await open_channel(
+            address, self._clock, tls=self.tls, make_request=self.make_request
+        )
 
         def lost(_: Peer) -> None:
             closed()

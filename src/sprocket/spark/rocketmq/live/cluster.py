@@ -15,7 +15,13 @@ import numpy as np
 from sprocket.base import log
 from sprocket.base.errors import BrokerRefused, ClientError, DataLost, NotConnected, RequestTimeout
 from sprocket.base.units import MIB
-from sprocket.rocketmq.client import ClientSettings, QueueSlice, SliceAnswer, tls_if_asked
+from sprocket.rocketmq.client import (
+    ClientSettings,
+    QueueSlice,
+    SliceAnswer,
+    credentials_if_given,
+    tls_if_asked,
+)
 from sprocket.rocketmq.client.blocking import Puller
 from sprocket.rocketmq.client.network import PullStatus
 from sprocket.rocketmq.codec.codes import ResponseCode
@@ -143,7 +149,7 @@ def client_settings(options: Options) -> ClientSettings:
     """Return how a client reaches the cluster of the options.
 
     Raises:
-        SettingsError: A file for TLS cannot be used.
+        SettingsError: A file for TLS or with credentials cannot be used.
     """
     tls = tls_if_asked(
         options.tls,
@@ -155,6 +161,9 @@ def client_settings(options: Options) -> ClientSettings:
     timeout_ms = options.pull_timeout_ms
     return ClientSettings(
         tls=tls,
+        credentials=credentials_if_given(
+            options.access_key, options.secret_key, path=options.credentials_path
+        ),
         request_timeout_ms=timeout_ms,
         connect_timeout_ms=min(timeout_ms, _CONNECT_MS_MAX),
     )

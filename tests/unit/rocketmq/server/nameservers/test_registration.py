@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from tests import sockets
@@ -10,13 +11,16 @@ from tests.waits import LONG_SECONDS
 from sprocket.base.errors import SettingsError
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec import bodies, registration_body
+from sprocket.rocketmq.codec import bodies, command, registration_body
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.codec.headers import NoFields, QueryDataVersionAnswer
+from sprocket.rocketmq.codec.signature import SigningKey
+from sprocket.rocketmq.codec.signed_request import SignedRequests
+from sprocket.rocketmq.model.rights import SessionCredentials
 from sprocket.rocketmq.model.route import BrokerData, ClusterInfo
 from sprocket.rocketmq.model.topic import TopicConfig
-from sprocket.rocketmq.remoting import Connection
+from sprocket.rocketmq.remoting import Connection, MakeRequest
 from sprocket.rocketmq.server.nameservers import (
     BrokerNameServers,
     Identity,
@@ -44,6 +48,8 @@ class FakeNameServer:
         self.leaves_fields_out = False
         self.holders = {0: "127.0.0.1:1"}
         self.is_silent = False
+        self.signed = 0
+        """Requests that the user `inner` has signed."""
 
     async def start(self, port: int = 0) -> None:
         """Listen."""
@@ -58,6 +64,10 @@ class FakeNameServer:
         """Take a registration, refuse it or say nothing."""
         if self.is_silent:
             return
+        ext = request.ext_map()
+        self.signed += ext.get("AccessKey") == "inner" and SigningKey("inner-secret").is_right(
+            ext["Signature"], ext, request.body
+        )
         if request.code == RequestCode.QUERY_DATA_VERSION:
             self.asked += 1
             changed = QueryDataVersionAnswer(changed=not self.is_current)
@@ -91,12 +101,17 @@ class FakeNameServer:
 Scenario = Callable[[FakeNameServer, Topics, Registration], Awaitable[None]]
 
 
-def run(scenario: Scenario, *, others: tuple[str, ...] = ()) -> None:
+def run(scenario: Scenario, **more: Any) -> None:
     """Run a scenario with one NameServer that is there from the start."""
-    driver.run(running(scenario, others=others))
+    driver.run(running(scenario, **more))
 
 
-async def running(scenario: Scenario, *, others: tuple[str, ...] = ()) -> None:
+async def running(
+    scenario: Scenario,
+    *,
+    others: tuple[str, ...] = (),
+    make_request: MakeRequest = command.request,
+) -> None:
     """Do what `run` does, in a loop that runs."""
     disk = SimulatedDisk()
     disk.make_folder("/s/config")
@@ -110,6 +125,7 @@ async def running(scenario: Scenario, *, others: tuple[str, ...] = ()) -> None:
         known,
         30,
         FakeClock(),
+        make_request=make_request,
     )
     await registered.start()
     try:
@@ -117,6 +133,22 @@ async def running(scenario: Scenario, *, others: tuple[str, ...] = ()) -> None:
     finally:
         await registered.stop()
         await nameserver.server.close()
+
+
+def test_what_nameservers_are_told_may_be_signed() -> None:
+    """By the broker's inner user, as RocketMQ's brokers do; otherwise nobody signs."""
+    counts = []
+
+    async def scenario(nameserver: FakeNameServer, _: Topics, it: Registration) -> None:
+        await it.stop()
+        counts.append((len(nameserver.seen), len(nameserver.left), nameserver.signed))
+
+    run(scenario)
+    inner = SessionCredentials("inner", "inner-secret")
+    run(scenario, make_request=SignedRequests(inner))
+    assert counts[0] == (1, 1, 0)
+    assert counts[1][:2] == (1, 1)
+    assert counts[1][2] >= 2
 
 
 def test_everything_at_the_start_and_changes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
