@@ -20,7 +20,7 @@ from sprocket.base.units import GIB
 from sprocket.node.host import Host, Product, Running, Serve, Site
 from sprocket.rocketmq.aliases import read_broker_conf, read_nameserver_conf
 from sprocket.rocketmq.geometry import Geometry
-from sprocket.rocketmq.settings import Settings, TlsSettings
+from sprocket.rocketmq.settings import RightsSettings, Settings, TlsSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from sprocket.rocketmq.broker.broker import Broker
     from sprocket.rocketmq.codec.config import JsonValue
-    from sprocket.rocketmq.remoting import Channels
+    from sprocket.rocketmq.remoting import Channels, MakeRequest
     from sprocket.rocketmq.store.queue import GroupFilter
     from sprocket.rocketmq.store.recovery import RecoveryReport
     from sprocket.runtime.pressure import Pressure
@@ -121,11 +121,20 @@ async def _open_broker(site: Site) -> Serve:
     geometry = settings.geometry if is_given else None
     warm = NonblockingDisk(place.disk)
     subscriptions: dict[str, Sequence[GroupFilter]] = {}
+    rights = None
+    if settings.rights.authentication or settings.rights.authorization:
+        from sprocket.rocketmq.broker.rights import check_settings, open_tables
+
+        check_settings(settings.rights)
     store = await site.open(
         lambda step: Store.open(
             warm, place.folder, settings.store, place.clock, geometry, subscriptions, step=step
         )
     )
+
+    if settings.rights.authentication:
+        # After the store, whose lock says that nobody else has the folder open.
+        rights = await site.open(lambda _: open_tables(place.disk, place.folder, settings.rights))
 
     async def serve() -> RunningBroker:
         import asyncio
@@ -165,6 +174,7 @@ async def _open_broker(site: Site) -> Serve:
             pressure,
             nameservers.note,
             subscriptions,
+            rights,
         )
         own = settings.broker
         identity = Identity(name=own.name, cluster=own.cluster, address=address(host, port))
@@ -175,6 +185,7 @@ async def _open_broker(site: Site) -> Serve:
             own.register_seconds,
             place.clock,
             tls=nameserver_tls(settings.tls),
+            make_request=_signed_requests(settings.rights),
         )
         slices = Slices(reads, Turns(loop, SLICE_WORK), place.clock)
         routes = RouteLookup(nameservers.channels, place.clock)
@@ -183,15 +194,21 @@ async def _open_broker(site: Site) -> Serve:
             *broker_rows.of_clients(broker, channels, routes, own.name),
             *broker_rows.of_administrators(broker, registration, settings, slices),
         ]
+        unknown = None
+        if broker.rights is not None:
+            from sprocket.rocketmq.server.rights import Guard
+
+            guard = Guard(broker.rights, settings.rights, own.cluster)
+            rows, unknown = guard.guarded(rows), guard.unknown
         broker.start()
         parts.push_async_callback(broker.stop)
         parts.callback(slices.stop)
         codec = partial(Connection, frame_bytes_max=settings.server.frame_bytes_max)
         policy = PortPolicy(pressure=pressure)
-        await site.listen("broker", codec, Dispatcher(rows, channels.answered), policy)
+        await site.listen("broker", codec, Dispatcher(rows, channels.answered, unknown), policy)
         if "vip" in site.ports:
             allowed = [row for row in rows if row.code not in broker_rows.NOT_ON_VIP]
-            await site.listen("vip", codec, Dispatcher(allowed, channels.answered), policy)
+            await site.listen("vip", codec, Dispatcher(allowed, channels.answered, unknown), policy)
         parts.push_async_callback(broker.quiesce)
         parts.push_async_callback(registration.stop)
         await registration.start()
@@ -239,6 +256,17 @@ def _nameservers(settings: Settings, site: Site) -> list[str]:
     own = site.ports.get("nameserver")
     mine = [] if own is None else [address(own_host(settings.server.host), own)]
     return [*mine, *settings.broker.nameservers]
+
+
+def _signed_requests(settings: RightsSettings) -> "MakeRequest":
+    """Return what makes the broker's own requests: signed by the inner user, if there is one."""
+    from sprocket.rocketmq.codec import command
+    from sprocket.rocketmq.codec.signed_request import SignedRequests
+    from sprocket.rocketmq.model.rights import SessionCredentials
+
+    if not (settings.authentication and settings.inner_user):
+        return command.request
+    return SignedRequests(SessionCredentials(settings.inner_user, settings.inner_password))
 
 
 def nameserver_tls(settings: TlsSettings) -> "SSLContext | None":

@@ -184,13 +184,9 @@ BROKER = _SERVER | _texts(
 """What a broker tells."""
 
 _UNTOLD = """
-    aclCacheExpiredSecond aclCacheMaxNum aclCacheRefreshSecond authConfigPath
-    authenticationEnabled authenticationMetadataProvider authenticationProvider
-    authenticationStrategy authenticationWhitelist authorizationEnabled
-    authorizationMetadataProvider authorizationProvider authorizationStrategy
-    authorizationWhitelist brokerConfigPath brokerIP2 brokerId brokerRole clusterName configName
-    dLegerGroup dLegerPeers dLegerSelfId enableMultiDispatch haMasterAddress inBrokerContainer
-    initAuthenticationUser innerClientAuthenticationCredentials migrateAuthFromV1Enabled
+    aclCacheExpiredSecond aclCacheMaxNum aclCacheRefreshSecond authConfigPath brokerConfigPath
+    brokerIP2 brokerId brokerRole clusterName configName dLegerGroup dLegerPeers dLegerSelfId
+    enableMultiDispatch haMasterAddress inBrokerContainer migrateAuthFromV1Enabled
     preferredLeaderId readOnlyCommitLogStorePaths rocketmqHome scanAvailableNameSrv
     statefulAuthenticationCacheExpiredSecond statefulAuthenticationCacheMaxNum
     statefulAuthorizationCacheExpiredSecond statefulAuthorizationCacheMaxNum

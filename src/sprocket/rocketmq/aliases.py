@@ -9,11 +9,14 @@ them. It is an error if ignoring a value would break its promise (who may connec
 is, how often it is kept).
 """
 
+import fnmatch
 import ipaddress
 import os.path
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from sprocket.base.errors import SettingsError
 from sprocket.base.nearest import hint
@@ -75,7 +78,9 @@ def read_broker_conf(text: bytes | str, source: str) -> ForeignSettings:
         )
     unread = absent_settings.BROKER_UNREAD & given.keys()
     read = {name: text for name, text in given.items() if name not in unread}
-    values, ignored = _interpret(read, source, BROKER, BROKER_NAMES, TAKEN_CARE_OF)
+    values, ignored = _interpret(read, source, BROKER | RIGHTS, BROKER_NAMES, TAKEN_CARE_OF)
+    values += _users(given, source)
+    _refuse_providers(given, source)
     for name, setting in OFF_BY_DEFAULT.items():
         if name not in given:
             values.append((setting, False, f"{source} (default of {name})"))
@@ -130,6 +135,40 @@ def _bit_map_bits(settings: Settings) -> int:
     return Bloom.of(store.filter_bits_error_percent, store.filter_bits_groups).bits
 
 
+# Rights.
+
+
+def _users(given: Mapping[str, str], source: str) -> list[tuple[str, object, str]]:
+    """Return what a broker.conf says of users who are made at the start."""
+    values: list[tuple[str, object, str]] = []
+    for setting, (name, password, ours) in _USERS.items():
+        text = given.get(setting, "").strip()
+        if not text:
+            continue
+        try:
+            found = msgspec.json.decode(text, type=dict[str, str])
+        except ValueError:
+            found = {}
+        if not found.get(name) or not found.get(password):
+            # The text is not told: it has a password.
+            raise SettingsError(
+                f'{source}: {setting} is not {{"{name}":"…","{password}":"…"}}, in JSON'
+            )
+        values.append((f"{ours}_user", found[name], f"{source} ({setting})"))
+        values.append((f"{ours}_password", found[password], f"{source} ({setting})"))
+    return values
+
+
+def _refuse_providers(given: Mapping[str, str], source: str) -> None:
+    """Refuse classes that would decide otherwise than it is done here."""
+    for setting, known in _PROVIDERS.items():
+        name = given.get(setting, "").strip()
+        if name and not fnmatch.fnmatchcase(name, f"{_AUTH}.{known}"):
+            raise SettingsError(
+                f"{source}: {setting}={name}: only RocketMQ's own, {_AUTH}.{known}, is there"
+            )
+
+
 # How texts become values and back.
 
 
@@ -170,6 +209,14 @@ def _addresses(text: str) -> tuple[str, ...]:
     if "," in text:
         raise ValueError("expected host:port, or several joined by ';': use ; instead of commas")
     return tuple(part.strip() for part in text.split(";") if part.strip())
+
+
+def _request_codes(text: str) -> tuple[int, ...]:
+    return tuple(_number(part) for part in text.split(",") if part.strip())
+
+
+def _request_codes_text(codes: tuple[int, ...]) -> str:
+    return ",".join(map(str, codes))
 
 
 def _register_seconds(text: str) -> int:
@@ -308,6 +355,30 @@ BROKER = _table(
     _plain("maxIndexNum", "index.units"),
 )
 
+RIGHTS = _table(
+    _switch("authenticationEnabled", "rights.authentication"),
+    _switch("authorizationEnabled", "rights.authorization"),
+    Alias(
+        name="authenticationWhitelist",
+        setting="rights.unsigned_codes",
+        read=_request_codes,
+        write=_request_codes_text,
+    ),
+    Alias(
+        name="authorizationWhitelist",
+        setting="rights.unchecked_codes",
+        read=_request_codes,
+        write=_request_codes_text,
+    ),
+)
+"""What a broker.conf may say of rights. A broker tells nobody, as in RocketMQ."""
+
+_USERS = {
+    "initAuthenticationUser": ("username", "password", "rights.initial"),
+    "innerClientAuthenticationCredentials": ("accessKey", "secretKey", "rights.inner"),
+}
+"""Settings that are a user as JSON: its members for name and password, and how ours begin."""
+
 NAMESERVER = _table(
     *_CONNECTIONS,
     _plain("listenPort", "server.nameserver_port"),
@@ -319,10 +390,25 @@ NAMESERVER = _table(
     _switch("enableTopicList", "nameserver.list_topics"),
 )
 
+_AUTH = "org.apache.rocketmq.auth"
+_PROVIDERS = {
+    "authenticationProvider": "authentication.provider.DefaultAuthenticationProvider",
+    "authenticationMetadataProvider": "authentication.provider.LocalAuthenticationMetadataProvider",
+    "authorizationProvider": "authorization.provider.DefaultAuthorizationProvider",
+    "authorizationMetadataProvider": "authorization.provider.LocalAuthorizationMetadataProvider",
+    "authenticationStrategy": "authentication.strategy.*",
+    "authorizationStrategy": "authorization.strategy.*",
+}
+"""Settings that name a class, and that of RocketMQ which does what is done here. Its strategies
+look at each request, or once a minute at a connection; here it is each request."""
+
 BROKER_NAMES = (
     (absent_settings.BROKER.keys() - absent_settings.BROKER_UNREAD)
     | absent_settings.BROKER_UNTOLD
     | BROKER.keys()
+    | RIGHTS.keys()
+    | _USERS.keys()
+    | _PROVIDERS.keys()
 )
 """What RocketMQ reads from a broker.conf."""
 
@@ -332,8 +418,9 @@ NAMESERVER_NAMES = (
 """What RocketMQ reads from a namesrv.conf."""
 
 _NO_REPLICATION = "replication is not built: a broker is the only copy of its messages"
-_NO_ACCESS_CONTROL = (
-    "access control is not built: the broker would be open to all; say false to start it so"
+_NO_OLD_RULES = (
+    "the rules of RocketMQ 4, plain_acl.yml, are not read, so that nothing would keep them; make "
+    "users and policies, and say authenticationEnabled and authorizationEnabled"
 )
 _NO_CLOSED_PULLS = "consumers that pull by themselves cannot be kept out, but for single groups"
 _DEMANDS: tuple[tuple[str, frozenset[str], str], ...] = (
@@ -345,9 +432,8 @@ _DEMANDS: tuple[tuple[str, frozenset[str], str], ...] = (
     ("inSyncReplicas", frozenset({"1"}), f"only 1; {_NO_REPLICATION}"),
     ("minInSyncReplicas", frozenset({"1"}), f"only 1; {_NO_REPLICATION}"),
     ("allAckInSyncStateSet", frozenset({"false"}), _NO_REPLICATION),
-    ("aclEnable", frozenset({"false"}), _NO_ACCESS_CONTROL),
-    ("authenticationEnabled", frozenset({"false"}), _NO_ACCESS_CONTROL),
-    ("authorizationEnabled", frozenset({"false"}), _NO_ACCESS_CONTROL),
+    ("aclEnable", frozenset({"false"}), _NO_OLD_RULES),
+    ("migrateAuthFromV1Enabled", frozenset({"false"}), _NO_OLD_RULES),
     ("rejectPullConsumerEnable", frozenset({"false"}), _NO_CLOSED_PULLS),
     ("litePullMessageEnable", frozenset({"true"}), _NO_CLOSED_PULLS),
 )
@@ -355,6 +441,8 @@ _DEMANDS: tuple[tuple[str, frozenset[str], str], ...] = (
 
 TAKEN_CARE_OF = frozenset(
     {name for name, _, _ in _DEMANDS}
+    | _USERS.keys()
+    | _PROVIDERS.keys()
     | {"storePathRootDir", "storePathCommitLog", "enableMultiDispatch"}
 )
 """Names without a row of their own that are not ignored; light queues need both their switches in

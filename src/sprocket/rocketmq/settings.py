@@ -312,6 +312,37 @@ class RetentionSettings:
     diskSpaceWarningLevelRatio."""
 
 
+RequestNumber: TypeAlias = Annotated[int, Meta(ge=0)]
+"""A request code."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RightsSettings:
+    """Who may use the broker over RocketMQ's protocol, and for what."""
+
+    authentication: bool = False
+    """Refuse every request that no user has signed with their password; authenticationEnabled.
+    Users are kept in a RocksDB, which takes the extra `rocksdb`."""
+    authorization: bool = False
+    """Refuse every request that no policy of its user allows; authorizationEnabled. Needs
+    `authentication`."""
+    initial_user: str = ""
+    """Somebody who may do everything, made at a start that finds no user of this name;
+    initAuthenticationUser, with `initial_password`."""
+    initial_password: str = ""
+    """The password of the initial user. It is only looked at when the user is made."""
+    inner_user: str = ""
+    """Another one, as whom brokers and tools sign what they ask of this broker;
+    innerClientAuthenticationCredentials, with `inner_password`."""
+    inner_password: str = ""
+    """The password of the inner user."""
+    unsigned_codes: tuple[RequestNumber, ...] = ()
+    """Requests that need no signature, by their codes; authenticationWhitelist. Such a request is
+    from nobody: to be served it must be in `unchecked_codes` as well, under `authorization`."""
+    unchecked_codes: tuple[RequestNumber, ...] = ()
+    """Requests that need no policy, by their codes; authorizationWhitelist."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
     """Everything that `sprocket up` can be told."""
@@ -331,6 +362,7 @@ class Settings:
     offsets: OffsetSettings = field(default_factory=OffsetSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
+    rights: RightsSettings = field(default_factory=RightsSettings)
     log: LogGeometry = field(default_factory=LogGeometry)
     queue: QueueGeometry = field(default_factory=QueueGeometry)
     index: IndexGeometry = field(default_factory=IndexGeometry)

@@ -14,6 +14,7 @@ from sprocket.rocketmq.geometry import QueueGeometry
 from sprocket.rocketmq.settings import (
     BrokerSettings,
     RetentionSettings,
+    RightsSettings,
     ServerSettings,
     Settings,
     StoreSettings,
@@ -163,8 +164,11 @@ def test_what_tutorials_have_added_is_named_too() -> None:
         ("rejectPullConsumerEnable=true", "cannot be kept out"),
         ("litePullMessageEnable=false", "cannot be kept out"),
         ("namesrvAddr=10.0.0.1:9876,10.0.0.2:9876", "use ; instead of commas"),
-        ("aclEnable=true", "would be open to all"),
-        ("authenticationEnabled=true", "would be open to all"),
+        ("aclEnable=true", "plain_acl.yml, are not read"),
+        ("migrateAuthFromV1Enabled=true", "plain_acl.yml, are not read"),
+        ("authenticationWhitelist=26,x", "expected a whole number"),
+        ("authenticationProvider=com.example.Mine", "only RocketMQ's own"),
+        ("authorizationStrategy=org.apache.rocketmq.auth.Mine", "only RocketMQ's own"),
         ("storePathRootDir=/a\nstorePathCommitLog=/b/commitlog", "lies in `commitlog` below"),
         ("storePathCommitLog=/b/commitlog", "lies in `commitlog` below"),
     ],
@@ -204,6 +208,54 @@ def test_a_broker_may_encrypt_what_it_tells_nameservers() -> None:
         True,
         False,
     ]
+
+
+RIGHTS = """
+    authenticationEnabled=true
+    authorizationEnabled = true
+    authenticationProvider=org.apache.rocketmq.auth.authentication.provider.DefaultAuthenticationProvider
+    authenticationMetadataProvider=org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider
+    authorizationProvider=org.apache.rocketmq.auth.authorization.provider.DefaultAuthorizationProvider
+    authorizationMetadataProvider=org.apache.rocketmq.auth.authorization.provider.LocalAuthorizationMetadataProvider
+    authenticationStrategy=org.apache.rocketmq.auth.authentication.strategy.StatefulAuthenticationStrategy
+    authorizationStrategy=org.apache.rocketmq.auth.authorization.strategy.StatelessAuthorizationStrategy
+    initAuthenticationUser={"username":"root","password":"a:b"}
+    innerClientAuthenticationCredentials={"accessKey":"inner","secretKey":"x"}
+    authenticationWhitelist=105, 28
+    authorizationWhitelist=
+    userCacheMaxNum=7
+"""
+
+
+def test_rights_are_asked_for_in_rocketmqs_words() -> None:
+    """Its own providers and both strategies, users as JSON, white lists of codes."""
+    found = aliases.read_broker_conf(RIGHTS, "f")
+    assert found.ignored == ("userCacheMaxNum",)
+    assert loaded(RIGHTS).rights == RightsSettings(
+        authentication=True,
+        authorization=True,
+        initial_user="root",
+        initial_password="a:b",  # noqa: S106
+        inner_user="inner",
+        inner_password="x",  # noqa: S106
+        unsigned_codes=(105, 28),
+    )
+
+
+def test_tools_are_not_told_of_rights() -> None:
+    """As in RocketMQ: neither a user, nor who need not sign."""
+    told = aliases.to_broker_conf(loaded(RIGHTS))
+    assert not any("auth" in name.lower() or "a:b" in value for name, value in told.items())
+
+
+@pytest.mark.parametrize(
+    "text", ["root", "[]", "{}", '{"username":"root","password":""}', '{"username":"root"}']
+)
+def test_a_user_that_cannot_be_read_is_not_told(text: str) -> None:
+    """It may have a password."""
+    with pytest.raises(SettingsError, match="initAuthenticationUser is not") as raised:
+        aliases.read_broker_conf(f"initAuthenticationUser={text}", "f")
+    assert text not in str(raised.value)
 
 
 def test_a_value_out_of_range_names_rocketmqs_setting() -> None:

@@ -40,6 +40,7 @@ from sprocket.rocketmq.broker.messages import (
     pending_acks,
     refuse_transactional,
 )
+from sprocket.rocketmq.broker.rights import Rights
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.timers import TimedMessages
 from sprocket.rocketmq.broker.topics import Topics, topics_in
@@ -50,6 +51,7 @@ from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import PullSettings, Settings
 from sprocket.rocketmq.store.config_table import ConfigTable
 from sprocket.rocketmq.store.queue import GroupFilter
+from sprocket.rocketmq.store.rights_tables import RightsTables
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.durable_log import DurableLog
@@ -88,6 +90,7 @@ class Broker:
         pressure: Told how much waits for the disk.
         topics_changed: Told of topics that are new or differ, with none if one was removed.
         subscriptions: What the store tries messages on; filled here.
+        rights: Users and what they may do; None if everybody may do everything.
     Threads: event loop only.
     """
 
@@ -103,6 +106,7 @@ class Broker:
         pressure: Pressure,
         topics_changed: Callable[[list[TopicConfig]], None],
         subscriptions: dict[str, Sequence[GroupFilter]],
+        rights: RightsTables | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         clock = place.clock
@@ -148,6 +152,7 @@ class Broker:
         )
         self.hold = PullHold(loop, settings.pull)
         self.thread = DiskThread()
+        self.rights = None if rights is None else Rights(rights, self.thread)
         # A sync waits for no other work of the disk, and none of that for a sync that stalls.
         self._sync_thread = DiskThread("sprocket-sync")
         self.delay_progress = DelayProgress(place, store, is_whole=not store.report.damage)

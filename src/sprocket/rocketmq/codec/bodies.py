@@ -48,6 +48,7 @@ from sprocket.rocketmq.model.group import (
 )
 from sprocket.rocketmq.model.progress import ConsumeStats, ConsumeTimeSpan
 from sprocket.rocketmq.model.query import QueueUnit
+from sprocket.rocketmq.model.rights import Acl, AclUser, PolicyEntry
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.sharing import ShareQuery
 from sprocket.rocketmq.model.topic import TopicConfig
@@ -633,6 +634,73 @@ def _offset_table(table: OffsetTable) -> Iterator[bytes]:
             yield mark + declared.encode(key) + b":" + fastjson.int_map(queues).encode()
             mark = b","
     yield b"}}"
+
+
+# Users and what they may do
+
+
+class UserInfo(Struct, frozen=True, kw_only=True):
+    """A user as tools write and read it; what is absent in a request stays as it is."""
+
+    what: ClassVar = "a user"
+    password: str | None = None
+    status: str | None = field(name="userStatus", default=None)
+    type: str | None = field(name="userType", default=None)
+    name: str | None = field(name="username", default=None)
+
+
+class PolicyEntryInfo(Struct, frozen=True, kw_only=True):
+    """What a policy says of one resource; source addresses are absent if all may use it."""
+
+    what: ClassVar = "an entry of a policy"
+    actions: Sequence[str] = ()
+    decision: str | None = None
+    resource: str | None = None
+    source_ips: Sequence[str] | None = field(name="sourceIps", default=None)
+
+
+class PolicyInfo(Struct, frozen=True, kw_only=True):
+    """A policy."""
+
+    what: ClassVar = "a policy"
+    entries: Sequence[PolicyEntryInfo] = ()
+    type: str | None = field(name="policyType", default=None)
+
+
+class AclInfo(Struct, frozen=True, kw_only=True):
+    """All policies of one subject."""
+
+    what: ClassVar = "the policies of a subject"
+    policies: Sequence[PolicyInfo] = ()
+    subject: str | None = None
+
+
+def user_info(user: AclUser) -> UserInfo:
+    """Return a user as tools read it."""
+    return UserInfo(
+        name=user.name,
+        password=user.password,
+        type=user.type.value,
+        status=user.status.value,
+    )
+
+
+def acl_info(acl: Acl) -> AclInfo:
+    """Return the policies of a subject as tools read them."""
+    policies = [
+        PolicyInfo(type=policy.type.value, entries=[*map(_entry_info, policy.entries)])
+        for policy in acl.policies
+    ]
+    return AclInfo(subject=acl.subject, policies=policies)
+
+
+def _entry_info(entry: PolicyEntry) -> PolicyEntryInfo:
+    return PolicyEntryInfo(
+        resource=str(entry.resource),
+        actions=[action.value for action in entry.actions],
+        source_ips=list(entry.source_ips) or None,
+        decision=entry.decision.value,
+    )
 
 
 # What a broker collects from its clients or works out for them

@@ -18,9 +18,10 @@ Source: `RemotingCommand`; docs/formats/remoting-frame.md.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from sprocket.base.errors import WireError
 from sprocket.base.units import KIB
@@ -37,7 +38,9 @@ from sprocket.rocketmq.codec.config import fastjson, values
 from sprocket.rocketmq.codec.ext import Header, codec
 from sprocket.rocketmq.codec.frame import BINARY, JSON, Buffer
 from sprocket.rocketmq.codec.headers import PullMessage, SendMessageV2
+from sprocket.rocketmq.codec.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
 from sprocket.rocketmq.model.integers import Int32
+from sprocket.rocketmq.model.rights import AclUser, Action
 
 RESPONSE_FLAG = 1
 ONEWAY_FLAG = 2
@@ -58,12 +61,24 @@ H = TypeVar("H", bound=Header)
 _UNSET = msgspec.UNSET
 
 
+class Signer(Protocol):
+    """Who signed a request, where a server looks at that."""
+
+    @property
+    def user(self) -> AclUser:
+        """Whose signature it is."""
+
+    def check_topic(self, topic: str, action: Action) -> None:
+        """Return if they may do something to a topic. Raises Refused."""
+
+
 class Command(msgspec.Struct, gc=False):
     """A request or an answer as it came.
 
     `code` is the request's or the answer's code; `body` is b"" for none; `serialize` is the type of
     the header it came with; `ext` holds its ext fields, typed already if the code is a hot one
-    (`raw` then keeps the header's bytes), else as raw JSON until they are asked for.
+    (`raw` then keeps the header's bytes), else as raw JSON until they are asked for. `signer` is
+    who signed it, where a server has looked at that, and the code is not a hot one.
     """
 
     code: int
@@ -76,6 +91,7 @@ class Command(msgspec.Struct, gc=False):
     serialize: int = JSON
     ext: Header | msgspec.Raw | dict[str, str] | None = None
     raw: bytes = b""
+    signer: Signer | None = None
 
     @property
     def is_response(self) -> bool:
@@ -108,10 +124,36 @@ class Command(msgspec.Struct, gc=False):
         """Return all ext fields as texts; numbers and booleans as Java would write them."""
         ext = self.ext
         if isinstance(ext, Header):
-            return _decode_slow(self.raw, b"", int).ext_map()
+            try:
+                return _decode_texts(self.raw).ext
+            except (ValueError, RecursionError):
+                return _decode_slow(self.raw, b"", int).ext_map()
         if isinstance(ext, msgspec.Raw):
-            ext = self.ext = _ext_texts(_read_json(bytes(ext)))
+            ext = self.ext = _raw_texts(ext)
         return ext or {}
+
+    def signed_fields(self) -> "SignedFields | None":
+        """Return what is signed of a request with a hot header, quicker than by `ext_map`.
+
+        None if it has other fields, or not only texts: `ext_map` has them all.
+        """
+        read = _SIGNED_DECODERS.get(type(self.ext))
+        if read is None:
+            return None
+        try:
+            found = structs.astuple(read(self.raw).ext)
+        except (ValueError, RecursionError):
+            return None
+        # The name is the first of them in the order in which they are signed, too.
+        return SignedFields(found[0], found[-1], "".join(found[:-1]))
+
+
+class SignedFields(msgspec.Struct, gc=False):
+    """Who says to have signed a request, the signature, and what it is of but for the body."""
+
+    access_key: str
+    signature: str
+    text: str
 
 
 def decode(serialize: int, header: bytes, body: bytes, next_opaque: Callable[[], int]) -> Command:
@@ -242,12 +284,33 @@ class _FastHeader(msgspec.Struct, Generic[E], gc=False, forbid_unknown_fields=Tr
     serialize: str = msgspec.field(name="serializeTypeCurrentRPC", default="")
 
 
+def _signed_decoder(kind: type[Header]) -> Callable[[bytes], Any]:
+    """Return what reads the texts of a header and its signature; absent ones are empty."""
+    names = {field.encode_name for field in structs.fields(kind)}
+    ordered = [*sorted(names | {ACCESS_KEY, SECURITY_TOKEN}), SIGNATURE]
+    assert ordered[0] == ACCESS_KEY
+    texts = msgspec.defstruct(
+        f"{kind.__name__}Signed",
+        [(name, str, "") for name in ordered],
+        gc=False,
+        forbid_unknown_fields=True,
+    )
+    return msgspec.json.Decoder(_FastHeader[texts]).decode  # type: ignore[valid-type]
+
+
+_SIGNED_DECODERS: Mapping[object, Callable[[bytes], Any]] = {
+    kind: _signed_decoder(kind) for kind in set(HOT_HEADERS.values())
+}
+
+
 _Raw = msgspec.Raw
 _OBJECT = b'"extFields":{'
 """How ext fields begin that official clients write."""
 _FRACTION = re.compile(rb'[:"\s][+-]?[0-9]+\.0+"?\s*[,}]')
 """The fast decoder refuses every other fraction by itself."""
 _decode_any = msgspec.json.Decoder(_FastHeader[msgspec.Raw]).decode
+_decode_ext = msgspec.json.Decoder(dict[str, str]).decode
+_decode_texts = msgspec.json.Decoder(_FastHeader[dict[str, str]]).decode
 _HOT_BYTES = 12
 """Enough to tell a code at the head of a header, where fastjson's order of members puts it."""
 _HOT_DECODERS: dict[bytes, Callable[[bytes], _FastHeader[Header]]] = {
@@ -336,6 +399,14 @@ def _check_serialize(value: object) -> None:
     is_number = isinstance(value, int) and not isinstance(value, bool) and value in (JSON, BINARY)
     if not (value is None or isinstance(value, str) or is_number):
         raise WireError(f"serializeTypeCurrentRPC is {value!r}, expected a name, 0 or 1")
+
+
+def _raw_texts(ext: msgspec.Raw) -> dict[str, str]:
+    """Return ext fields as texts that are JSON yet. Raises WireError."""
+    try:
+        return _decode_ext(ext)
+    except (ValueError, RecursionError):
+        return _ext_texts(_read_json(bytes(ext)))
 
 
 def _ext_texts(ext: object) -> dict[str, str]:

@@ -487,6 +487,44 @@ class BrokerConfigAnswer(Header, frozen=True, kw_only=True):
     """A data version as JSON."""
 
 
+# Users and what they may do
+
+
+class UserOnly(Header, frozen=True, kw_only=True):
+    """AUTH_CREATE_USER 3001 to AUTH_GET_USER 3004."""
+
+    username: str = ""
+
+
+class UserFilter(Header, frozen=True, kw_only=True):
+    """AUTH_LIST_USER 3005."""
+
+    filter: str | None = None
+    """What the names contain."""
+
+
+class SubjectOnly(Header, frozen=True, kw_only=True):
+    """AUTH_CREATE_ACL 3006, AUTH_UPDATE_ACL 3007 and AUTH_GET_ACL 3009."""
+
+    subject: str | None = None
+    """Such as `User:alice`."""
+
+
+class DeleteAcl(Header, frozen=True, kw_only=True):
+    """AUTH_DELETE_ACL 3008: without a resource everything of the subject."""
+
+    subject: str | None = None
+    policy_type: str | None = None
+    resource: str | None = None
+
+
+class AclFilters(Header, frozen=True, kw_only=True):
+    """AUTH_LIST_ACL 3010."""
+
+    subject_filter: str | None = None
+    resource_filter: str | None = None
+
+
 # NameServer: routes and brokers
 
 

@@ -97,9 +97,16 @@ class SigningKey:
             self._signed(ext, without_zone, body), given
         )
 
+    def is_right_of(self, signature: str, text: str, body: Buffer) -> bool:
+        """Tell the same of a request whose signed fields are joined already."""
+        given = signature.encode("utf-8", "replace")
+        return hmac.compare_digest(self._signed_text(text, body), given)
+
     def _signed(self, ext: Mapping[str, str], names: list[str], body: Buffer) -> bytes:
         """Return the signature over the fields of these names, in their order."""
-        text = "".join([ext[name] for name in names if name != SIGNATURE])
+        return self._signed_text("".join([ext[name] for name in names if name != SIGNATURE]), body)
+
+    def _signed_text(self, text: str, body: Buffer) -> bytes:
         inner, outer = self._inner.copy(), self._outer.copy()
         inner.update(text.encode("utf-8", "replace"))
         inner.update(body)

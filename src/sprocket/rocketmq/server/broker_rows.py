@@ -10,6 +10,7 @@ from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.remoting import Channels
 from sprocket.rocketmq.server.dispatch import Row
 from sprocket.rocketmq.server.handlers.admin import (
+    RightsHandlers,
     RuntimeInfo,
     StatusHandlers,
     TimerHandlers,
@@ -135,4 +136,5 @@ def of_administrators(
         *StatusHandlers(
             store, info, stats, broker.upkeep, removal, settings.broker.cluster, live
         ).rows(reads),
+        *([] if broker.rights is None else RightsHandlers(broker.rights).rows()),
     ]

@@ -18,6 +18,7 @@ Frames that cannot be read never come here: the connection is closed (`runtime.d
 Source: `NettyRemotingAbstract.processRequestCommand`.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
@@ -39,7 +40,9 @@ from sprocket.rocketmq.codec.headers import (
     RecallMessageAnswer,
     Region,
 )
+from sprocket.rocketmq.codec.signature import ACCESS_KEY
 from sprocket.rocketmq.errors import Refusal, Refused
+from sprocket.rocketmq.model.rights import Action
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.slices import Sliced, Slices
@@ -102,10 +105,6 @@ REFUSED_FIELDS: Mapping[int, Header] = {
 what RocketMQ answers without looking at the header has none either (`_refused`)."""
 
 
-ACCESS_KEY = "AccessKey"
-"""The ext field by which a client with a key says who it is."""
-
-
 class Answer(Struct, gc=False):
     """What to answer: arguments as for `codec.command.response`."""
 
@@ -126,6 +125,17 @@ class Request(Struct, gc=False):
     def body(self) -> bytes:
         """What came after its header."""
         return self.command.body
+
+    def check_topic(self, topic: str, action: Action) -> None:
+        """Return if whoever asks may do something to the topic of a message that was found.
+
+        A request that names a message by its place need not say the truth about its topic.
+
+        Raises:
+            Refused: They may not.
+        """
+        if self.command.signer is not None:
+            self.command.signer.check_topic(topic, action)
 
     def answer(self, what: Answer) -> None:
         """Send an answer, unless nobody waits for it."""
@@ -184,10 +194,20 @@ AUDITED: Mapping[int, str] = {
     RequestCode.PUT_KV_CONFIG: "put key value",
     RequestCode.DELETE_KV_CONFIG: "delete key value",
     RequestCode.UPDATE_NAMESRV_CONFIG: "change settings of nameserver",
+    RequestCode.AUTH_CREATE_USER: "create user",
+    RequestCode.AUTH_UPDATE_USER: "change user",
+    RequestCode.AUTH_DELETE_USER: "delete user",
+    RequestCode.AUTH_CREATE_ACL: "put policies",
+    RequestCode.AUTH_UPDATE_ACL: "put policies",
+    RequestCode.AUTH_DELETE_ACL: "delete policies",
 }
 """What the audit log calls the requests that change something other than messages and progress."""
 AUDITED_BODY_BYTES = 1000
 """So much of a body is in the audit log: settings, or what a group is."""
+SECRET_BODIES = frozenset({RequestCode.AUTH_CREATE_USER, RequestCode.AUTH_UPDATE_USER})
+"""Requests whose body has a password, so that none of it is in the audit log."""
+_SECRETS = re.compile(r"(?im)^([^=\n]*(?:password|credentials|authenticationuser)[^=\n]*=).*")
+"""Lines of settings that have one."""
 
 
 class _AuditedRequest(Request):
@@ -204,15 +224,16 @@ class _AuditedRequest(Request):
                 for name, value in msgspec.structs.asdict(self.header).items()
                 if value is not None
             }
-            if command.body:
-                details["asked"] = command.body[:AUDITED_BODY_BYTES].decode(
-                    "utf-8", "backslashreplace"
-                )
-            # Nothing is signed here: it is what the client says.
-            key = command.ext_map().get(ACCESS_KEY)
-            if key is not None:
-                details["access_key"] = key
-            actor = Actor(through="remoting", peer=self.peer.told_address)
+            if command.body and command.code not in SECRET_BODIES:
+                asked = command.body[:AUDITED_BODY_BYTES].decode("utf-8", "backslashreplace")
+                details["asked"] = _SECRETS.sub(r"\1(not shown)", asked)
+            user = "" if command.signer is None else command.signer.user.name
+            if not user:
+                # Nobody has looked at its signature: it is what the client says.
+                key = command.ext_map().get(ACCESS_KEY)
+                if key is not None:
+                    details["access_key"] = key
+            actor = Actor(through="remoting", peer=self.peer.told_address, user=user)
             actor.did(AUDITED[command.code], **details)
         answer(self.peer, self.command, what)
 
@@ -222,10 +243,11 @@ Handler = Callable[[Peer, Command], Answer | None]
 
 
 class Row(Struct, frozen=True):
-    """A code, and what handles its requests."""
+    """A code, what handles its requests, and which header they have."""
 
     code: RequestCode
     handle: Handler
+    kind: type[Header]
 
 
 def row(
@@ -262,7 +284,7 @@ def row(
         else:
             reads.run(work, request.fail)
 
-    return Row(code, handle if reads is None and code not in AUDITED else handle_slowly)
+    return Row(code, handle if reads is None and code not in AUDITED else handle_slowly, kind)
 
 
 def sliced_row(
@@ -277,7 +299,7 @@ def sliced_row(
         request = Request(peer, command)
         slices.run(function(request, command.header(kind)), request.answer, request.fail)
 
-    return Row(code, handle)
+    return Row(code, handle, kind)
 
 
 class Dispatcher:
@@ -286,18 +308,23 @@ class Dispatcher:
     Args:
         rows: One for each code.
         answered: Gets answers to requests that this side sent; without it they are dropped.
+        unknown: Handles requests whose code is not in the table.
 
     Threads: event loop only.
     """
 
     def __init__(
-        self, rows: Iterable[Row], answered: Callable[[Peer, Command], None] | None = None
+        self,
+        rows: Iterable[Row],
+        answered: Callable[[Peer, Command], None] | None = None,
+        unknown: Handler | None = None,
     ) -> None:
         self._handlers: dict[int, Handler] = {}
         for one in rows:
             assert one.code not in self._handlers, f"two rows for {one.code!r}"
             self._handlers[int(one.code)] = one.handle
         self._answered = answered
+        self._unknown = unknown or (lambda _, command: unsupported(command))
 
     def __call__(self, peer: Peer, command: Command) -> None:
         """Handle one command; what `runtime.driver.listen` wants for its events."""
@@ -305,9 +332,9 @@ class Dispatcher:
             if self._answered is not None:
                 self._answered(peer, command)
             return
-        handler = self._handlers.get(command.code)
+        handler = self._handlers.get(command.code, self._unknown)
         try:
-            found = unsupported(command) if handler is None else handler(peer, command)
+            found = handler(peer, command)
             if found is not None:
                 answer(peer, command, found)
         except Exception as error:

@@ -1,8 +1,16 @@
-"""Requests about topics and about the broker itself."""
+"""Requests about topics, about the broker itself, and about what its users may do."""
 
+from sprocket.rocketmq.server.handlers.admin.rights import RightsHandlers
 from sprocket.rocketmq.server.handlers.admin.runtime_info import RuntimeInfo, WaitingRequests
 from sprocket.rocketmq.server.handlers.admin.status import StatusHandlers
 from sprocket.rocketmq.server.handlers.admin.timers import TimerHandlers
 from sprocket.rocketmq.server.handlers.admin.topics import TopicHandlers
 
-__all__ = ["RuntimeInfo", "StatusHandlers", "TimerHandlers", "TopicHandlers", "WaitingRequests"]
+__all__ = [
+    "RightsHandlers",
+    "RuntimeInfo",
+    "StatusHandlers",
+    "TimerHandlers",
+    "TopicHandlers",
+    "WaitingRequests",
+]

@@ -24,7 +24,9 @@ from sprocket.rocketmq.codec.headers import (
     GetConsumerRunningInfo,
     GetConsumerStatus,
 )
+from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.errors import Refusal, Refused
+from sprocket.rocketmq.model.rights import Action
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.remoting import Channels
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
@@ -68,6 +70,8 @@ class RelayHandlers:
         """Have a consumer's listener try one message."""
         consumer = self._consumer(header.consumer_group, header.client_id or "")
         stored = self._message(header.msg_id)
+        if request.command.signer is not None:
+            request.check_topic(record.decode(stored).topic, Action.SUB)
         topic = None if header.topic is None else self._topics.get(header.topic)
         group = self._groups.get(header.consumer_group)
         passed_on = ConsumeMessageDirectly(

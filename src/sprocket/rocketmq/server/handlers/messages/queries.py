@@ -16,8 +16,10 @@ from sprocket.rocketmq.codec.headers import (
     QueryMessageAnswer,
     ViewMessage,
 )
+from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.errors import Refused
 from sprocket.rocketmq.model.filters import MessageFilter, TagFilter
+from sprocket.rocketmq.model.rights import Action
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
 from sprocket.runtime.cold_reads import ColdReads
 
@@ -96,6 +98,9 @@ class QueryHandlers:
 
         self._reads.run(work, request.fail)
 
-    def by_offset(self, _: Request, header: ViewMessage) -> Answer:
+    def by_offset(self, request: Request, header: ViewMessage) -> Answer:
         """Answer the message at a physical offset."""
-        return Answer(body=(self._queries.by_offset(header.offset),))
+        found = self._queries.by_offset(header.offset)
+        if request.command.signer is not None:
+            request.check_topic(record.decode(found).topic, Action.GET)
+        return Answer(body=(found,))

@@ -35,6 +35,7 @@ from sprocket.rocketmq.codec.record import properties, recall_handle
 from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.model.internal import HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from sprocket.rocketmq.model.message import NewRecord, ProducedMessage, SendRequest
+from sprocket.rocketmq.model.rights import Action
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, busy, encoded, row, sending
 from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.runtime.cold_reads import ColdReads
@@ -259,6 +260,8 @@ class RetryHandlers:
         record = self._send_back.record(meant(header, request.command.version))
         if record is None:
             return Answer()
+        consumed = properties.find(record.properties, properties.RETRY_TOPIC)
+        request.check_topic(consumed or "", Action.SUB)
         # A name that a client made up would stay in the table, and so would the next one.
         origin = self._topics.get(header.origin_topic or "")
         self._stats.sent_back(record.topic if origin is None else origin.name, header.group)

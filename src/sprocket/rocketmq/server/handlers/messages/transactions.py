@@ -15,8 +15,9 @@ from sprocket.rocketmq.broker.transactions import Transactions
 from sprocket.rocketmq.codec import command
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.headers import CheckTransaction, EndTransaction, ResumeCheck
-from sprocket.rocketmq.codec.record import ids, record
+from sprocket.rocketmq.codec.record import ids, properties, record
 from sprocket.rocketmq.errors import Refusal, Refused
+from sprocket.rocketmq.model.rights import Action
 from sprocket.rocketmq.model.transaction import (
     Outcome,
     TransactionEnd,
@@ -86,11 +87,14 @@ class TransactionHandlers:
                 header.from_transaction_check,
             )
         )
+        request.check_topic(half.value(properties.REAL_TOPIC), Action.PUB)
         self._transactions.end(half, outcome, partial(_ended, request))
 
     def resume(self, request: Request, header: ResumeCheck) -> None:
         """Have it asked again how a transaction ended that was given up."""
         half = self._transactions.resume(header.msg_id or "")
+        real_topic = properties.find(half.properties, properties.REAL_TOPIC)
+        request.check_topic(real_topic or "", Action.UPDATE)
         self._durable.append([half], _resumed, [request])
 
 

@@ -1,0 +1,118 @@
+"""Decides whether a user may do what a request needs.
+
+A super user may do everything. For others each need is looked up in their policies: of the entries
+that cover its resource, one of its actions and the client's address, the most specific decides, and
+of two that are equally specific the one that denies. The default policy is looked at where no entry
+of the custom one matches. Where none matches at all it is refused.
+
+What was allowed is remembered until rights change, so that a request costs the same whatever the
+number of policies. Refusals are not; each of them is logged.
+
+Source: RocketMQ `AclAuthorizationHandler`, `UserAuthorizationHandler`. It takes the shorter of two
+prefixes; see `AclResource.rank`.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Final
+
+from sprocket.rocketmq.broker.rights.acls import Acls
+from sprocket.rocketmq.errors import Refusal, Refused
+from sprocket.rocketmq.model import rights
+from sprocket.rocketmq.model.rights import (
+    AclUser,
+    Action,
+    Decision,
+    PolicyEntry,
+    PolicyType,
+    Requirement,
+    UserType,
+)
+
+REMEMBERED_MAX: Final = 10_000
+"""Permissions that are remembered; when there are more, all are forgotten. One takes 300 bytes."""
+
+
+class Authorizer:
+    """Decides by the policies of `acls`.
+
+    Threads: event loop only.
+    """
+
+    def __init__(self, acls: Acls) -> None:
+        self._acls = acls
+        self._ranked: dict[str, _Ranked] = {}
+        self._allowed: set[Hashable] = set()
+
+    def forget(self, subject: str) -> None:
+        """Take notice that the rights of a subject may be others."""
+        self._ranked.pop(subject, None)
+        self._allowed.clear()
+
+    def is_known(self, key: Hashable) -> bool:
+        """Tell whether a request like this one was allowed since rights changed last."""
+        return key in self._allowed
+
+    def check(
+        self, user: AclUser, needs: Iterable[Requirement], address: str, key: Hashable | None = None
+    ) -> None:
+        """Return if a user may do what a request needs.
+
+        Args:
+            user: Who asks.
+            needs: All of which must be allowed.
+            address: The client's, without a port.
+            key: What requests have in common for which this decision holds.
+
+        Raises:
+            Refused: It may not; the remark says what.
+        """
+        if user.type is not UserType.SUPER:
+            ranked = self._ranked.get(user.subject)
+            if ranked is None:
+                ranked = self._ranked[user.subject] = _Ranked(self._acls, user.subject)
+            for need in needs:
+                why = ranked.refusal(need, address)
+                if why is not None:
+                    raise Refused(
+                        Refusal.NO_PERMISSION,
+                        f"{user.subject} has no permission to access {need.resource} from "
+                        f"{address}, {why}",
+                    )
+        if key is not None:
+            if len(self._allowed) >= REMEMBERED_MAX:
+                self._allowed.clear()
+            self._allowed.add(key)
+
+
+class _Ranked:
+    """The policies of a subject, the most specific entries first."""
+
+    def __init__(self, acls: Acls, subject: str) -> None:
+        acl = acls.get(subject)
+        found = {} if acl is None else {policy.type: policy.entries for policy in acl.policies}
+        self._policies = [
+            _by_rank(found.get(kind, ())) for kind in (PolicyType.CUSTOM, PolicyType.DEFAULT)
+        ]
+
+    def refusal(self, need: Requirement, address: str) -> str | None:
+        """Return why a need is refused, None if it is allowed."""
+        for entries in self._policies:
+            for entry in entries:
+                if _matches(entry, need, address):
+                    return None if entry.decision is Decision.ALLOW else "the decision is deny."
+        return "no matched policies."
+
+
+def _by_rank(entries: Sequence[PolicyEntry]) -> list[PolicyEntry]:
+    def rank(entry: PolicyEntry) -> tuple[tuple[int, int, int], bool]:
+        return entry.resource.rank, entry.decision is Decision.DENY
+
+    return sorted(entries, key=rank, reverse=True)
+
+
+def _matches(entry: PolicyEntry, need: Requirement, address: str) -> bool:
+    return (
+        entry.resource.covers(need.resource)
+        and (Action.ALL in entry.actions or any(one in entry.actions for one in need.actions))
+        and (not entry.source_ips or rights.is_from(address, entry.source_ips))
+    )

@@ -1,0 +1,103 @@
+"""What a broker knows of rights: opened, and put together."""
+
+from collections.abc import Callable
+from functools import partial
+
+from sprocket.base import log
+from sprocket.base.disk import Disk
+from sprocket.base.errors import SettingsError, StoreError
+from sprocket.rocketmq.broker.rights.acls import Acls, Done
+from sprocket.rocketmq.broker.rights.authorizer import Authorizer
+from sprocket.rocketmq.broker.rights.users import UserTable
+from sprocket.rocketmq.model.rights import AclUser, UserType
+from sprocket.rocketmq.settings import RightsSettings
+from sprocket.rocketmq.store.rights_tables import RightsTables
+from sprocket.runtime.offload import DiskThread
+
+_log = log.get_logger(__name__)
+
+
+def open_tables(disk: Disk, folder: str, settings: RightsSettings) -> RightsTables:
+    """Open what a store keeps of rights, and make the users that settings name.
+
+    Raises:
+        SettingsError: They ask for what cannot be, or nobody could ever log in.
+        StoreError: As `RightsTables`.
+    Threads: any.
+    """
+    wanted = _wanted(settings)
+    tables = RightsTables(disk, folder)
+    try:
+        names = {user.name for user in tables.users()}
+        for user in wanted:
+            if user.name not in names:
+                tables.put_user(user)
+                names.add(user.name)
+                _log.info("a user was made who may do everything", user=user.name)
+        if not names:
+            raise SettingsError(
+                "rights.authentication is on and there is no user, so that nobody could log in: "
+                "name one with rights.initial_user and rights.initial_password"
+            )
+    except BaseException:
+        tables.close()
+        raise
+    return tables
+
+
+def _wanted(settings: RightsSettings) -> list[AclUser]:
+    """Return the users that settings name. Raises SettingsError."""
+    found = []
+    for which, name, password in (
+        ("initial", settings.initial_user, settings.initial_password),
+        ("inner", settings.inner_user, settings.inner_password),
+    ):
+        if bool(name.strip()) != bool(password.strip()):
+            raise SettingsError(f"rights.{which}_user and rights.{which}_password go together")
+        if name.strip():
+            found.append(AclUser(name, password, UserType.SUPER))
+    return found
+
+
+def check_settings(settings: RightsSettings) -> None:
+    """Refuse settings that would protect nothing. Raises SettingsError."""
+    if settings.authorization and not settings.authentication:
+        raise SettingsError(
+            "rights.authorization needs rights.authentication: what a request says of its user "
+            "proves nothing unless it is signed"
+        )
+
+
+class Rights:
+    """Users, their policies, and who may do what.
+
+    Attributes:
+        users: The users.
+        acls: Their policies.
+        authorizer: Decides by them.
+
+    Args:
+        tables: Where they are kept; already open.
+        thread: Runs what waits for the disk.
+    Threads: event loop only.
+    """
+
+    def __init__(self, tables: RightsTables, thread: DiskThread) -> None:
+        keep = partial(_keep, thread)
+        self.acls = Acls(tables, keep, self._changed)
+        self.authorizer = Authorizer(self.acls)
+        self.users = UserTable(tables, keep, self.acls, self._changed)
+
+    def _changed(self, subject: str) -> None:
+        self.authorizer.forget(subject)
+
+
+def _keep(thread: DiskThread, job: Callable[[], None], done: Done) -> None:
+    """Run a change of the tables on the disk's thread, then `done` on the loop."""
+
+    def ended(_: None, error: BaseException | None) -> None:
+        if error is not None and not isinstance(error, StoreError):
+            raise error
+        done(error)
+
+    thread.submit(job, ended)

@@ -1,0 +1,174 @@
+"""Stands before the handlers: a request that is not signed or not allowed never gets to one.
+
+The rows of the table are wrapped once, at the start; without rights there is no guard, and requests
+cost what they did before.
+
+A request is authenticated by its signature and then authorized by what it needs. Each refusal is
+NO_PERMISSION with RocketMQ's sentence, and a line of the audit log; neither ever has a secret or a
+signature. A code on the white list of authentication may come without a signature. It then comes
+from nobody, who may do nothing unless the code is on the white list of authorization too: what such
+a request says of its user is not believed.
+
+Source: RocketMQ `AuthenticationPipeline`, `AuthorizationPipeline`, `DefaultAuthenticationHandler`.
+"""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from sprocket.base.audit import Actor
+from sprocket.base.errors import WireError
+from sprocket.rocketmq.broker.rights import Authorizer, Rights
+from sprocket.rocketmq.codec.codes import ResponseCode, request_name
+from sprocket.rocketmq.codec.command import HOT_HEADERS, Command
+from sprocket.rocketmq.codec.ext import Header
+from sprocket.rocketmq.codec.headers import PullMessage, SendMessageV2
+from sprocket.rocketmq.codec.signature import ACCESS_KEY, SIGNATURE, SigningKey
+from sprocket.rocketmq.errors import Refusal, Refused
+from sprocket.rocketmq.model.rights import AclUser, Action, ResourceType
+from sprocket.rocketmq.server.dispatch import Answer, Handler, Row, unsupported
+from sprocket.rocketmq.server.rights import needs
+from sprocket.rocketmq.server.rights.needs import NEEDS, NOTHING_KNOWN, Needs
+from sprocket.rocketmq.settings import RightsSettings
+from sprocket.runtime.driver import Peer
+
+NOBODY = "Authorization failed. Please verify your access rights and try again."
+"""What is said to a request that nobody signed, where it may come so, but needs a right."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Signer:
+    """Who signed a request, where it came from, and what decides what they may do."""
+
+    user: AclUser
+    _address: str
+    _authorizer: Authorizer | None
+
+    def check_topic(self, topic: str, action: Action) -> None:
+        """Return if they may do something to a topic. Raises Refused."""
+        if self._authorizer is not None:
+            found = needs.need(ResourceType.TOPIC, topic, (action,))
+            self._authorizer.check(self.user, [found], self._address)
+
+
+class Guard:
+    """Checks requests by the rights of their users.
+
+    Args:
+        rights: Users and what they may do.
+        settings: What is checked.
+        cluster: The broker's.
+    Threads: event loop only.
+    """
+
+    def __init__(self, rights: Rights, settings: RightsSettings, cluster: str) -> None:
+        self._rights = rights
+        self._settings = settings
+        self._cluster = cluster
+        self._keys: dict[str, tuple[AclUser, SigningKey]] = {}
+
+    def guarded(self, rows: Iterable[Row]) -> list[Row]:
+        """Return rows that let through what is signed and allowed."""
+        return [msgspec.structs.replace(row, handle=self._guarded(row)) for row in rows]
+
+    def unknown(self, peer: Peer, command: Command) -> Answer:
+        """Answer a request that no handler is for; what there is not is told to users only."""
+        try:
+            self._authenticate(command, may_be_unsigned=False)
+        except Refused as refused:
+            return self._refuse(peer, command, refused)
+        return unsupported(command)
+
+    def _guarded(self, row: Row) -> Handler:
+        settings, go_on, code = self._settings, row.handle, row.code
+        may_be_unsigned = code in settings.unsigned_codes
+        is_authorized = settings.authorization and code not in settings.unchecked_codes
+        needed = NEEDS.get(code, NOTHING_KNOWN)
+        is_hot = code in HOT_HEADERS
+        authorize = self._authorize_hot if is_hot else self._authorize
+
+        def handle(peer: Peer, command: Command) -> Answer | None:
+            try:
+                user = self._authenticate(command, may_be_unsigned=may_be_unsigned)
+                if is_authorized:
+                    if user is None:
+                        raise Refused(Refusal.NO_PERMISSION, NOBODY)
+                    authorize(peer, command, user, needed, row.kind)
+            except Refused as refused:
+                return self._refuse(peer, command, refused)
+            if user is not None and not is_hot:
+                decides = self._rights.authorizer if is_authorized else None
+                command.signer = _Signer(user, peer.host, decides)
+            return go_on(peer, command)
+
+        return handle
+
+    def _authenticate(self, command: Command, *, may_be_unsigned: bool) -> AclUser | None:
+        """Return who signed a request, None for nobody.
+
+        Raises:
+            Refused: Nobody did who may.
+        """
+        try:
+            fields = command.signed_fields()
+            if fields is not None:
+                user, key = self._key_of(fields.access_key)
+                if key.is_right_of(fields.signature, fields.text, command.body):
+                    return user
+            # Some clients sign less than they send.
+            ext = command.ext_map()
+            user, key = self._key_of(ext.get(ACCESS_KEY, ""))
+            if key.is_right(ext.get(SIGNATURE), ext, command.body, command.version):
+                return user
+            raise Refused(Refusal.NO_PERMISSION, "check signature failed.")
+        except Refused:
+            if may_be_unsigned:
+                return None
+            raise
+
+    def _key_of(self, name: str) -> tuple[AclUser, SigningKey]:
+        """Return the user of a name, and what they sign with. Raises Refused, as `who`."""
+        known = self._keys.get(name)
+        if known is None or known[0] is not self._rights.users.get(name):
+            user = self._rights.users.who(name)
+            known = self._keys[name] = (user, SigningKey(user.password))
+        return known
+
+    def _authorize(
+        self, peer: Peer, command: Command, user: AclUser, needed: Needs, kind: type[Header]
+    ) -> None:
+        """Return if a user may do what a request asks for. Raises Refused."""
+        try:
+            found = [*needed.of(command.header(kind), command.body, self._cluster)]
+        except WireError as error:
+            raise Refused(
+                Refusal.NO_PERMISSION, f"parse authorization context error. {error}"
+            ) from error
+        self._rights.authorizer.check(user, found, peer.host)
+
+    def _authorize_hot(
+        self, peer: Peer, command: Command, user: AclUser, needed: Needs, kind: type[Header]
+    ) -> None:
+        """Do the same for a request that comes by the ten thousand a second. Raises WireError."""
+        header = command.header(kind)
+        key: Hashable
+        if isinstance(header, SendMessageV2):
+            key = (user.name, header.topic, peer.host)
+        else:
+            assert isinstance(header, PullMessage)
+            key = (user.name, header.topic, peer.host, header.consumer_group)
+        authorizer = self._rights.authorizer
+        if not authorizer.is_known(key):
+            found = needed.of(header, command.body, self._cluster)
+            authorizer.check(user, found, peer.host, key)
+
+    def _refuse(self, peer: Peer, command: Command, refused: Refused) -> Answer:
+        name = command.ext_map().get(ACCESS_KEY, "")
+        actor = Actor(through="remoting", peer=peer.told_address, user=name[:NAME_CHARACTERS_MAX])
+        actor.was_refused(request_name(command.code) or str(command.code), refused.remark)
+        return Answer(ResponseCode.NO_PERMISSION, None, refused.remark)
+
+
+NAME_CHARACTERS_MAX = 128
+"""So much of a name that somebody claims is in the log."""
