@@ -11,7 +11,10 @@ from tests.waits import LONG_SECONDS
 
 from sprocket.base.errors import BrokerRefused, InvalidMessage
 from sprocket.rocketmq.client import Message, ProducerSettings, blocking
+from sprocket.rocketmq.codec import trace
 from sprocket.rocketmq.codec.record import recall_handle, record
+from sprocket.rocketmq.model.internal import TRACE_TOPIC
+from sprocket.rocketmq.model.trace import Recalled
 from sprocket.rocketmq.settings import TimerSettings
 from sprocket.testing.local_broker import LocalBroker, small_settings
 
@@ -58,6 +61,28 @@ def test_a_message_that_is_taken_back_does_not_come() -> None:
                 producer.recall("x")
             with pytest.raises(InvalidMessage, match="of a message that waits"):
                 producer.recall(cast("str", plain.recall_handle))
+
+
+def test_taking_back_is_traced() -> None:
+    """Whether the broker did it or not."""
+    settings = replace(PATIENT, trace=True)
+    with LocalBroker() as broker:
+        with blocking.Producer(broker.nameserver, group="p", settings=settings) as producer:
+            sent = producer.send(Message("orders", b"x", delay_ms=60_000))
+            producer.recall(sent.recall_handle or "")
+            over = recall_handle.encode(recall_handle.RecallHandle("orders", "broker-a", 1, "K"))
+            with pytest.raises(BrokerRefused):
+                producer.recall(over)
+        messages = broker.messages(TRACE_TOPIC)
+    traced = [one for message in messages for one in trace.decode(message.body)]
+    found = [one for one in traced if isinstance(one, Recalled)]
+    assert [(one.message_id, one.is_success) for one in found] == [
+        (sent.message_id, True),
+        ("K", False),
+    ]
+    assert {(one.group, one.topic, one.region) for one in found} == {
+        ("p", "orders", "DefaultRegion")
+    }
 
 
 def test_a_message_that_waits_for_a_time_has_a_handle(on_node: Callable[..., None]) -> None:

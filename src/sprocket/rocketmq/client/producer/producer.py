@@ -8,6 +8,7 @@ from typing import Self, Unpack, cast
 from msgspec import Struct
 
 from sprocket.base.errors import (
+    BrokerRefused,
     ClientBusy,
     ClientError,
     InvalidMessage,
@@ -356,24 +357,32 @@ class Producer:
             BrokerRefused: It cannot be taken back; `code` 604 if its time is over.
             ClientError: The broker cannot be reached, or did not answer.
         """
-        instance = self._started().instance
+        parts = self._started()
+        instance, traces = parts.instance, parts.post.traces
         try:
             known = recall_handle.decode(check_handle(handle))
         except WireError as error:
             raise InvalidMessage(f"{handle!r} is not the recall_handle of a SendResult") from error
         await instance.routes.find_for_sending(known.topic, self._settings.topic_queues)
-        told = await instance.connections.call(
-            instance.routes.require_master(known.broker_name),
-            RequestCode.RECALL_MESSAGE,
-            RecallMessage(
-                topic=known.topic,
-                recall_handle=handle,
-                producer_group=self._group,
-                bname=known.broker_name,
-            ),
-            timeout_ms=self._wait_ms(timeout_ms),
+        address = instance.routes.require_master(known.broker_name)
+        asked = RecallMessage(
+            topic=known.topic,
+            recall_handle=handle,
+            producer_group=self._group,
+            bname=known.broker_name,
         )
-        return told.header(RecallMessageAnswer).msg_id or known.unique_key
+        try:
+            answer = await instance.connections.call(
+                address, RequestCode.RECALL_MESSAGE, asked, timeout_ms=self._wait_ms(timeout_ms)
+            )
+        except BrokerRefused:
+            if traces is not None:
+                traces.recalled(known, is_success=False)
+            raise
+        told = answer.header(RecallMessageAnswer)
+        if traces is not None:
+            traces.recalled(known, told.region, is_success=True)
+        return told.msg_id or known.unique_key
 
     async def request(
         self,

@@ -9,9 +9,9 @@ from sprocket.rocketmq.client.producer.outgoing import TIMERS, Outgoing, SendRes
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.client.tracing import TraceWriter
-from sprocket.rocketmq.codec.record import batch, properties
+from sprocket.rocketmq.codec.record import batch, properties, recall_handle
 from sprocket.rocketmq.model.message import Message
-from sprocket.rocketmq.model.trace import MessageKind, Produced, TransactionEnded
+from sprocket.rocketmq.model.trace import MessageKind, Produced, Recalled, TransactionEnded
 from sprocket.rocketmq.model.transaction import TransactionState
 
 TRACE_SENDS = ProducerSettings(timeout_ms=5_000, unanswered_messages_max=64, telemetry=False)
@@ -114,6 +114,20 @@ class SendTraces:
             was_asked=was_asked,
         )
         self.writer.add(message.topic, record, (message_id, *message.keys))
+
+    def recalled(
+        self, handle: recall_handle.RecallHandle, region: str = _REGION, *, is_success: bool
+    ) -> None:
+        """Note what a broker said that was to take a message back."""
+        record = Recalled(
+            at_ms=self._clock.now_ms(),
+            region=region,
+            group=self._group,
+            topic=handle.topic,
+            message_id=handle.unique_key,
+            is_success=is_success,
+        )
+        self.writer.add(handle.topic, record, (handle.unique_key,))
 
 
 def _parts_of(one: Outgoing) -> list[tuple[bytes, bytes]]:
