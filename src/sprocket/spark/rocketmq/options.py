@@ -108,6 +108,17 @@ def _tags(text: str) -> tuple[str, ...]:
     return () if wanted is None else wanted.tags
 
 
+def _condition(text: str) -> str:
+    """Return a condition that can be compiled."""
+    from sprocket.rocketmq.client.consumer import checked
+    from sprocket.rocketmq.model.filters import Sql
+
+    try:
+        return checked(Sql(text)).text
+    except InvalidMessage as error:
+        raise ValueError(f"must be a condition in SQL92: {error}") from error
+
+
 def _group(text: str) -> str:
     from sprocket.rocketmq.client.producer import check_group
 
@@ -296,6 +307,13 @@ class Options:
     )
     tags: tuple[str, ...] = _both(
         "subExpression", _tags, (), "only messages with one of these tags, `||` between; `*` is all"
+    )
+    condition: str = _both(
+        "filter",
+        _condition,
+        "",
+        "instead of tags: only messages whose properties pass this condition, in the SQL92 of"
+        " brokers, which then send no others",
     )
     decompress: bool = _both("decompress", boolean, True, "unpack bodies that the producer packed")
     verify_crc: bool | None = _both(
@@ -628,11 +646,13 @@ def _check_batch(options: Options, called: str) -> None:
 
 
 def _check_topics(options: Options, given: Collection[str]) -> None:
-    """Raise if topics are named in several ways, or queues that are not read."""
+    """Raise if topics or messages are chosen in several ways, or queues that are not read."""
     ways = {"topics": "subscribe", "topic_pattern": "subscribePattern", "assigned": "assign"}
     named = [name for field, name in ways.items() if field in given]
     if len(named) > 1:
         raise SettingsError(f"options {' and '.join(named)} exclude each other; give one")
+    if options.tags and options.condition:
+        raise SettingsError("options subExpression and filter exclude each other; give one")
     for name, table in options.queue_tables.items():
         for topic, brokers in table.items():
             for broker, queues in brokers.items():

@@ -82,6 +82,8 @@ def test_values_are_read() -> None:
             {"subscribe": "t", "assign": '{"t":{"b":[0]}}'},
             "subscribe and assign exclude each other",
         ),
+        ({"subscribe": "t", "filter": "a >"}, "must be a condition in SQL92"),
+        ({"subexpression": "a", "filter": "a > 1"}, "subExpression and filter exclude each other"),
         (
             {"subscribe": "t", "startingoffsets": '{"u":{"b":{"0":1}}}'},
             "names queue 0 of topic 'u'",

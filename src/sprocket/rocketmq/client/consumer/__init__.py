@@ -16,7 +16,7 @@ from sprocket.rocketmq.client.consumer.plan import (
 from sprocket.rocketmq.client.consumer.puller import Puller, SliceAnswer
 from sprocket.rocketmq.client.consumer.push import PushConsumer
 from sprocket.rocketmq.client.consumer.rebalance import Strategy, averagely
-from sprocket.rocketmq.client.consumer.subscriptions import check_tags
+from sprocket.rocketmq.client.consumer.subscriptions import check_tags, checked
 
 __all__ = [
     "ConsumerOptions",
@@ -32,4 +32,5 @@ __all__ = [
     "Strategy",
     "averagely",
     "check_tags",
+    "checked",
 ]

@@ -19,6 +19,7 @@ from sprocket.rocketmq.client import (
     ClientSettings,
     QueueSlice,
     SliceAnswer,
+    Sql,
     credentials_if_given,
     tls_if_asked,
 )
@@ -207,7 +208,7 @@ def read_task(slices: Sequence[QueueSlice], schema: Any, options: Options) -> It
             batches,
             count_max=options.pull_count_max,
             fail_on_data_loss=options.fail_on_data_loss,
-            tags=" || ".join(options.tags) or "*",
+            tags=Sql(options.condition) if options.condition else " || ".join(options.tags) or "*",
         )
         yield from batches.added_up(made)
     finally:
@@ -221,7 +222,7 @@ def read_slices(
     *,
     count_max: int,
     fail_on_data_loss: bool,
-    tags: str = "*",
+    tags: str | Sql = "*",
 ) -> Iterator[Any]:
     """Give the batches of slices of queues, one after the other, over the same connections.
 
@@ -254,7 +255,7 @@ class _Pulls:
         slices: Sequence[QueueSlice],
         count_max: int,
         fail_on_data_loss: bool,
-        tags: str,
+        tags: str | Sql,
     ) -> None:
         self.left = deque(slices)
         """What is not read yet; the first of them begins where the last answer ended."""

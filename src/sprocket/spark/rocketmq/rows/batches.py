@@ -162,7 +162,8 @@ class Batches:
         options = self._options
         if options.verify_crc is not None:
             return options.verify_crc
-        return bool(options.tags) or not (BODIES | FROM_PROPERTIES).isdisjoint(self._names)
+        chooses = options.tags or options.condition
+        return bool(chooses) or not (BODIES | FROM_PROPERTIES).isdisjoint(self._names)
 
     @property
     def counts_queues(self) -> bool:

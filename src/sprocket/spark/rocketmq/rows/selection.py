@@ -5,6 +5,7 @@ record, as the store time of a log may go back where its broker changed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 
 from sprocket.rocketmq.codec.columns import Ints, Mask, Records
 from sprocket.rocketmq.codec.record import properties
+from sprocket.rocketmq.filter import compile_sql
 from sprocket.rocketmq.model.internal import is_internal_topic, may_hold_replies
 from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED
 from sprocket.spark.arrow import cut
@@ -84,6 +86,8 @@ class RecordSelection:
                 records = records.keep(values >= limit if is_start else values < limit)
         if options.tags:
             records = self._tagged(records)
+        if options.condition:
+            records = self._passing(records)
         return records
 
     @property
@@ -92,6 +96,7 @@ class RecordSelection:
         options = self._options
         return self._is_folder and not (
             options.tags
+            or options.condition
             or options.starting_at_ms is not None
             or options.ending_at_ms is not None
             or any((self._first, self._last, self._from_ms, self._to_ms))
@@ -151,6 +156,16 @@ class RecordSelection:
             ids = [one for some in assigned.get(topic, {}).values() for one in some]
             wanted |= (records.topic_number == number) & np.isin(queue_ids, ids)
         return records.keep(wanted)
+
+    def _passing(self, records: Records) -> Records:
+        """Return the records whose properties pass the condition; 1 µs each, and more."""
+        condition = compile_sql(self._options.condition)
+        found = Properties(cut(records.data, records.properties_start, records.end))
+        names = sorted(condition.names)
+        columns = [found.value(name).to_pylist() for name in names]
+        rows = zip(*columns, strict=True) if columns else repeat((), len(records))
+        passes = [condition.matches(dict(zip(names, row, strict=True))) for row in rows]
+        return records.keep(np.array(passes, np.bool_))
 
     def _tagged(self, records: Records) -> Records:
         """Return the records that have one of the tags wanted."""

@@ -177,6 +177,7 @@ def test_in_very_many_queues_units_are_not_looked_for(
     "given",
     [
         {"subExpression": "a"},
+        {"filter": "TAGS = 'a'"},
         {"verifyCrc": "true"},
         {"mode": "DROPMALFORMED"},
         {"startingTimestamp": "1"},

@@ -219,7 +219,7 @@ def test_many_queues_of_a_broker() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_live_topics_in_the_engine(spark: Any, tmp_path: Path) -> None:
-    """By the options alone, a tag and a table of the catalog among them."""
+    """By the options alone, a tag, a condition and a table of the catalog among them."""
     with LocalBroker() as broker:
         with blocking.Producer(broker.nameserver, group="tests") as producer:
             for number in range(40):
@@ -230,6 +230,9 @@ def test_live_topics_in_the_engine(spark: Any, tmp_path: Path) -> None:
         load = load.option("topic", "orders")
         rows = load.option("subExpression", "odd").load().collect()
         assert sorted(int(row.body) for row in rows) == list(range(1, 40, 2))
+        chosen = {"nameServer": broker.nameserver, "topic": "orders", "filter": "TAGS <> 'odd'"}
+        rows = spark.read.format("rocketmq").options(**chosen).load().collect()
+        assert sorted(int(row.body) for row in rows) == list(range(0, 40, 2))
         assert load.option("minPartitions", 9).load().rdd.getNumPartitions() >= 9
         given = f"nameServer '{broker.nameserver}', subscribe 'orders', columns 'queueOffset'"
         spark.sql(f"CREATE TABLE live_orders USING rocketmq OPTIONS ({given})")

@@ -19,6 +19,8 @@ from tests.unit.spark.samples import (
 )
 
 from sprocket.base.errors import CorruptRecord, SettingsError
+from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.filter import compile_sql
 from sprocket.rocketmq.model.internal import is_internal_topic
 from sprocket.spark.rocketmq.rows import batches as module
 from sprocket.spark.rocketmq.rows.batches import Batches, column_names, spark_schema
@@ -230,10 +232,31 @@ def test_what_does_not_fit_a_checksum_is_not_handed_out(at: int, columns: str) -
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "TAGS = 'A'",
+        "TAGS = 'A' AND absent IS NULL",
+        "absent IS NULL",
+        "TRUE",
+        "1 = 2",
+        "TAGS > 1",
+    ],
+)
+def test_a_condition_chooses_as_a_broker_does(text: str) -> None:
+    """By the properties of each record."""
+    data = bytes(three_sealed())
+    stored = record.decode_all(data)
+    assert len(stored) == 3
+    wanted = [one.queue_offset for one in stored if compile_sql(text).matches(one.properties)]
+    assert [row["queueOffset"] for row in rows(data, filter=text)] == wanted
+
+
+@pytest.mark.parametrize(
     ("at", "given"),
     [
         (TOPIC_AT, {"subscribe": "orders"}),
         (TAG_AT, {"subExpression": "A", "columns": "size"}),
+        (TAG_AT, {"filter": "TAGS = 'A'", "columns": "size"}),
         (STORED_AT, {"startingTimestamp": "1700000000000"}),
         (QUEUE_AT, {"assign": '{"orders":{"b":[3]}}'}),
     ],
@@ -325,4 +348,5 @@ def test_who_wants_bodies() -> None:
     assert not has_bodies(view="meta")
     assert has_bodies(columns="tags")
     assert has_bodies(view="meta", subExpression="A")
+    assert has_bodies(view="meta", filter="TAGS = 'A'")
     assert not has_bodies(columns="properties,tags,msgId,size", verifyCrc="false")
