@@ -25,6 +25,7 @@ __all__ = [
     "register",
     "session",
     "sql",
+    "transactions",
 ]
 
 interpreter.choose()
@@ -42,6 +43,24 @@ def register(spark: Any) -> None:
     interpreter.correct(spark)
     spark.dataSource.register(RocketMQSource)
     spark.dataSource.register(RabbitMQSource)
+
+
+def transactions(spark: Any, path: str, **options: object) -> Any:
+    """Return a DataFrame with a row for each transaction of which a store has a half message.
+
+    Its columns are `transactionId` (the unique key of the message), `topic`, `queueId` and
+    `producerGroup`; `state`: `committed`, `rolled back`, `given up` (nobody knew, as often as the
+    broker asked) or `unknown` (the half message still waits); `checks`, how often producers were
+    asked; `sentAt`; and where the last half message is: `halfOffset`, `physicalOffset`.
+
+    Args:
+        spark: The SparkSession, local or of Spark Connect.
+        path: The store's folder, on any file system of the source.
+        options: Those of the format that say how a folder is read, such as `mode`.
+    """
+    from sprocket.spark.rocketmq.transactions import transactions as made
+
+    return made(spark, path, **options)
 
 
 def read_stream(spark: Any, *, checkpoint: str, schema: Any = None, **options: object) -> Any:

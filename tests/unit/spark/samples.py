@@ -20,6 +20,7 @@ from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.columns import Records, records, scan
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.errors import NoSuchTopic
+from sprocket.rocketmq.model.internal import HALF_TOPIC
 from sprocket.rocketmq.model.message import COMPRESSED, NewRecord, StoredMessage
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.runtime.blocking import ThreadFuture
@@ -122,7 +123,9 @@ def row_of(message: StoredMessage) -> dict[str, Any]:
         "bodyCRC": message.body_crc,
         "reconsumeTimes": message.reconsume_times,
         "preparedTransactionOffset": message.prepared_transaction_offset,
-        "transactionState": ("none", "prepared", "commit", "rollback")[message.sys_flag >> 2 & 3],
+        "transactionState": "prepared"
+        if message.topic == HALF_TOPIC
+        else ("none", "prepared", "commit", "rollback")[message.sys_flag >> 2 & 3],
         "physicalOffset": message.physical_offset,
         "size": message.store_size,
         "offsetMsgId": message.offset_message_id,

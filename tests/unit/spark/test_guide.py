@@ -180,3 +180,16 @@ def wait_until(query: Any, count: int) -> None:
     while sum(rows.values()) < count:
         rows |= {one["batchId"]: one["numInputRows"] for one in query.recentProgress}
         assert not query.awaitTermination(0.05)
+
+
+def test_example_of_transactions(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All of a real store; those that wait are shown."""
+    names: dict[str, Any] = {"spark": spark, "store": unpack("07-transactions", tmp_path)}
+    exec(example("sprocket.spark import transactions"), names)  # noqa: S102
+    shown = capsys.readouterr().out
+    assert names["ended"].count() == 40
+    waiting = [row.transactionId for row in names["ended"].where("state = 'unknown'").collect()]
+    assert len(waiting) == 8
+    assert all(one[:17] in shown for one in waiting)

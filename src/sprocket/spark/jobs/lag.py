@@ -6,22 +6,17 @@ cluster its brokers are asked. Both are a few reads for each queue, so the drive
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from typing import Annotated, Any
 
-from sprocket.base.disk import Disk
-from sprocket.base.errors import ForeignStore, SettingsError, WireError
+from sprocket.base.errors import SettingsError
 from sprocket.base.nearest import hint
 from sprocket.base.progress import Step, unwatched
-from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.errors import EngineMissing
-from sprocket.rocketmq.store import committed_offsets, geometry
-from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.queue import Queue, Queues, engines
-from sprocket.spark.files import local_path
+from sprocket.rocketmq.store.queue import Queue
+from sprocket.spark.jobs import stored_queues
 from sprocket.spark.jobs.cluster import NO_CLUSTER, JobCluster
 from sprocket.spark.jobs.job import JobOption, JobReport
 from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
+from sprocket.spark.jobs.stored_queues import StoredQueues
 
 
 class LagReport(JobReport, frozen=True, kw_only=True):
@@ -91,63 +86,33 @@ def _of_cluster(cluster: JobCluster, groups: Sequence[str]) -> Iterator[dict[str
 def _of_folder(
     folder: str, files: JobFiles, groups: Sequence[str], tell: Step
 ) -> Iterator[dict[str, Any]]:
-    source = files.folder(folder)
-    disk, layout = source.disk(), source.layout
-    if not disk.is_folder(layout.commitlog):
-        raise ForeignStore(f"{folder} is not a store directory: it has no folder commitlog")
-    try:
-        offsets = committed_offsets.read(disk, layout)
-    except EngineMissing as error:
-        if local_path(folder) is not None:
-            raise
-        raise SettingsError(
-            f"{folder} has its offsets in a RocksDB, which can be read on the local disk only"
-        ) from error
-    known = {key.rpartition("@")[2] for key in offsets}
-    for group in groups:
-        if group not in known:
-            raise SettingsError(f"no group {group!r} has committed{hint(group, known)}")
-    wanted = set(groups) or known
-    settled = geometry.resolve(disk, layout, None).queue
-    if settled.engine != "files" and local_path(folder) is None:
-        raise SettingsError(
-            f"{folder} has its queues in a RocksDB, which can be read on the local disk only"
-        )
-    queues = engines.make(disk, layout, settled, write=False)
-    try:
-        _take_up(disk, layout, queues)
-        for number, (key, by_queue) in enumerate(offsets.items()):
+    with stored_queues.opened(files.folder(folder)) as stored:
+        known = {key.rpartition("@")[2] for key in stored.offsets}
+        for group in groups:
+            if group not in known:
+                raise SettingsError(f"no group {group!r} has committed{hint(group, known)}")
+        wanted = set(groups) or known
+        for number, (key, by_queue) in enumerate(stored.offsets.items()):
             topic, _, group = key.rpartition("@")
-            tell("groups looked at", number, len(offsets))
+            tell("groups looked at", number, len(stored.offsets))
             for queue_id, offset in by_queue.items() if group in wanted else ():
-                queue = queues.by_key.get((topic, queue_id))
                 yield {
                     "group": group,
                     "topic": topic,
                     "queue_id": queue_id,
                     "committed_offset": offset,
-                    **_row(disk, layout, queue, offset),
+                    **_row(stored, stored.get(topic, queue_id), offset),
                 }
-    finally:
-        queues.close()
 
 
-def _take_up(disk: Disk, layout: StoreLayout, queues: Queues) -> None:
-    """Load queues with the bounds that a broker gives them."""
-    from sprocket.rocketmq.store.recovery import Deletions, load_to_read  # no other job needs it
-
-    starts = (int(name) for name in disk.list(layout.commitlog) if name.isdecimal())
-    load_to_read(queues, Deletions(disk, layout, write=False), min(starts, default=0))
-
-
-def _row(disk: Disk, layout: StoreLayout, queue: Queue | None, offset: int) -> Mapping[str, int]:
+def _row(stored: StoredQueues, queue: Queue | None, offset: int) -> Mapping[str, int]:
     """Return what a queue says of a group that is at `offset`."""
     end = queue.max_offset if queue is not None else 0
 
     def time_of(place: int) -> int:
         if queue is None or not queue.min_offset <= place < end:
             return -1
-        return _stored_at_ms(disk, layout, queue, place)
+        return _stored_at_ms(stored, queue, place)
 
     return {
         "max_offset": end,
@@ -157,19 +122,10 @@ def _row(disk: Disk, layout: StoreLayout, queue: Queue | None, offset: int) -> M
     }
 
 
-def _stored_at_ms(disk: Disk, layout: StoreLayout, queue: Queue, offset: int) -> int:
+def _stored_at_ms(stored: StoredQueues, queue: Queue, offset: int) -> int:
     """Return the store time of a message; -1 if it is not in the log any more."""
     kept = queue.stored_at_ms(offset)
     if kept is not None:
         return kept
-    place, size, _code = queue.unit(offset)
-    starts = [int(name) for name in disk.list(layout.commitlog) if name.isdecimal()]
-    start = max((one for one in starts if one <= place), default=-1)
-    if start < 0:
-        return -1
-    with closing(disk.open(f"{layout.commitlog}/{start:020d}")) as file:
-        data = file.read(place - start, size)
-    try:
-        return record.decode(data, 0, check_crc=False).stored_at_ms
-    except WireError:
-        return -1  # a filler, or damage, which `fsck` is for
+    message = stored.message(queue, offset)
+    return -1 if message is None else message.stored_at_ms

@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sprocket.base.errors import SettingsError
+from sprocket.base import log
+from sprocket.base.errors import SettingsError, StoreError
 from sprocket.base.nearest import hint
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.columns import Ints
@@ -32,7 +33,10 @@ from sprocket.spark.jobs.job import (
 )
 from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
 from sprocket.spark.jobs.tasks import collected, spread
+from sprocket.spark.jobs.waiting import Waiting, waiting
 from sprocket.spark.rocketmq.folder import LeftOut, Stored
+
+_log = log.get_logger(__name__)
 
 PERCENTILES = (50, 90, 99)
 PARTIAL_ROWS_MAX = 100_000
@@ -76,6 +80,9 @@ class StatsReport(JobReport, frozen=True, kw_only=True):
         damaged_bytes: Their bytes.
         damage: A row for each of the first 1,000 of them: `file`, `position` in it, `start` (its
             physical offset), `bytes`, `why`.
+        halves: Half messages that wait for the end of their transaction; -1 if queues and progress
+            of the store cannot be read from here.
+        timed: Messages that wait for the time at which they are to be delivered; the same.
         counts: A row for each group, in the order of what they are grouped by: the keys, then
             `messages`, `bytes`, `p50_bytes`, `p90_bytes`, `p99_bytes`, `largest_bytes`,
             `first_stored_at_ms` and `last_stored_at_ms`.
@@ -86,6 +93,8 @@ class StatsReport(JobReport, frozen=True, kw_only=True):
     damaged: int
     damaged_bytes: int
     damage: list[dict[str, Any]]
+    halves: int
+    timed: int
     counts: list[dict[str, Any]]
 
 
@@ -126,6 +135,7 @@ def stats(
         internal=internal,
         more=files.options(store) | reading(skip_damaged=skip_damaged, verify=verify),
     )
+    waits = _waits(store, files)
     schema = ", ".join(f"`{key}` {KEYS[key][1]}" for key in keys)
     counted = spread(
         spark,
@@ -147,8 +157,19 @@ def stats(
         damaged=left_out.count,
         damaged_bytes=left_out.bytes,
         damage=damage_rows(left_out.named),
+        halves=waits.halves,
+        timed=waits.timed,
         counts=groups,
     )
+
+
+def _waits(store: str, files: JobFiles) -> Waiting:
+    """Count what waits in the store; -1 for what is not known."""
+    try:
+        return waiting(files.folder(store))
+    except (SettingsError, StoreError) as error:
+        _log.warning("what waits in the store is not known", store=store, why=str(error))
+        return Waiting(-1, -1)
 
 
 def _keys(by: Sequence[str]) -> list[str]:

@@ -54,12 +54,16 @@ def test_equals_a_straightforward_count(spark: Any, tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_all_records_are_the_bytes_of_the_log(spark: Any, tmp_path: Path) -> None:
-    """With internal ones; hours and producers are the same records in other groups."""
+    """With internal ones; hours and producers are the same records in other groups.
+
+    Half messages that wait are told as well.
+    """
     store = unpack("07-transactions", tmp_path)
     lines = expected("07-transactions")
     report = stats(spark, store=store, by=["producer", "hour"], internal=True)
     assert report.bytes == sum(line["store_size"] for line in lines)
     assert report.messages == len(lines)
+    assert (report.halves, report.timed) == (8, 0)
     hosts = {line["born_host"].rpartition(":")[0] for line in lines}
     hours = {line["store_timestamp"] // 3_600_000 * 3_600_000 for line in lines}
     assert {row["producer"] for row in report.counts} == hosts

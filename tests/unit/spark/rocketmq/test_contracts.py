@@ -197,6 +197,7 @@ def test_the_arrow_types_of_all_columns() -> None:
         "physicalOffset": pa.int64(),
         "size": pa.int32(),
         "offsetMsgId": text,
+        "deliverAt": at,
         "record": pa.binary(),
         "corruption": text,
     }

@@ -17,6 +17,7 @@ from sprocket.rocketmq.codec.record_layout import (
     HOST_V6_BYTES,
     PHYSICAL_OFFSET_AT,
 )
+from sprocket.rocketmq.model.internal import HALF_TOPIC
 from sprocket.rocketmq.model.message import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
 from sprocket.spark.arrow import cut, numbers, of_width, repeated
 from sprocket.spark.filters import ROW_COUNT
@@ -28,7 +29,8 @@ _TIMESTAMP = pa.timestamp("us", "UTC")
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 """The years 1 to 9999, which is what Spark and Python can show."""
 _TRANSACTIONS = ["none", "prepared", "commit", "rollback"]
-"""By bits 2 and 3 of the system flag."""
+"""By bits 2 and 3 of the system flag; those of a half message are 0, and its topic says it."""
+_PREPARED = _TRANSACTIONS.index("prepared")
 
 
 class RecordRows:
@@ -188,13 +190,18 @@ COLUMNS: dict[str, SourceColumn] = {
     ),
     "transactionState": SourceColumn(
         "string",
-        lambda rows: _transactions(rows.records.number("sys_flag")),
-        "`none`, `prepared`, `commit` or `rollback`",
+        lambda rows: _transactions(rows.records),
+        "`none`, `prepared` (a half message), `commit` or `rollback`",
     ),
     "physicalOffset": _number("bigint", "physical_offset", "bytes from the log's beginning"),
     "size": _number("int", "size", "bytes of the whole record"),
     "offsetMsgId": SourceColumn(
         "string", lambda rows: rows.offset_ids, "store host and physical offset in hex"
+    ),
+    "deliverAt": SourceColumn(
+        "timestamp",
+        lambda rows: _times(_whole(rows.properties.value(properties.TIMER_OUT_MS))),
+        "when a timed message is due, or was, by the broker's clock; null for others",
     ),
     "record": SourceColumn(
         "binary",
@@ -220,20 +227,33 @@ PROPERTIES_JSON = SourceColumn(
 BODIES = frozenset({"body", "record"})
 """Columns for which the body of a record must be there."""
 RAW = ("physicalOffset", "size", "record")
-FULL = tuple(name for name in COLUMNS if name not in ("record", "corruption", ROW_COUNT))
-FROM_PROPERTIES = frozenset({"properties", "tags", "keys", "msgId"})
+_ASKED_FOR = ("deliverAt", "record", "corruption", ROW_COUNT)
+"""Columns that no view has."""
+FULL = tuple(name for name in COLUMNS if name not in _ASKED_FOR)
+FROM_PROPERTIES = frozenset({"properties", "tags", "keys", "msgId", "deliverAt"})
 """Columns that are made of the properties of a record."""
 META = tuple(name for name in FULL if name not in ("body", *FROM_PROPERTIES))
 VIEWS = {"full": FULL, "meta": META, "raw": RAW}
 """Columns by `view`: everything, what costs little, or the stored bytes."""
 
 
-def _transactions(sys_flag: Any) -> Any:
+def _transactions(records: Records) -> Any:
     """Return what each record is of a transaction."""
-    states = (sys_flag & TRANSACTION_MASK) >> 2
+    states = (records.number("sys_flag") & TRANSACTION_MASK) >> 2
+    if HALF_TOPIC in records.topic_names:
+        is_half = records.topic_number == records.topic_names.index(HALF_TOPIC)
+        states = np.where(is_half, _PREPARED, states)
     if not states.any():
         return repeated(_TRANSACTIONS[0], len(states))
     return pa.array(_TRANSACTIONS).take(numbers(states, pa.int32()))
+
+
+def _whole(texts: Any) -> Ints:
+    """Return what texts say in decimal, the lowest number for those that say none."""
+    is_number = pc.match_substring_regex(texts, r"^[0-9]{1,18}$")
+    values = pc.if_else(is_number, texts, None).cast(pa.int64())
+    found: Ints = np.asarray(pc.fill_null(values, -1 << 63))
+    return found
 
 
 def _times(at_ms: Ints) -> Any:

@@ -2,12 +2,13 @@
 
 from tests.unit.spark.samples import NARROW, WIDE, encoded, found, rows
 
+from sprocket.rocketmq.model.internal import HALF_TOPIC
 from sprocket.spark.rocketmq.rows.columns import COLUMNS, FULL, META, RAW, RecordRows
 
 
 def test_views_name_columns() -> None:
     """Each view is made of columns that exist; `meta` has none that is read from properties."""
-    assert set(FULL) | {"record", "corruption", "rowCount"} == set(COLUMNS)
+    assert set(FULL) | {"deliverAt", "record", "corruption", "rowCount"} == set(COLUMNS)
     assert not {"body", "properties", "tags", "keys", "msgId"} & set(META)
     assert RAW == ("physicalOffset", "size", "record")
 
@@ -53,3 +54,22 @@ def test_corruption_and_broker_name() -> None:
     made = RecordRows(found(encoded(2)), "broker-a", None, {1: "why"})
     assert COLUMNS["corruption"].make(made).to_pylist() == [None, "why"]
     assert COLUMNS["brokerName"].make(made).to_pylist() == ["broker-a", "broker-a"]
+
+
+def test_a_timed_message_says_when_it_is_due() -> None:
+    """Others do not, nor what is no number."""
+    data = b""
+    for text in ("1700000000123", "-5", "9" * 19, "soon", ""):
+        pairs = {"TIMER_OUT_MS": text} if text else {"TAGS": "A"}
+        data += encoded(1, base=len(data), pairs=pairs)
+    (column,) = [row["deliverAt"] for row in rows(found(data), ["deliverAt"])[:1]]
+    assert round(column.timestamp() * 1000) == 1700000000123
+    assert [row["deliverAt"] for row in rows(found(data), ["deliverAt"])[1:]] == [None] * 4
+
+
+def test_a_half_message_is_known_by_its_topic() -> None:
+    """Its system flag says nothing of a transaction."""
+    half = encoded(1, topic=HALF_TOPIC)
+    data = half + encoded(1, base=len(half)) + encoded(1, base=2 * len(half), sys_flag=8)
+    states = [row["transactionState"] for row in rows(found(data), ["transactionState"])]
+    assert states == ["prepared", "none", "commit"]
