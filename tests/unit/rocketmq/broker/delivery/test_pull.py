@@ -310,6 +310,18 @@ def test_filters_have_a_share_of_a_turn() -> None:
     harness.puller.pull(asked)
 
 
+def test_many_pulls_that_look_at_one_message_take_turns() -> None:
+    """Each of them costs more than its evaluation."""
+    harness = Harness()
+    harness.store.filter_cost = 7
+    asked = query(expression_type="SQL92", subscription="a > 3")
+    count = filter_turns.COST_PER_TURN // (pull.PULL_COST + 7)
+    for _ in range(count + 1):
+        harness.puller.pull(asked)
+    with pytest.raises(TurnSpent):
+        harness.puller.pull(asked)
+
+
 def test_a_read_is_a_readers() -> None:
     """Who reads is the group, in one queue."""
     harness = Harness()
