@@ -37,20 +37,14 @@ class OwnedBits(Struct, frozen=True):
         positions: Their numbers.
         map_bytes: The length of a map.
         since_ms: Up to then, ms since 1970, messages were not tried on the condition.
+
+    A message does not pass if it is younger, its map is of this length, and one of the bits is not
+    set. Source: RocketMQ `ExpressionMessageFilter.isMatchedByConsumeQueue`.
     """
 
     positions: tuple[int, ...]
     map_bytes: int
     since_ms: int
-
-    def reject(self, stored_at_ms: int, bit_map: bytes) -> bool:
-        """Say whether a message does not pass, by its map; a map of another length says nothing.
-
-        Source: RocketMQ `ExpressionMessageFilter.isMatchedByConsumeQueue`.
-        """
-        if stored_at_ms <= self.since_ms or len(bit_map) != self.map_bytes:
-            return False
-        return not all(bit_map[bit >> 3] & 1 << (bit & 7) for bit in self.positions)
 
 
 class MessageFilter(Protocol):

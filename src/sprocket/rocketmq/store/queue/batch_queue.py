@@ -20,13 +20,14 @@ which a message was stored are right, and only these are ours.
 
 import struct
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from sprocket.base.disk import Steps
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.base.units import KIB
 from sprocket.rocketmq.codec.record import Entry
 from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES
+from sprocket.rocketmq.model.filters import OwnedBits
 from sprocket.rocketmq.model.offsets import ANYWHERE, PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.queue.extension import ExtendedUnit
 from sprocket.rocketmq.store.queue.queue import LastUnit, UnitRead
@@ -149,9 +150,9 @@ class BatchQueue:
     def extended(self, code: int) -> ExtendedUnit | None:
         """Return None: units of batches are not extended."""
 
-    def all_extended(self, _codes: Sequence[int]) -> Sequence[ExtendedUnit | None]:
+    def rejected(self, _codes: Sequence[int], _bits: OwnedBits) -> Set[int]:
         """Return nothing, for the same reason."""
-        return []
+        return frozenset()
 
     def after_unreadable(self, offset: int) -> QueueOffset:
         """Return where a reader goes on if the unit at `offset` is not there."""

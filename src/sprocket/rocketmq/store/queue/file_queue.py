@@ -6,12 +6,13 @@ docstring what a queue promises. See `docs/formats/consume-queue.md`.
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import NamedTuple
 
 from sprocket.base.disk import Steps
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
 from sprocket.base.units import KIB
+from sprocket.rocketmq.model.filters import OwnedBits
 from sprocket.rocketmq.model.offsets import ANYWHERE, PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.queue.extension import ExtendedUnit, Extension, is_address
 from sprocket.rocketmq.store.queue.queue import (
@@ -169,9 +170,9 @@ class FileQueue:
         """Return what a unit's code leads to, if it is the address of an extended one."""
         return self._extension.get(code) if self._extension is not None else None
 
-    def all_extended(self, codes: Sequence[int]) -> Sequence[ExtendedUnit | None]:
-        """Return the same for the codes of several units; see `queue.Queue`."""
-        return [] if self._extension is None else self._extension.get_all(codes)
+    def rejected(self, codes: Sequence[int], bits: OwnedBits) -> Set[int]:
+        """Return the codes whose bit maps reject their messages; see `queue.Queue`."""
+        return frozenset() if self._extension is None else self._extension.rejected(codes, bits)
 
     def unit(self, offset: int) -> tuple[PhysicalOffset, int, int]:
         """Return physical offset, record size and tags code of one unit; errors as `read`."""

@@ -12,12 +12,13 @@ Invariants, whichever engine keeps the queue
 """
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from sprocket.base.errors import OffsetTooSmall
 from sprocket.rocketmq.geometry import QUEUE_UNIT_BYTES
+from sprocket.rocketmq.model.filters import OwnedBits
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.queue.extension import ExtendedUnit
 
@@ -155,12 +156,8 @@ class Queue(Protocol):
     def extended(self, code: int) -> ExtendedUnit | None:
         """Return what a unit's tags code leads to, if it is the address of an extended unit."""
 
-    def all_extended(self, codes: Sequence[int]) -> Sequence[ExtendedUnit | None]:
-        """Return the same for several codes, which mostly lead close to each other.
-
-        Returns:
-            Nothing if the queue has no extended units.
-        """
+    def rejected(self, codes: Sequence[int], bits: OwnedBits) -> Set[int]:
+        """Return which codes are addresses of extended units whose messages bits rule out."""
 
     def unit(self, offset: int) -> tuple[PhysicalOffset, int, int]:
         """Return physical offset, record size and tags code of one unit; errors as `read`."""

@@ -4,10 +4,11 @@
 store, says what the database does.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
 from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
+from sprocket.rocketmq.model.filters import OwnedBits
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.queue import rocks_keys as keys
 from sprocket.rocketmq.store.queue.extension import ExtendedUnit
@@ -120,9 +121,9 @@ class RocksQueue:
     def extended(self, code: int) -> ExtendedUnit | None:
         """Return None: RocketMQ has no extended units here."""
 
-    def all_extended(self, _codes: Sequence[int]) -> Sequence[ExtendedUnit | None]:
+    def rejected(self, _codes: Sequence[int], _bits: OwnedBits) -> Set[int]:
         """Return nothing, for the same reason."""
-        return []
+        return frozenset()
 
     def first_of(self, offset: int) -> QueueOffset:
         """Return `offset`: each message has its own unit."""

@@ -53,7 +53,7 @@ backlog asks four times as often as near its end."""
 FILTER_COST_MAX = 20_000
 """What a filter by properties may cost in one read, in the units of `MessageFilter.cost`: 4 ms. One
 record is looked at whatever it costs."""
-BITS_COST = 3
+BITS_COST = 2
 """What the bit map of a message costs, in the same units."""
 COLD_GAP_BYTES_MAX = 16 * KIB
 """Records that are not warm, with no more than this between them, are read by one call: to copy so
@@ -515,12 +515,7 @@ def _select(
 
 def _not_rejected(queue: Queue, bits: OwnedBits, units: list[UnitRead]) -> list[UnitRead]:
     """Return the units whose messages may pass, as far as bit maps say."""
-    codes = [code for _, _, _, code, _ in units if is_address(code)]
-    rejected = {
-        code
-        for code, extended in zip(codes, queue.all_extended(codes), strict=False)
-        if extended is not None and bits.reject(extended.stored_at_ms, extended.bit_map)
-    }
+    rejected = queue.rejected([code for _, _, _, code, _ in units], bits)
     return [unit for unit in units if unit[3] not in rejected] if rejected else units
 
 

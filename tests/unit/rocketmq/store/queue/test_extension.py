@@ -11,6 +11,7 @@ from tests.unit.rocketmq.store.queue.given import FOLDER, SMALL, oldest
 from sprocket.base.disk import read_file, steps
 from sprocket.base.errors import DiskFull
 from sprocket.rocketmq.codec.record import Entry, Extra
+from sprocket.rocketmq.model.filters import OwnedBits
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.queue import ExtendedUnit, FileQueues, OtherKinds, is_address
 from sprocket.rocketmq.store.queue.file_queue import FileQueue
@@ -277,5 +278,14 @@ def test_any_bit_maps_come_back(bit_maps: list[bytes], cut: int, size: int) -> N
     wanted = [expected(n, bits) for n, bits in enumerate(bit_maps)]
     codes = [found.unit(n)[2] for n in range(len(bit_maps))]
     assert [found.extended(code) for code in codes] == wanted
-    assert found.all_extended(codes) == wanted
-    assert found.all_extended([*codes[::-1], 7, 1 - (1 << 63)]) == [*wanted[::-1], None, None]
+    for map_bytes in {len(bit_map) for bit_map in bit_maps} - {0}:
+        bits = OwnedBits((0, map_bytes * 8 - 1), map_bytes, since_ms=1000)
+        rejected = {
+            code
+            for code, unit in zip(codes, wanted, strict=True)
+            if unit.stored_at_ms > 1000
+            and len(unit.bit_map) == map_bytes
+            and not (unit.bit_map[0] & 1 and unit.bit_map[-1] & 128)
+        }
+        assert found.rejected(codes, bits) == rejected
+        assert found.rejected([*codes[::-1], 7, 1 - (1 << 63)], bits) == rejected
