@@ -257,8 +257,9 @@ class StoreSettings:
     more; enableConsumeQueueExt. A store that has some continues with them."""
     filter_bits: bool = False
     """Try each message on the conditions of all groups when it gets its unit, so that their pulls
-    do not read what does not pass; enableCalcFilterBitMap. Only with `extended_units`. Pays if
-    messages are long, or read when they are not in memory any more."""
+    do not read what does not pass; enableCalcFilterBitMap. Only with `extended_units`. Takes 10 µs
+    a message in topics with conditions, and pays where groups read much that does not pass, above
+    all from the disk."""
     filter_bits_groups: Annotated[int, Meta(ge=1, le=1000)] = 32
     """For so many groups of a topic there are bits; if it has more, their pulls read all messages;
     expectConsumerNumUseFilter."""
