@@ -163,7 +163,7 @@ class UnitAssigner:
         if not subscriptions or self._files is None:
             return entry
         segment = self._files.segment(entry.physical_offset)
-        stored = segment.read(entry.physical_offset - segment.start, entry.size)
+        stored = segment.file.read(entry.physical_offset - segment.start, entry.size)
         found = record.stored_properties(stored)
         passed = [one.positions for one in subscriptions if one.passes(found)]
         extra = structs.replace(entry.extra or Extra(), bit_map=self._bloom.bit_map(passed))
