@@ -134,8 +134,8 @@ def test_a_condition_that_cannot_be_compiled_is_none() -> None:
     assert harness.rules.get("T", "g") is None
 
 
-def test_a_group_that_is_gone_has_its_rule_for_a_day() -> None:
-    """A heartbeat of the same version brings it back as it was."""
+def test_a_group_that_is_gone_has_its_rule_for_a_while() -> None:
+    """A heartbeat of the same version brings it back as it was; for how long is a setting."""
     harness = Harness()
     harness.beat("a > 5", 7)
     born = harness.rule.born_time
@@ -153,6 +153,10 @@ def test_a_group_that_is_gone_has_its_rule_for_a_day() -> None:
     harness.flush()
     assert harness.rules.get("T", "g") is None
     assert harness.rules.get("U", "g") is not None
+    harness.rules.deserted("g")
+    harness.rules.use(PullSettings(sql_keep_ms=0))
+    harness.flush()
+    assert harness.rules.get("U", "g") is None
 
 
 def test_rules_outlive_the_broker() -> None:
