@@ -50,7 +50,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[peers.Broker]:
     """
     folder = tmp_path_factory.mktemp("broker")
     if os.environ.get("SPROCKET_INTEROP_BROKER", "sprocket") == "rocketmq":
-        with peers.RocketMQ(jars=peers.library(), folder=folder, store=folder / "store") as real:
+        settings = {"enablePropertyFilter": "true"}
+        jars = peers.library()
+        with peers.RocketMQ(
+            jars=jars, folder=folder, store=folder / "store", settings=settings
+        ) as real:
             yield real
     else:
         with peers.Sprocket(folder, folder / "store") as ours:

@@ -27,6 +27,7 @@ QUEUES = {
     "Poll": 2,
     "Pull": 1,
     "Transactions": 2,
+    "Filtered": 2,
 }
 """Queues of the topics, one for each scenario."""
 NO_NEW_MESSAGE = 1
@@ -104,6 +105,12 @@ def test_a_delay_level(shown: Shown) -> None:
     (got,) = [event for event in shown.of("Sends", "received") if event.number == 2]
     assert got.at_ms - sent.at_ms >= 1_000 - 50
     assert got.line["properties"]["DELAY"] == "1"
+
+
+def test_a_condition_on_properties(shown: Shown) -> None:
+    """What passes arrives once, also what comes while the consumer waits, and nothing else does."""
+    wanted = list(range(21, 40, 2))
+    assert numbers(shown.of("Filtered", "received")) == sorted([7, *wanted])
 
 
 def test_order_by_sharding_key(shown: Shown) -> None:

@@ -58,6 +58,7 @@ func main() {
 		"Poll":         peer.poll,
 		"Pull":         peer.pull,
 		"Transactions": peer.transactions,
+		"Filtered":     peer.filtered,
 	} {
 		open.Add(1)
 		go func(name string, scenario func() error) {

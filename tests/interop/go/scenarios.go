@@ -90,6 +90,49 @@ func (peer *Peer) sends() error {
 	return sender.Shutdown()
 }
 
+// filtered: a push consumer with a condition on properties; message 7 is sent once the others are consumed.
+func (peer *Peer) filtered() error {
+	sender, err := peer.producer("Filtered")
+	if err != nil {
+		return err
+	}
+	send := func(number int) error {
+		message := peer.message("Filtered", noTag, number)
+		message.WithProperty("amount", fmt.Sprintf("%d.5", number))
+		if number%2 == 0 {
+			message.WithProperty("region", "eu")
+		}
+		_, err := sender.SendSync(context.Background(), message)
+		return err
+	}
+	for number := 10; number < 40; number++ {
+		if err := send(number); err != nil {
+			return err
+		}
+	}
+	selector := consumer.MessageSelector{Type: consumer.SQL92, Expression: "amount > 20.0 AND region IS NULL OR amount = 7.5"}
+	count, receiver, err := peer.receive("Filtered", "received", selector)
+	if err != nil {
+		return err
+	}
+	if err := until(func() bool { return count.Load() >= 10 }, "10 messages that pass"); err != nil {
+		return err
+	}
+	for _, number := range []int{2, 7} {
+		if err := send(number); err != nil {
+			return err
+		}
+	}
+	if err := until(func() bool { return count.Load() >= 11 }, "a later message that passes"); err != nil {
+		return err
+	}
+	time.Sleep(settling)
+	if err := receiver.Shutdown(); err != nil {
+		return err
+	}
+	return sender.Shutdown()
+}
+
 // ordered: a queue by sharding key, a listener in order that fails twice in place.
 func (peer *Peer) ordered() error {
 	sender, err := peer.producer("Ordered", producer.WithQueueSelector(producer.NewHashQueueSelector()))

@@ -12,6 +12,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import org.apache.rocketmq.client.QueryResult;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
@@ -29,7 +30,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
  *
  * <pre>
  * send    NAMESERVER MESSAGES RESULTS                            send what MESSAGES lists
- * consume NAMESERVER TOPIC TAG GROUP COUNT QUIET_MS MAX_MS OUT   push consumer with a tag
+ * consume NAMESERVER TOPIC TAG GROUP COUNT QUIET_MS MAX_MS OUT   push consumer with a tag, or "sql:" and a condition
  * listen  NAMESERVER TOPIC TAG GROUP COUNT QUIET_MS MAX_MS OUT   the same, and everybody gets everything
  * read    NAMESERVER TOPIC QUESTIONS OUT                         pull every queue, then query
  * show    NAMESERVER PREFIX KILLED OUT                           every scenario, see Scenarios.java
@@ -179,7 +180,11 @@ public final class Interop {
         if (arguments[0].equals("listen")) {
             consumer.setMessageModel(Scenarios.named(consumer.getMessageModel(), "BROADCASTING"));
         }
-        consumer.subscribe(arguments[2], arguments[3]);
+        if (arguments[3].startsWith("sql:")) {
+            consumer.subscribe(arguments[2], MessageSelector.bySql(arguments[3].substring("sql:".length())));
+        } else {
+            consumer.subscribe(arguments[2], arguments[3]);
+        }
         AtomicLong received = new AtomicLong();
         AtomicLong lastAt = new AtomicLong(System.currentTimeMillis());
         try (PrintStream out = Lines.open(Path.of(arguments[8]))) {
