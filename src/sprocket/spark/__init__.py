@@ -58,7 +58,7 @@ def transactions(spark: Any, path: str, **options: object) -> Any:
         path: The store's folder, on any file system of the source.
         options: Those of the format that say how a folder is read, such as `mode`.
     """
-    from sprocket.spark.rocketmq.transactions import transactions as made
+    from sprocket.spark.rocketmq import transactions as made
 
     return made(spark, path, **options)
 

@@ -16,7 +16,7 @@ from sprocket.spark.jobs import stored_queues
 from sprocket.spark.jobs.cluster import NO_CLUSTER, JobCluster
 from sprocket.spark.jobs.job import JobOption, JobReport
 from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
-from sprocket.spark.jobs.stored_queues import StoredQueues
+from sprocket.spark.jobs.stored_queues import FolderQueues
 
 
 class LagReport(JobReport, frozen=True, kw_only=True):
@@ -105,7 +105,7 @@ def _of_folder(
                 }
 
 
-def _row(stored: StoredQueues, queue: Queue | None, offset: int) -> Mapping[str, int]:
+def _row(stored: FolderQueues, queue: Queue | None, offset: int) -> Mapping[str, int]:
     """Return what a queue says of a group that is at `offset`."""
     end = queue.max_offset if queue is not None else 0
 
@@ -122,7 +122,7 @@ def _row(stored: StoredQueues, queue: Queue | None, offset: int) -> Mapping[str,
     }
 
 
-def _stored_at_ms(stored: StoredQueues, queue: Queue, offset: int) -> int:
+def _stored_at_ms(stored: FolderQueues, queue: Queue, offset: int) -> int:
     """Return the store time of a message; -1 if it is not in the log any more."""
     kept = queue.stored_at_ms(offset)
     if kept is not None:

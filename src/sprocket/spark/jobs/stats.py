@@ -33,7 +33,7 @@ from sprocket.spark.jobs.job import (
 )
 from sprocket.spark.jobs.job_files import LOCAL_FILES, JobFiles
 from sprocket.spark.jobs.tasks import collected, spread
-from sprocket.spark.jobs.waiting import Waiting, waiting
+from sprocket.spark.jobs.waiting import WaitingInStore, waiting
 from sprocket.spark.rocketmq.folder import LeftOut, Stored
 
 _log = log.get_logger(__name__)
@@ -163,13 +163,13 @@ def stats(
     )
 
 
-def _waits(store: str, files: JobFiles) -> Waiting:
+def _waits(store: str, files: JobFiles) -> WaitingInStore:
     """Count what waits in the store; -1 for what is not known."""
     try:
         return waiting(files.folder(store))
     except (SettingsError, StoreError) as error:
         _log.warning("what waits in the store is not known", store=store, why=str(error))
-        return Waiting(-1, -1)
+        return WaitingInStore(-1, -1)
 
 
 def _keys(by: Sequence[str]) -> list[str]:

@@ -18,7 +18,7 @@ from sprocket.spark.files import local_path
 from sprocket.spark.jobs.job_files import StoreFolder
 
 
-class StoredQueues:
+class FolderQueues:
     """The queues, and what groups have committed in them.
 
     Attributes:
@@ -55,7 +55,7 @@ class StoredQueues:
 
 
 @contextmanager
-def opened(source: StoreFolder) -> Iterator[StoredQueues]:
+def opened(source: StoreFolder) -> Iterator[FolderQueues]:
     """Open the queues of a folder.
 
     Raises:
@@ -82,7 +82,7 @@ def opened(source: StoreFolder) -> Iterator[StoredQueues]:
     queues = engines.make(disk, layout, settled, write=False)
     try:
         _take_up(disk, layout, queues)
-        yield StoredQueues(disk, layout, queues, offsets)
+        yield FolderQueues(disk, layout, queues, offsets)
     finally:
         queues.close()
 

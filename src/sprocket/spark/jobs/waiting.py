@@ -19,7 +19,7 @@ from sprocket.rocketmq.store import geometry
 from sprocket.rocketmq.store.timer import timer_checkpoint
 from sprocket.spark.jobs import stored_queues
 from sprocket.spark.jobs.job_files import StoreFolder
-from sprocket.spark.jobs.stored_queues import StoredQueues
+from sprocket.spark.jobs.stored_queues import FolderQueues
 
 SLOT_TYPE = np.dtype([("number", ">i8"), ("ends", ">i8", 2), ("waiting", ">i4"), ("unused", ">i4")])
 """A slot of the timer wheel; see docs/formats/timer-files.md."""
@@ -27,7 +27,7 @@ PRECISION_MS = 1000
 """What a slot takes, where the checkpoint does not say it."""
 
 
-class Waiting(NamedTuple):
+class WaitingInStore(NamedTuple):
     """How many messages wait.
 
     Attributes:
@@ -39,7 +39,7 @@ class Waiting(NamedTuple):
     timed: int
 
 
-def waiting(source: StoreFolder) -> Waiting:
+def waiting(source: StoreFolder) -> WaitingInStore:
     """Count what waits in a store; its queues are not looked at if there is nothing of that kind.
 
     Raises:
@@ -49,12 +49,12 @@ def waiting(source: StoreFolder) -> Waiting:
     in_files = geometry.resolve(disk, layout, None).queue.engine == "files"
     topics = (HALF_TOPIC, TIMER_TOPIC)
     if in_files and not any(disk.is_folder(f"{layout.consumequeue}/{one}") for one in topics):
-        return Waiting(0, 0)
+        return WaitingInStore(0, 0)
     with stored_queues.opened(source) as stored:
-        return Waiting(_halves(stored), _timed(stored))
+        return WaitingInStore(_halves(stored), _timed(stored))
 
 
-def _halves(stored: StoredQueues) -> int:
+def _halves(stored: FolderQueues) -> int:
     """Count the half messages that no op message names."""
     halves, ops = stored.get(HALF_TOPIC), stored.get(OP_TOPIC)
     if halves is None:
@@ -69,11 +69,11 @@ def _halves(stored: StoredQueues) -> int:
     return halves.max_offset - first - sum(first <= one < halves.max_offset for one in ended)
 
 
-def _progress(stored: StoredQueues, topic: str) -> int:
+def _progress(stored: FolderQueues, topic: str) -> int:
     return stored.offsets.get(f"{topic}@{TRANSACTION_GROUP}", {}).get(0, 0)
 
 
-def _timed(stored: StoredQueues) -> int:
+def _timed(stored: FolderQueues) -> int:
     """Count the messages in the slots to come, and those that are not in a slot yet.
 
     Of a killed RocketMQ, whose wheel is younger than its checkpoint, some may count twice.
@@ -88,7 +88,7 @@ def _timed(stored: StoredQueues) -> int:
     return min(in_slots + max(queue.max_offset - known, 0), queue.max_offset - queue.min_offset)
 
 
-def _in_slots(stored: StoredQueues, first: int) -> int:
+def _in_slots(stored: FolderQueues, first: int) -> int:
     try:
         file = stored.disk.open(stored.layout.timer_wheel)
     except FileMissing:

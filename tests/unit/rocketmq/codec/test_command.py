@@ -1,6 +1,7 @@
 """Commands: what the header of a frame says."""
 
 import json
+from collections.abc import Mapping
 
 import msgspec
 import pytest
@@ -406,7 +407,7 @@ def test_hot_headers_are_read_as_all_others(code: int, rest: str) -> None:
 SENT = {"AccessKey": "ak", "a": "g", "b": "t", "e": "0", "f": "0", "g": "7", "h": "0"}
 
 
-def signed(ext: dict[str, object], code: int = 310) -> SignedFields | None:
+def signed(ext: Mapping[str, object], code: int = 310) -> SignedFields | None:
     """Return what is signed of a request with these fields."""
     data = json.dumps({"code": code, "extFields": ext, "flag": 0, "language": "JAVA", "opaque": 1})
     whole = data[:-1] + ',"serializeTypeCurrentRPC":"JSON","version":479}'

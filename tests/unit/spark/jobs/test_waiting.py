@@ -9,10 +9,10 @@ from tests.unit.spark.samples import expected, unpack
 from sprocket.rocketmq.model.internal import HALF_TOPIC, OP_TOPIC, TIMER_TOPIC
 from sprocket.spark.jobs import stored_queues
 from sprocket.spark.jobs.job_files import LOCAL_FILES
-from sprocket.spark.jobs.waiting import Waiting, waiting
+from sprocket.spark.jobs.waiting import WaitingInStore, waiting
 
 
-def counted(store: str) -> Waiting:
+def counted(store: str) -> WaitingInStore:
     """Return what waits in a folder."""
     return waiting(LOCAL_FILES.folder(store))
 
@@ -31,7 +31,11 @@ def test_halves_that_no_op_message_names(tmp_path: Path, case: str, count: int) 
     lines = expected(case)
     ids = {line["properties"]["UNIQ_KEY"] for line in of(lines, HALF_TOPIC)}
     ended = 5 * 8 - 8 if of(lines, OP_TOPIC) else 0
-    assert counted(unpack(case, tmp_path)) == Waiting(count, 0) == Waiting(len(ids) - ended, 0)
+    assert (
+        counted(unpack(case, tmp_path))
+        == WaitingInStore(count, 0)
+        == WaitingInStore(len(ids) - ended, 0)
+    )
 
 
 @pytest.mark.slow
@@ -51,7 +55,7 @@ def test_timed_messages_that_were_not_delivered(tmp_path: Path, case: str) -> No
         if line["topic"] != TIMER_TOPIC and "TIMER_DEQUEUE_MS" in line["properties"]
     }
     waits = {line["unique_key"] for line in timed if "TIMER_DEL_UNIQKEY" not in line["properties"]}
-    assert counted(unpack(case, tmp_path)) == Waiting(0, len(waits - taken_back - done))
+    assert counted(unpack(case, tmp_path)) == WaitingInStore(0, len(waits - taken_back - done))
 
 
 def test_nothing_waits_where_nothing_was_sent_so(
@@ -59,4 +63,4 @@ def test_nothing_waits_where_nothing_was_sent_so(
 ) -> None:
     """There are no such topics, so the queues, which may be many, are not opened."""
     monkeypatch.delattr(stored_queues, "opened")
-    assert counted(unpack("01-basic", tmp_path)) == Waiting(0, 0)
+    assert counted(unpack("01-basic", tmp_path)) == WaitingInStore(0, 0)

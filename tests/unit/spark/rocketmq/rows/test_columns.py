@@ -57,7 +57,7 @@ def test_corruption_and_broker_name() -> None:
 
 
 def test_a_timed_message_says_when_it_is_due() -> None:
-    """Others do not, nor what is no number."""
+    """Others do not, nor what is not a number."""
     data = b""
     for text in ("1700000000123", "-5", "9" * 19, "soon", ""):
         pairs = {"TIMER_OUT_MS": text} if text else {"TAGS": "A"}
