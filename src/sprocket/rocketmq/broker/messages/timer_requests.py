@@ -91,6 +91,13 @@ class TimerRequests:
         wait_ms = None if topic == TIMER_TOPIC else self.wait_ms(found)
         if wait_ms is None:
             return topic, queue_id
+        taken_back = found.get(properties.TIMER_DEL_UNIQKEY, f"{topic}+")
+        if taken_back.partition("+")[0] != topic:
+            # Whoever may send to one topic need not be one who may send to the other.
+            raise Refused(
+                Refusal.ILLEGAL_MESSAGE,
+                f"a message of topic {topic} takes back none of another: {taken_back[:200]!r}",
+            )
         longest_ms = self._settings.max_delay_seconds * 1000
         is_past_delete = wait_ms <= 0 and properties.TIMER_DEL_UNIQKEY in found
         if wait_ms > longest_ms or is_past_delete:

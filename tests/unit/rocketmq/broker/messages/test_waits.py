@@ -73,6 +73,11 @@ def test_what_is_due_goes_its_way(found: dict[str, str]) -> None:
         ({"TIMER_DELAY_MS": "259200001"}, Refusal.ILLEGAL_MESSAGE, "max delay 259200000ms"),
         ({"TIMER_DELAY_MS": "soon"}, Refusal.ILLEGAL_MESSAGE, "TIMER_DELAY_MS is not a number"),
         ({"TIMER_DELAY_MS": "0", "TIMER_DEL_UNIQKEY": "T+a"}, Refusal.ILLEGAL_MESSAGE, "del msg"),
+        (
+            {"TIMER_DELAY_MS": "9", "TIMER_DEL_UNIQKEY": "U+a"},
+            Refusal.ILLEGAL_MESSAGE,
+            "none of another",
+        ),
         ({"DELAY": "soon"}, Refusal.OTHER, "DELAY is not a number"),
         ({"INNER_NUM": "2"}, Refusal.ILLEGAL_MESSAGE, "inner batch"),
     ],
