@@ -28,9 +28,9 @@ RECORD_COST = 4
 """What it costs to find the properties of a record, in the units of `MessageFilter.cost`."""
 PAIRS_BYTES = 1024
 """Usual properties are shorter; of longer ones each further KiB costs as much again."""
-SCANS_MAX = 32
+SCANS_MAX = 64
 """Filters whose answers are remembered."""
-KNOWN_MAX, KNOWN_BYTES_MAX = 2048, 64
+KNOWN_MAX, KNOWN_BYTES_MAX = 1024, 64
 """Answers for each property, and bytes of the value that belongs to one: 32 MiB for all."""
 
 _lengths_of = Layout(">I28xi44xi").unpack_from
