@@ -26,6 +26,7 @@ FAMILIES: Final = {
     "consume": "remote.consume:consume",
     "topic": "remote.topic:app",
     "group": "remote.group:app",
+    "user": "remote.user:app",
     "cluster": "remote.cluster:app",
     "msg": "remote.msg:app",
     "store": "folder.store:app",

@@ -32,6 +32,7 @@ from sprocket.rocketmq.codec.config import (
     tables,
     values,
 )
+from sprocket.rocketmq.model import rights
 from sprocket.rocketmq.model.filters import TagFilter
 from sprocket.rocketmq.model.group import (
     BROADCASTING,
@@ -48,7 +49,18 @@ from sprocket.rocketmq.model.group import (
 )
 from sprocket.rocketmq.model.progress import ConsumeStats, ConsumeTimeSpan
 from sprocket.rocketmq.model.query import QueueUnit
-from sprocket.rocketmq.model.rights import Acl, AclUser, PolicyEntry
+from sprocket.rocketmq.model.rights import (
+    Acl,
+    AclPolicy,
+    AclResource,
+    AclUser,
+    Action,
+    Decision,
+    PolicyEntry,
+    PolicyType,
+    UserStatus,
+    UserType,
+)
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.sharing import ShareQuery
 from sprocket.rocketmq.model.topic import TopicConfig
@@ -692,6 +704,52 @@ def acl_info(acl: Acl) -> AclInfo:
         for policy in acl.policies
     ]
     return AclInfo(subject=acl.subject, policies=policies)
+
+
+def decode_users(data: bytes) -> list[AclUser]:
+    """Read the answer of AUTH_LIST_USER 3005. Raises WireError."""
+    found = values.sequence(fastjson.read_large(data, list), "users")
+    return [_user(declared.read(UserInfo, one, "a user")) for one in found]
+
+
+def decode_acls(data: bytes) -> list[Acl]:
+    """Read the answer of AUTH_LIST_ACL 3010; what is of no known kind is left out. As above."""
+    found = values.sequence(fastjson.read_large(data, list), "policies")
+    return [_acl(declared.read(AclInfo, one, "policies")) for one in found]
+
+
+def _user(info: UserInfo) -> AclUser:
+    return AclUser(
+        info.name or "",
+        info.password or "",
+        rights.named(UserType, info.type) or UserType.NORMAL,
+        rights.named(UserStatus, info.status) or UserStatus.ENABLED,
+    )
+
+
+def _acl(info: AclInfo) -> Acl:
+    policies = [
+        AclPolicy(
+            rights.named(PolicyType, policy.type) or PolicyType.CUSTOM,
+            tuple(entry for one in policy.entries if (entry := _entry(one)) is not None),
+        )
+        for policy in info.policies
+    ]
+    return Acl(info.subject or "", tuple(policies))
+
+
+def _entry(info: PolicyEntryInfo) -> PolicyEntry | None:
+    resource = AclResource.parse(info.resource)
+    decision = rights.named(Decision, info.decision)
+    if resource is None or decision is None:
+        return None
+    named = (rights.named(Action, name) for name in info.actions)
+    return PolicyEntry(
+        resource=resource,
+        actions=tuple(one for one in named if one is not None),
+        decision=decision,
+        source_ips=tuple(info.source_ips or ()),
+    )
 
 
 def _entry_info(entry: PolicyEntry) -> PolicyEntryInfo:

@@ -1,4 +1,4 @@
-"""Looking after a cluster: topics, groups, offsets, brokers, NameServers, messages."""
+"""Looking after a cluster: topics, groups, offsets, brokers, NameServers, messages, users."""
 
 from sprocket.rocketmq.client.admin.admin import Admin
 from sprocket.rocketmq.client.admin.brokers import BrokerAdmin, BrokerStatus
@@ -6,6 +6,7 @@ from sprocket.rocketmq.client.admin.groups import GroupAdmin
 from sprocket.rocketmq.client.admin.messages import MessageAdmin
 from sprocket.rocketmq.client.admin.nameservers import NameServerAdmin
 from sprocket.rocketmq.client.admin.offsets import OffsetAdmin
+from sprocket.rocketmq.client.admin.rights import RightsAdmin
 from sprocket.rocketmq.client.admin.topics import TopicAdmin
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "MessageAdmin",
     "NameServerAdmin",
     "OffsetAdmin",
+    "RightsAdmin",
     "TopicAdmin",
 ]

@@ -8,6 +8,7 @@ from sprocket.rocketmq.client.admin.messages import FOREVER_MS, MessageAdmin
 from sprocket.rocketmq.client.admin.nameservers import NameServerAdmin
 from sprocket.rocketmq.client.admin.offsets import OffsetAdmin
 from sprocket.rocketmq.client.admin.reach import Reach
+from sprocket.rocketmq.client.admin.rights import RightsAdmin
 from sprocket.rocketmq.client.admin.topics import TopicAdmin
 from sprocket.rocketmq.client.network import ClientOptions, Lease, Where
 from sprocket.rocketmq.client.received import ReceivedMessage
@@ -33,6 +34,7 @@ class Admin:
         nameserver: Values by key, settings, permission to write to a broker.
         message: By id and by key.
         offset: Of single queues, and what groups have committed there.
+        rights: Users, and what they may do.
 
     Args:
         where: NameServers, `host:port`, several joined by `;` or in a sequence; or a `Client`
@@ -51,6 +53,7 @@ class Admin:
         self.nameserver = NameServerAdmin(self._reach)
         self.message = MessageAdmin(self._reach)
         self.offset = OffsetAdmin(self._reach)
+        self.rights = RightsAdmin(self._reach)
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -9,6 +9,7 @@ from sprocket.rocketmq.client.admin import (
     MessageAdmin,
     NameServerAdmin,
     OffsetAdmin,
+    RightsAdmin,
     TopicAdmin,
 )
 from sprocket.rocketmq.client.blocking.wrapper import OpenedWrapper, Where, Wrapper, calling
@@ -95,6 +96,18 @@ class BlockingOffsetAdmin(Wrapper[OffsetAdmin]):
     commit = calling(OffsetAdmin.commit)
 
 
+class BlockingRightsAdmin(Wrapper[RightsAdmin]):
+    """What can be done with users and policies; see `client.Admin`."""
+
+    create_user = calling(RightsAdmin.create_user)
+    update_user = calling(RightsAdmin.update_user)
+    delete_user = calling(RightsAdmin.delete_user)
+    users = calling(RightsAdmin.users)
+    put_policy = calling(RightsAdmin.put_policy)
+    delete_policy = calling(RightsAdmin.delete_policy)
+    policies = calling(RightsAdmin.policies)
+
+
 class BlockingAdmin(OpenedWrapper[Admin]):
     """Creates topics and groups, watches them, finds messages; see `client.Admin`."""
 
@@ -106,6 +119,7 @@ class BlockingAdmin(OpenedWrapper[Admin]):
         self.nameserver = BlockingNameServerAdmin(self._run, self._awaited.nameserver)
         self.message = BlockingMessageAdmin(self._run, self._awaited.message)
         self.offset = BlockingOffsetAdmin(self._run, self._awaited.offset)
+        self.rights = BlockingRightsAdmin(self._run, self._awaited.rights)
 
     create_topic = calling(Admin.create_topic)
     route = calling(Admin.route)
