@@ -6,9 +6,8 @@ log is not read.
 
 from typing import NamedTuple
 
-import numpy as np
-
 from sprocket.base.errors import FileMissing
+from sprocket.base.units import KIB
 from sprocket.rocketmq.model.internal import (
     HALF_TOPIC,
     OP_TOPIC,
@@ -16,13 +15,13 @@ from sprocket.rocketmq.model.internal import (
     TRANSACTION_GROUP,
 )
 from sprocket.rocketmq.store import geometry
-from sprocket.rocketmq.store.timer import timer_checkpoint
+from sprocket.rocketmq.store.timer import SLOT, SLOT_BYTES, timer_checkpoint
 from sprocket.spark.jobs import stored_queues
 from sprocket.spark.jobs.job_files import StoreFolder
 from sprocket.spark.jobs.stored_queues import FolderQueues
 
-SLOT_TYPE = np.dtype([("number", ">i8"), ("ends", ">i8", 2), ("waiting", ">i4"), ("unused", ">i4")])
-"""A slot of the timer wheel; see docs/formats/timer-files.md."""
+_READ_BYTES = 64 * KIB
+"""Of the timer wheel, most of which was never written, at once."""
 PRECISION_MS = 1000
 """What a slot takes, where the checkpoint does not say it."""
 
@@ -94,10 +93,16 @@ def _in_slots(stored: FolderQueues, first: int) -> int:
     except FileMissing:
         return 0
     try:
-        size = stored.disk.size(stored.layout.timer_wheel) // SLOT_TYPE.itemsize
-        slots = np.frombuffer(file.read(0, size * SLOT_TYPE.itemsize), SLOT_TYPE)
+        slots = stored.disk.size(stored.layout.timer_wheel) // SLOT_BYTES
+        found = 0
+        for position in range(0, slots * SLOT_BYTES, _READ_BYTES):
+            data = file.read(position, min(_READ_BYTES, slots * SLOT_BYTES - position))
+            if data.count(0) == len(data):
+                continue
+            at = position // SLOT_BYTES
+            for place, (number, _, _, waits, _) in enumerate(SLOT.iter_unpack(data), at):
+                if number >= max(first, 1) and number % slots == place:
+                    found += waits
     finally:
         file.close()
-    number = slots["number"].astype(np.int64)
-    is_valid = (number >= max(first, 1)) & (number % max(len(slots), 1) == np.arange(len(slots)))
-    return max(int(slots["waiting"][is_valid].sum()), 0)
+    return max(found, 0)

@@ -15,12 +15,14 @@ from sprocket.rocketmq.store.timer.timer_log import (
     TimerLog,
     TimerRecord,
 )
-from sprocket.rocketmq.store.timer.timer_wheel import TimerWheel
+from sprocket.rocketmq.store.timer.timer_wheel import SLOT, SLOT_BYTES, TimerWheel
 
 __all__ = [
     "DEFAULT",
     "DELETE",
     "ROLL",
+    "SLOT",
+    "SLOT_BYTES",
     "NewTimer",
     "TimerCheckpoint",
     "TimerCount",
