@@ -417,8 +417,11 @@ def test_a_pull_chooses_by_properties(on_node: Callable[..., None]) -> None:
 def test_bits_beside_units_save_reads(
     on_node: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the heartbeat on that brings the condition, for it alone; also after a restart."""
-    disk, read = SimulatedDisk(), list[int]()
+    """From the heartbeat on that brings the condition, for it alone; also after a restart.
+
+    After a kill older maps count no more, as nobody knows which conditions they were made with.
+    """
+    disk, read, killed = SimulatedDisk(), list[int](), list[SimulatedDisk]()
     store = StoreSettings(fill_ahead_bytes=0, extended_units=True, filter_bits=True)
     scan = PropertyScan.scan
 
@@ -458,6 +461,14 @@ def test_bits_beside_units_save_reads(
         assert read == [0, 1, 2, 5, 8]
         assert await pulled(lab, "h", 9) == [0, 3, 6]
         assert read == [0, 1, 2, 3, 4, 5, 6]
+        killed.append(disk.kill())
+
+    async def after_a_kill(lab: Any) -> None:
+        await beat(lab, "g", "count > 1")
+        lab.clock.advance(60_000)  # the store's clock was ahead of it
+        await send(lab)
+        assert await pulled(lab, "g", 12) == [2, 5, 8, 11]
+        assert read == [*range(9), 11]
 
     async def again(lab: Any) -> None:
         await send(lab)
@@ -468,6 +479,7 @@ def test_bits_beside_units_save_reads(
 
     on_node(scenario, disk=disk, store=store)
     on_node(again, disk=disk, store=store)
+    on_node(after_a_kill, disk=killed[0], store=store)
 
 
 def test_reads_by_properties_take_turns(
