@@ -19,7 +19,7 @@ from sprocket.base.errors import CorruptRecord, WireError
 from sprocket.rocketmq.codec.config import kept_rights
 from sprocket.rocketmq.model.rights import Acl, AclUser
 from sprocket.rocketmq.store.layout import StoreLayout
-from sprocket.rocketmq.store.queue import Database
+from sprocket.rocketmq.store.queue import Database, is_database, read_all
 
 FAMILIES = ("default", "kvDataVersion", "forbidden")
 
@@ -75,6 +75,41 @@ class RightsTables:
         """Give the files up; closing twice is allowed."""
         self._users.close()
         self._acls.close()
+
+
+def copy_rights(disk: Disk, source: str, target: str) -> int:
+    """Copy both tables of a store that somebody may have open, as far as they are there.
+
+    The databases are read, not their files copied: an open one removes files at any time.
+
+    Args:
+        disk: Where both are.
+        source: The store's folder.
+        target: That of the copy.
+
+    Returns:
+        Bytes of what they hold.
+
+    Raises:
+        StoreError: As `Database`.
+    """
+    old, new = StoreLayout(source), StoreLayout(target)
+    size = 0
+    for path, copied in ((old.users, new.users), (old.acls, new.acls)):
+        if not is_database(disk, path):
+            continue
+        found = read_all(disk, path)
+        database = Database(disk, copied, FAMILIES, write=True)
+        try:
+            batch = database.batch()
+            for key, value in found.items():
+                batch.put(key, value)
+                size += len(key) + len(value)
+            database.write(batch)
+            database.flush()
+        finally:
+            database.close()
+    return size
 
 
 def _all(database: Database, decode: Callable[[str, bytes], V]) -> list[V]:

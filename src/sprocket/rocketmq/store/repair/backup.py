@@ -3,7 +3,8 @@
 What refers to the log is copied before it, and the log from its end to its beginning, so that it
 has every record that the other files refer to. Its files are opened first, and new ones as they
 come: those that are deleted meanwhile are in the copy all the same. A database of queues is left
-out, since its files are removed at any time; recovery makes it again from the log.
+out, since its files are removed at any time; recovery makes it again from the log. Those of users
+and policies are read, and written anew.
 
 What is acknowledged before a copy begins is in it. Source: docs/formats/store-folder.md.
 """
@@ -16,6 +17,7 @@ from sprocket.base.disk import Disk, File, copying
 from sprocket.base.errors import FileMissing
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.store.layout import StoreLayout, trash
+from sprocket.rocketmq.store.rights_tables import copy_rights
 
 DATABASE_MARK = "CURRENT"
 """A file that the folder of queues has if it is a RocksDB."""
@@ -70,7 +72,9 @@ def back_up_store(
             with suppress(FileMissing):
                 size += copying.copy_path(disk, path, f"{target}/{basename(path)}")
                 by_hand.add(basename(path))
-        size += copying.copy_tables(disk, old.config, new.config)
+        rights = {basename(path) for path in (old.users, old.acls)}
+        size += copying.copy_tables(disk, old.config, new.config, lambda name: name not in rights)
+        size += copy_rights(disk, source, target)
         if disk.exists(f"{old.consumequeue}/{DATABASE_MARK}"):
             passed_over.add(basename(old.consumequeue))
 

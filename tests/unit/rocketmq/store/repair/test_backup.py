@@ -2,15 +2,19 @@
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from tests.interleaved import InterleavedDisk, now_and_then, require_any_look, work
 from tests.stores import ROOT, SMALL, clean, maintain, new, open_store
 
-from sprocket.base.disk import replace_file
+from sprocket.base.disk import RealDisk, replace_file
 from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.model.rights import Acl, AclUser
 from sprocket.rocketmq.settings import RetentionSettings, StoreSettings
+from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.repair import back_up_store, check
+from sprocket.rocketmq.store.rights_tables import RightsTables
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -110,3 +114,24 @@ def test_what_is_not_the_stores_is_left_out() -> None:
     assert {*disk.list(COPY)} >= {"mine", "abort", "checkpoint", "config", "commitlog"}
     assert not {*disk.list(COPY)} & {"rabbitmq", "rebuilt", "sprocket.room", "lock"}
     load.store.close()
+
+
+def test_users_are_copied_while_a_broker_has_them_open(tmp_path: Path) -> None:
+    """As they are then; nobody who makes a backup loses who may do what."""
+    disk, source, target = RealDisk(), str(tmp_path / "store"), str(tmp_path / "copy")
+    layout = StoreLayout(source)
+    for folder in (layout.commitlog, layout.consumequeue, layout.index):
+        disk.make_folder(folder)
+    tables = RightsTables(disk, source)
+    for number in range(12):
+        tables.put_user(AclUser(f"u{number:02}", "secret"))
+        tables.put_acl(Acl(f"User:u{number:02}", ()))
+    tables.delete_user("u03")
+    users, acls = tables.users(), tables.acls()
+    back_up_store(disk, source, target)
+    tables.put_user(AclUser("later", "secret"))
+    tables.close()
+    copied = RightsTables(disk, target)
+    assert (copied.users(), copied.acls()) == (users, acls)
+    assert len(users) == 11
+    copied.close()
