@@ -11,6 +11,7 @@ is, how often it is kept).
 
 import fnmatch
 import ipaddress
+import os
 import os.path
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
@@ -80,6 +81,8 @@ def read_broker_conf(text: bytes | str, source: str) -> ForeignSettings:
     read = {name: text for name, text in given.items() if name not in unread}
     values, ignored = _interpret(read, source, BROKER | RIGHTS, BROKER_NAMES, TAKEN_CARE_OF)
     values += _users(given, source)
+    if given.get(_MIGRATE, "").strip().lower() == "true":
+        values.append(("rights.migrate_path", _old_rules(given, source), f"{source} ({_MIGRATE})"))
     _refuse_providers(given, source)
     for name, setting in OFF_BY_DEFAULT.items():
         if name not in given:
@@ -157,6 +160,17 @@ def _users(given: Mapping[str, str], source: str) -> list[tuple[str, object, str
         values.append((f"{ours}_user", found[name], f"{source} ({setting})"))
         values.append((f"{ours}_password", found[password], f"{source} ({setting})"))
     return values
+
+
+def _old_rules(given: Mapping[str, str], source: str) -> str:
+    """Return the folder in which RocketMQ looks for the rules of its version 4."""
+    home = given.get("rocketmqHome", "").strip() or os.environ.get("ROCKETMQ_HOME", "")
+    if not home:
+        raise SettingsError(
+            f"{source}: {_MIGRATE}=true: the rules lie in `conf` below rocketmqHome or "
+            "ROCKETMQ_HOME, and neither is there; rights.migrate_path names them too"
+        )
+    return f"{home}/conf"
 
 
 def _refuse_providers(given: Mapping[str, str], source: str) -> None:
@@ -373,6 +387,8 @@ RIGHTS = _table(
 )
 """What a broker.conf may say of rights. A broker tells nobody, as in RocketMQ."""
 
+_MIGRATE = "migrateAuthFromV1Enabled"
+
 _USERS = {
     "initAuthenticationUser": ("username", "password", "rights.initial"),
     "innerClientAuthenticationCredentials": ("accessKey", "secretKey", "rights.inner"),
@@ -419,8 +435,8 @@ NAMESERVER_NAMES = (
 
 _NO_REPLICATION = "replication is not built: a broker is the only copy of its messages"
 _NO_OLD_RULES = (
-    "the rules of RocketMQ 4, plain_acl.yml, are not read, so that nothing would keep them; make "
-    "users and policies, and say authenticationEnabled and authorizationEnabled"
+    "the rules of RocketMQ 4, plain_acl.yml, are not kept as they are; migrateAuthFromV1Enabled "
+    "makes users and policies of them, which authenticationEnabled and authorizationEnabled keep"
 )
 _NO_CLOSED_PULLS = "consumers that pull by themselves cannot be kept out, but for single groups"
 _DEMANDS: tuple[tuple[str, frozenset[str], str], ...] = (
@@ -433,7 +449,6 @@ _DEMANDS: tuple[tuple[str, frozenset[str], str], ...] = (
     ("minInSyncReplicas", frozenset({"1"}), f"only 1; {_NO_REPLICATION}"),
     ("allAckInSyncStateSet", frozenset({"false"}), _NO_REPLICATION),
     ("aclEnable", frozenset({"false"}), _NO_OLD_RULES),
-    ("migrateAuthFromV1Enabled", frozenset({"false"}), _NO_OLD_RULES),
     ("rejectPullConsumerEnable", frozenset({"false"}), _NO_CLOSED_PULLS),
     ("litePullMessageEnable", frozenset({"true"}), _NO_CLOSED_PULLS),
 )
@@ -443,6 +458,7 @@ TAKEN_CARE_OF = frozenset(
     {name for name, _, _ in _DEMANDS}
     | _USERS.keys()
     | _PROVIDERS.keys()
+    | {_MIGRATE}
     | {"storePathRootDir", "storePathCommitLog", "enableMultiDispatch"}
 )
 """Names without a row of their own that are not ignored; light queues need both their switches in

@@ -337,6 +337,10 @@ class RightsSettings:
     innerClientAuthenticationCredentials, with `inner_password`."""
     inner_password: str = ""
     """The password of the inner user."""
+    migrate_path: str = ""
+    """Rules of RocketMQ 4, a `plain_acl.yml` or the folder `conf` with it: each start makes the
+    users of it that are not there yet, with what they may do. Takes the extra `yaml`;
+    migrateAuthFromV1Enabled."""
     unsigned_codes: tuple[RequestNumber, ...] = ()
     """Requests that need no signature, by their codes; authenticationWhitelist. Such a request is
     from nobody: to be served it must be in `unchecked_codes` as well, under `authorization`."""

@@ -164,8 +164,8 @@ def test_what_tutorials_have_added_is_named_too() -> None:
         ("rejectPullConsumerEnable=true", "cannot be kept out"),
         ("litePullMessageEnable=false", "cannot be kept out"),
         ("namesrvAddr=10.0.0.1:9876,10.0.0.2:9876", "use ; instead of commas"),
-        ("aclEnable=true", "plain_acl.yml, are not read"),
-        ("migrateAuthFromV1Enabled=true", "plain_acl.yml, are not read"),
+        ("aclEnable=true", "plain_acl.yml, are not kept as they are"),
+        ("migrateAuthFromV1Enabled=true", "rocketmqHome or ROCKETMQ_HOME, and neither is there"),
         ("authenticationWhitelist=26,x", "expected a whole number"),
         ("authenticationProvider=com.example.Mine", "only RocketMQ's own"),
         ("authorizationStrategy=org.apache.rocketmq.auth.Mine", "only RocketMQ's own"),
@@ -173,8 +173,11 @@ def test_what_tutorials_have_added_is_named_too() -> None:
         ("storePathCommitLog=/b/commitlog", "lies in `commitlog` below"),
     ],
 )
-def test_what_cannot_be_is_one_clear_error(text: str, error: str) -> None:
+def test_what_cannot_be_is_one_clear_error(
+    text: str, error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It names file, setting, what was found and what was expected."""
+    monkeypatch.delenv("ROCKETMQ_HOME", raising=False)
     with pytest.raises(SettingsError, match=error):
         aliases.read_broker_conf(text, "f")
 
@@ -240,6 +243,15 @@ def test_rights_are_asked_for_in_rocketmqs_words() -> None:
         inner_password="x",  # noqa: S106
         unsigned_codes=(105, 28),
     )
+
+
+def test_the_rules_of_rocketmq_4_lie_below_its_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which a broker.conf or the environment names."""
+    text = "migrateAuthFromV1Enabled=true"
+    assert loaded(f"{text}\nrocketmqHome=/opt/mq").rights.migrate_path == "/opt/mq/conf"
+    monkeypatch.setenv("ROCKETMQ_HOME", "/srv/mq")
+    assert loaded(text).rights.migrate_path == "/srv/mq/conf"
+    assert loaded("migrateAuthFromV1Enabled=false").rights.migrate_path == ""
 
 
 def test_tools_are_not_told_of_rights() -> None:

@@ -8,6 +8,7 @@ from sprocket.base.disk import Disk
 from sprocket.base.errors import SettingsError, StoreError
 from sprocket.rocketmq.broker.rights.acls import Acls, Done
 from sprocket.rocketmq.broker.rights.authorizer import Authorizer
+from sprocket.rocketmq.broker.rights.migration import migrate
 from sprocket.rocketmq.broker.rights.users import UserTable
 from sprocket.rocketmq.model.rights import AclUser, UserType
 from sprocket.rocketmq.settings import RightsSettings
@@ -18,7 +19,7 @@ _log = log.get_logger(__name__)
 
 
 def open_tables(disk: Disk, folder: str, settings: RightsSettings) -> RightsTables:
-    """Open what a store keeps of rights, and make the users that settings name.
+    """Open what a store keeps of rights, and make the users that settings ask for.
 
     Raises:
         SettingsError: They ask for what cannot be, or nobody could ever log in.
@@ -28,6 +29,8 @@ def open_tables(disk: Disk, folder: str, settings: RightsSettings) -> RightsTabl
     wanted = _wanted(settings)
     tables = RightsTables(disk, folder)
     try:
+        if settings.migrate_path:
+            migrate(disk, settings.migrate_path, tables)
         names = {user.name for user in tables.users()}
         for user in wanted:
             if user.name not in names:

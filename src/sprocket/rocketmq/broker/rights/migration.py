@@ -1,0 +1,140 @@
+"""Users and policies made of the rules of RocketMQ 4.
+
+An account becomes a user, one of an administrator a super user; what it may do with single topics
+and groups its custom policy, and with all others its default policy. Addresses from which 4 wants
+no signature have no like in 5, and are not taken over; that is logged.
+
+Source: RocketMQ `AuthMigrator`.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from sprocket.base import log
+from sprocket.base.disk import Disk, read_file
+from sprocket.base.errors import SettingsError, StoreError, WireError
+from sprocket.rocketmq.codec.config import plain_acl
+from sprocket.rocketmq.codec.config.plain_acl import Account, Permission
+from sprocket.rocketmq.model import rights
+from sprocket.rocketmq.model.rights import (
+    Acl,
+    AclPolicy,
+    AclResource,
+    AclUser,
+    Action,
+    Decision,
+    PolicyEntry,
+    PolicyType,
+    ResourcePattern,
+    ResourceType,
+    UserType,
+)
+from sprocket.rocketmq.store.rights_tables import RightsTables
+
+try:
+    import yaml
+except ImportError:  # the light install
+    yaml = None
+
+_log = log.get_logger(__name__)
+
+DEFAULT_FILE = "plain_acl.yml"
+FOLDER = "acl"
+"""What RocketMQ reads in its folder `conf`: a file, and all files of a folder."""
+
+
+def migrate(disk: Disk, path: str, tables: RightsTables) -> None:
+    """Make the users of a `plain_acl.yml`, or of a folder `conf`, who are not there yet.
+
+    Raises:
+        SettingsError: A file is missing or cannot be read, or the package that reads it is.
+        StoreError: A user could not be made.
+    """
+    known = {user.name for user in tables.users()}
+    for file in _files(disk, path):
+        content = _read(disk, file)
+        try:
+            accounts = plain_acl.read_accounts(content)
+            if plain_acl.has_white_addresses(content):
+                _log.warning("addresses that need no signature are not taken over", file=file)
+        except WireError as error:
+            raise SettingsError(f"{file}: {error}") from error
+        for account in accounts:
+            if account.access_key in known:
+                continue
+            known.add(account.access_key)
+            user, acl = user_of(account), acl_of(account)
+            if acl.policies:
+                # First the policies: a user without them would be one that a later start passes by.
+                tables.put_acl(acl)
+            tables.put_user(user)
+            _log.info("a user of RocketMQ 4 was taken over", user=user.name, type=user.type.value)
+            if account.has_white_addresses:
+                _log.warning("addresses that need no signature are not taken over", user=user.name)
+
+
+def user_of(account: Account) -> AclUser:
+    """Return the user that an account becomes."""
+    kind = UserType.SUPER if account.is_admin else UserType.NORMAL
+    return AclUser(account.access_key, account.secret_key, kind)
+
+
+def acl_of(account: Account) -> Acl:
+    """Return what that user may do."""
+    custom = (
+        *_entries(ResourceType.TOPIC, account.topics),
+        *_entries(ResourceType.GROUP, account.groups),
+    )
+    default = tuple(
+        _entry(AclResource(kind, None, ResourcePattern.ANY), permission)
+        for kind, permission in (
+            (ResourceType.TOPIC, account.other_topics),
+            (ResourceType.GROUP, account.other_groups),
+        )
+        if permission is not None
+    )
+    policies = [
+        AclPolicy(kind, entries)
+        for kind, entries in ((PolicyType.CUSTOM, custom), (PolicyType.DEFAULT, default))
+        if entries
+    ]
+    return Acl(rights.subject(account.access_key), tuple(policies))
+
+
+def _entries(kind: ResourceType, permissions: Mapping[str, Permission]) -> Iterator[PolicyEntry]:
+    for name, permission in permissions.items():
+        yield _entry(AclResource(kind, name), permission)
+
+
+def _entry(resource: AclResource, permission: Permission) -> PolicyEntry:
+    return PolicyEntry(
+        resource=resource,
+        actions=permission or (Action.ALL,),
+        decision=Decision.ALLOW if permission else Decision.DENY,
+    )
+
+
+def _files(disk: Disk, path: str) -> list[str]:
+    """Return the files to read, in the order in which an account's first one counts."""
+    if not disk.is_folder(path):
+        return [path]
+    folder = f"{path}/{FOLDER}"
+    below = sorted(disk.list(folder)) if disk.is_folder(folder) else []
+    found = [f"{folder}/{name}" for name in below if name.endswith((".yml", ".yaml"))]
+    if disk.exists(f"{path}/{DEFAULT_FILE}") or not found:
+        found.append(f"{path}/{DEFAULT_FILE}")
+    return found
+
+
+def _read(disk: Disk, path: str) -> object:
+    if yaml is None:
+        raise SettingsError(
+            f"{path} is YAML, which needs the package `PyYAML`; "
+            "install the extra: pip install 'sprocketmq[yaml]'"
+        )
+    try:
+        return yaml.safe_load(read_file(disk, path).decode())
+    except (StoreError, ValueError, yaml.YAMLError) as error:
+        # What YAML says quotes the line, which may have a secret.
+        place = getattr(error, "problem_mark", None)
+        what = error if place is None else f"line {place.line + 1} is not YAML"
+        raise SettingsError(f"{path} cannot be read: {what}") from None
