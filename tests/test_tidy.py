@@ -395,6 +395,7 @@ def test_users_are_not_offered_the_tools_of_developers() -> None:
         "rocksdb",
         "spark",
         "tls",
+        "yaml",
     }
     assert any(wanted.startswith("pytest") for wanted in written["dependency-groups"]["dev"])
 

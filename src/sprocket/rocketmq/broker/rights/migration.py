@@ -13,7 +13,6 @@ from sprocket.base import log
 from sprocket.base.disk import Disk, read_file
 from sprocket.base.errors import SettingsError, StoreError, WireError
 from sprocket.rocketmq.codec.config import plain_acl
-from sprocket.rocketmq.codec.config.plain_acl import Account, Permission
 from sprocket.rocketmq.model import rights
 from sprocket.rocketmq.model.rights import (
     Acl,
@@ -72,13 +71,13 @@ def migrate(disk: Disk, path: str, tables: RightsTables) -> None:
                 _log.warning("addresses that need no signature are not taken over", user=user.name)
 
 
-def user_of(account: Account) -> AclUser:
+def user_of(account: plain_acl.Account) -> AclUser:
     """Return the user that an account becomes."""
     kind = UserType.SUPER if account.is_admin else UserType.NORMAL
     return AclUser(account.access_key, account.secret_key, kind)
 
 
-def acl_of(account: Account) -> Acl:
+def acl_of(account: plain_acl.Account) -> Acl:
     """Return what that user may do."""
     custom = (
         *_entries(ResourceType.TOPIC, account.topics),
@@ -100,12 +99,14 @@ def acl_of(account: Account) -> Acl:
     return Acl(rights.subject(account.access_key), tuple(policies))
 
 
-def _entries(kind: ResourceType, permissions: Mapping[str, Permission]) -> Iterator[PolicyEntry]:
+def _entries(
+    kind: ResourceType, permissions: Mapping[str, plain_acl.Permission]
+) -> Iterator[PolicyEntry]:
     for name, permission in permissions.items():
         yield _entry(AclResource(kind, name), permission)
 
 
-def _entry(resource: AclResource, permission: Permission) -> PolicyEntry:
+def _entry(resource: AclResource, permission: plain_acl.Permission) -> PolicyEntry:
     return PolicyEntry(
         resource=resource,
         actions=permission or (Action.ALL,),

@@ -16,12 +16,13 @@ from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.timer import (
     DEFAULT,
     DELETE,
+    SLOT,
     NewTimer,
     TimerCheckpoint,
     TimerFiles,
     TimerRecord,
 )
-from sprocket.rocketmq.store.timer.timer_wheel import EMPTY, SLOT, TimeSlot
+from sprocket.rocketmq.store.timer.timer_wheel import EMPTY, TimeSlot
 from sprocket.testing.disk import SimulatedDisk
 
 TIMED = ("06-delay-timer", "06b-timer-kill9")
