@@ -68,7 +68,7 @@ def test_java_sends_and_takes_back(jars: Path, tmp_path: Path) -> None:
         sent, recalled = done.stdout.splitlines()[-1].split()
         assert sent == recalled
         with Producer(broker.nameserver) as producer:
-            producer.send(Message(topic, b"last", delay_ms=6000))
+            producer.send(Message(topic, b"last", delay_ms=21_000))
         found = wait_for(broker, topic, 4)
     assert [one.stored_body for one in found] == [b"0", b"1", b"2", b"last"]
     for one in found:

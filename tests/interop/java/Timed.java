@@ -8,10 +8,21 @@ public final class Timed {
     private Timed() {}
 
     /** Arguments: a NameServer and a topic. Prints the id of the fourth, and the one that was taken back. */
-    public static void main(String[] args) throws Exception {
-        String topic = args[1];
+    public static void main(String[] args) {
+        try {
+            run(args[0], args[1]);
+            System.exit(0); // the client leaves threads behind
+        } catch (Exception error) {
+            error.printStackTrace();
+            System.exit(1);
+        }
+    }
+
+    private static void run(String nameserver, String topic) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer("timed");
-        producer.setNamesrvAddr(args[0]);
+        producer.setNamesrvAddr(nameserver);
+        producer.setMqClientApiTimeout(60_000);
+        producer.setSendMsgTimeout(60_000);
         producer.start();
         Message[] messages = new Message[4];
         for (int number = 0; number < messages.length; number++) {
@@ -20,12 +31,11 @@ public final class Timed {
         messages[0].setDelayTimeMs(1500);
         messages[1].setDelayTimeSec(2);
         messages[2].setDeliverTimeMs(System.currentTimeMillis() + 2500);
-        messages[3].setDelayTimeMs(5000);
+        messages[3].setDelayTimeMs(20_000);
         SendResult sent = null;
         for (Message message : messages) {
             sent = producer.send(message);
         }
         System.out.println(sent.getMsgId() + " " + producer.recallMessage(topic, sent.getRecallHandle()));
-        System.exit(0); // the client leaves threads behind
     }
 }
