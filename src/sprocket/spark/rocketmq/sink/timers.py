@@ -1,7 +1,7 @@
 """Whether brokers deliver a message at the time that it names; asked before any is sent.
 
-One whose timers are switched off, as Sprocket's always are, refuses such a message; one before
-RocketMQ 5 does not know the property, and delivers at once.
+One whose timers are switched off refuses such a message; one before RocketMQ 5 does not know the
+property, and delivers at once.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,12 +1,16 @@
 """Brokers that do not deliver at a time are found before anything is sent."""
 
+from contextlib import nullcontext
+from dataclasses import replace
+
 import pytest
 
 from sprocket.base.errors import NotConnected, SettingsError
 from sprocket.rocketmq.client import blocking
 from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.settings import TimerSettings
 from sprocket.spark.rocketmq.sink.timers import BrokerTimers
-from sprocket.testing.local_broker import LocalBroker
+from sprocket.testing.local_broker import LocalBroker, small_settings
 
 
 def queues(*brokers: str) -> list[MessageQueue]:
@@ -45,9 +49,16 @@ def test_a_broker_that_does_not_tell_is_let_pass() -> None:
     BrokerTimers(config).require(queues("a"))
 
 
-def test_sprockets_own_broker_says_that_it_does_not() -> None:
-    """As it refuses such messages."""
-    with LocalBroker() as broker, blocking.Admin(broker.nameserver) as admin:
+@pytest.mark.parametrize("enabled", [True, False])
+def test_sprockets_own_broker_says_whether_it_does(enabled: bool) -> None:
+    """By the setting `timers.enabled`; without it such messages are refused."""
+    settings = replace(small_settings(), timers=TimerSettings(enabled=enabled))
+    with LocalBroker(settings=settings) as broker, blocking.Admin(broker.nameserver) as admin:
         admin.create_topic("orders", queues=2)
-        with pytest.raises(SettingsError, match="timerWheelEnable=false"):
-            BrokerTimers(admin.broker.config).require(admin.queues("orders"))
+        asked = BrokerTimers(admin.broker.config)
+        with (
+            nullcontext()
+            if enabled
+            else pytest.raises(SettingsError, match="timerWheelEnable=false")
+        ):
+            asked.require(admin.queues("orders"))
