@@ -159,18 +159,15 @@ class DueDeliveries:
 
     def _copy(self, one: TimerRecord, message: StoredMessage) -> NewRecord | int:
         """Return a copy of a message, or when it is due, in ms of the monotonic clock."""
-        now_ms, is_rolled = self._clock.now_ms(), bool(one.magic & ROLL)
-        if is_rolled or not one.due_at_ms % self._precision_ms:
-            out = timed_records.out_at_ms(
-                message.properties, message.stored_at_ms, self._precision_ms
+        now_ms = self._clock.now_ms()
+        out = timed_records.out_at_ms(message.properties, message.stored_at_ms, self._precision_ms)
+        due_ms = timed_records.due_at_ms(self._clock, message.stored_at_ms, out)
+        if one.magic & ROLL:
+            return timed_records.rolled(
+                message, one.enqueued_at_ms, due_ms, now_ms, self._store_host
             )
-            due_ms = timed_records.due_at_ms(self._clock, message.stored_at_ms, out)
-            if is_rolled:
-                return timed_records.rolled(
-                    message, one.enqueued_at_ms, due_ms, now_ms, self._store_host
-                )
-            if due_ms > now_ms:
-                return self._polling.now_ms(up=True) + due_ms - now_ms
+        if due_ms > now_ms:  # the wall clock, which says so, is slower than the monotonic one
+            return self._polling.now_ms(up=True) + due_ms - now_ms
         return timed_records.delivered(message, one.enqueued_at_ms, now_ms, self._store_host)
 
     def _stored(
