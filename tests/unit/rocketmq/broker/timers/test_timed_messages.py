@@ -112,6 +112,17 @@ def test_a_message_that_is_taken_back_does_not_come() -> None:
     assert timing.bodies() == [b"c"]
 
 
+def test_no_copy_bears_a_time_before_that_of_its_delivery() -> None:
+    """Also where the wall clock has gone a little slower than the monotonic one."""
+    timing = Timing().start()
+    timing.send(b"a", delay_ms=1_503)
+    timing.advance(1_490)
+    timing.clock.step_wall(-7)
+    timing.advance(60, step_ms=1)
+    (found,) = timing.messages()
+    assert 0 <= found.stored_at_ms - int(found.properties["TIMER_OUT_MS"]) <= 10
+
+
 @pytest.mark.parametrize("step_ms", [-2 * HOUR, -7000, 7000, 2 * HOUR, 30 * 24 * HOUR])
 def test_setting_the_clock_changes_no_wait(step_ms: int) -> None:
     """Of what waits, and of what comes after that."""
