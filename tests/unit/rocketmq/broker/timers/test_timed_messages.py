@@ -112,6 +112,22 @@ def test_a_message_that_is_taken_back_does_not_come() -> None:
     assert timing.bodies() == [b"c"]
 
 
+def test_what_came_into_the_topic_again_before_a_kill_comes_once() -> None:
+    """Its first message goes into a later slot at the next start than all that was delivered."""
+    timing = Timing(roll_ms=6_000).start()
+    timing.send(b"noted", delay_ms=500)
+    timing.advance(3_000, step_ms=100)
+    timing.send(b"a", delay_ms=14_500)
+    for _ in range(62):
+        timing.timers.advance(150)  # nothing is noted meanwhile
+    again = timing.killed().start()
+    assert len(again.messages(TIMER_TOPIC, 0)) == 3
+    for number in range(12):
+        again.send(b"%d" % number, delay_ms=300)
+        again.advance(1_000, step_ms=100)
+    assert again.seen()[b"a"] == 1
+
+
 def test_no_copy_bears_a_time_before_that_of_its_delivery() -> None:
     """Also where the wall clock has gone a little slower than the monotonic one."""
     timing = Timing().start()
