@@ -10,7 +10,7 @@ from sprocket.rocketmq.model.filters import PropertyFilter
 KEPT_MAX = 128
 """Expressions that are remembered, also those that cannot be compiled; RocketMQ keeps 100."""
 CHARACTER_COST = 3
-"""What a character of an expression costs when it is read, in the units of `MessageFilter.cost`."""
+"""The cost of parsing one character of an expression, in units of `MessageFilter.cost`."""
 
 
 class SqlFilters:
