@@ -143,11 +143,12 @@ class DueDeliveries:
         try:
             one = self._files.log.read(due.position)
             message = timed_records.stored_message(self._store, one)
-            if self.delivered.has(message):
+            if self.delivered.has_copy(message):
                 return _Looked("", None)
             if properties.TIMER_DEL_UNIQKEY not in message.properties:
                 topic = message.properties.get(properties.REAL_TOPIC, "")
-            if timed_records.delete_key(message) in (due.slot.deleted or ()):
+            is_deleted = timed_records.delete_key(message) in (due.slot.deleted or ())
+            if is_deleted or self.delivered.is_taken_back(message):
                 return _Looked(topic, None)
             return _Looked(topic, self._copy(one, message))
         except UNREADABLE as error:

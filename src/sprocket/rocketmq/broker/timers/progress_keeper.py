@@ -154,6 +154,7 @@ class ProgressKeeper:
             if self._is_doubtful:
                 self._files.doubt()
             elif self._follower.offset and self._store.is_synced:
-                steps.run(self._files.keep_steps(self._checkpoint(), self._counts.snapshot()))
+                last = self._checkpoint(), self._counts.snapshot()
+                steps.run(self._files.keep_steps(*last, is_last=True))
         finally:
             self._files.close()

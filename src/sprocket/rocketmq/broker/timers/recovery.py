@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from sprocket.base import log
 from sprocket.base.disk import Buffer
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.broker.timers.timed_records import UNREADABLE, first_place
+from sprocket.rocketmq.broker.timers.timed_records import UNREADABLE, delete_key, first_place
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.codec.record_layout import parts, topic_text
 from sprocket.rocketmq.model.internal import TIMER_TOPIC
@@ -26,6 +26,7 @@ from sprocket.rocketmq.store.timer import TimerCheckpoint, TimerFiles
 
 _log = log.get_logger(__name__)
 
+_TAKES_BACK = f"{properties.TIMER_DEL_UNIQKEY}\x01".encode()
 _COPY = f"\x02{properties.TIMER_DEQUEUE_MS}\x01".encode()
 
 
@@ -45,19 +46,36 @@ class Delivered(Struct):
         newest: The place of the newest copy, by the place of the first message of which it is one:
             those between may be lost.
         keys: By what RocketMQ's are known.
+        taken_back: Where the newest message lies that takes others back, by the key of these and
+            the slot of both. Where that slot is over, both come into later ones.
         since: How many were delivered after the checkpoint, by topic.
     """
 
     newest: dict[int, int] = field(default_factory=dict)
     keys: set[_Key] = field(default_factory=set)
+    taken_back: dict[tuple[str, int], int] = field(default_factory=dict)
     since: Counter[str] = field(default_factory=Counter)
 
+    precision_ms: int = 1000
+
     def has(self, message: StoredMessage) -> bool:
+        """Tell whether a message is not to be delivered (any more)."""
+        return self.has_copy(message) or self.is_taken_back(message)
+
+    def has_copy(self, message: StoredMessage) -> bool:
         """Tell whether there is a copy of a message, in the wheel topic or where it was to go."""
         found, place = message.properties, message.physical_offset
         return self.newest.get(first_place(message), place) > place or (
             bool(self.keys) and _key(found, _times(found)) in self.keys
         )
+
+    def is_taken_back(self, message: StoredMessage) -> bool:
+        """Tell whether one that was stored later takes a message back."""
+        found, place = message.properties, message.physical_offset
+        if not self.taken_back or properties.TIMER_DEL_UNIQKEY in found:
+            return False
+        slot = _slot(found, self.precision_ms)
+        return self.taken_back.get((delete_key(message), slot), place) > place
 
 
 def find(store: Store, files: TimerFiles) -> Delivered:
@@ -65,7 +83,7 @@ def find(store: Store, files: TimerFiles) -> Delivered:
 
     Costs about 2 µs for each record of the log from there on.
     """
-    found = Delivered()
+    found = Delivered(precision_ms=files.precision_ms)
     if not store.queue_end(TIMER_TOPIC, 0):
         return found
     for place, stored in store.records(_start(store, files.checkpoint)):
@@ -82,6 +100,10 @@ def find(store: Store, files: TimerFiles) -> Delivered:
             is_copy = True
             pairs = record.stored_properties(stored)
             found.keys.add(_key(pairs, _times(pairs) - (topic == TIMER_TOPIC)))
+        if topic == TIMER_TOPIC and _TAKES_BACK in bytes(stored[topic_end + 2 : end]):
+            pairs = record.stored_properties(stored)
+            key = pairs.get(properties.TIMER_DEL_UNIQKEY, "")
+            found.taken_back[key, _slot(pairs, files.precision_ms)] = place
         if is_copy and fields[10] > files.checkpoint.version_at_ms:
             _count(found.since, stored, topic)
     return found
@@ -138,6 +160,11 @@ def _places_before(store: Store, at_ms: int) -> Iterator[int]:
 def _times(pairs: dict[str, str]) -> int:
     text = pairs.get(properties.TIMER_ROLL_TIMES, "0")
     return int(text) if text.isdecimal() else 0
+
+
+def _slot(pairs: dict[str, str], precision_ms: int) -> int:
+    text = pairs.get(properties.TIMER_OUT_MS, "")
+    return int(text) // precision_ms if text.isdecimal() else -1
 
 
 def _key(pairs: dict[str, str], times: int) -> _Key:

@@ -12,6 +12,8 @@ Invariants
 2. After a crash only what the checkpoint covers counts: the log is cut there, and the wheel made
    again from the log. The owner puts the messages that follow once more.
 3. After a failed write the log ends where it did, and slots are as they were.
+4. Files that are not as they were when the checkpoint was written, by its checksums, count for
+   nothing: the owner puts all messages of the topic again.
 """
 
 from collections.abc import Sequence
@@ -19,12 +21,14 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import structs
 
+from sprocket.base import log
 from sprocket.base.disk import Disk, Steps, steps
 from sprocket.base.errors import DiskFailed, DiskFull
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.timer import timer_checkpoint, timer_counts
-from sprocket.rocketmq.store.timer.timer_checkpoint import TimerCheckpoint
+from sprocket.rocketmq.store.timer.timer_checkpoint import KnownCheckpoint, TimerCheckpoint
 from sprocket.rocketmq.store.timer.timer_counts import TimerCounts
 from sprocket.rocketmq.store.timer.timer_log import (
     DELETE,
@@ -34,6 +38,8 @@ from sprocket.rocketmq.store.timer.timer_log import (
     TimerRecord,
 )
 from sprocket.rocketmq.store.timer.timer_wheel import SLOTS, TimerWheel, TimeSlot
+
+_log = log.get_logger(__name__)
 
 
 class NewTimer(NamedTuple):
@@ -84,18 +90,31 @@ class TimerFiles:
         self.wheel = TimerWheel(disk, layout.timer_wheel, slots)
         self._before: dict[int, TimeSlot] = {}
         """Slots of which a write failed, as they were before it."""
-        found = timer_checkpoint.load(disk, self._path)
-        if not self.log.is_place(found.log_end):
+        known = timer_checkpoint.load_with_sums(disk, self._path)
+        found, sums = known.checkpoint, known.sums
+        is_damaged = sums is not None and not self.log.agrees(sums)
+        if is_damaged:
+            _log.warning("the timer log is damaged; it is made again from the wheel topic")
+        if is_damaged or not self.log.is_place(found.log_end):
             found = TimerCheckpoint()
         self.checkpoint = found
         self._counts_path = layout.timer_counts
         self.counts = timer_counts.load(disk, self._counts_path)
+        if not found.log_end:
+            self.counts = structs.replace(self.counts, topics={})  # all come again
         self.log.end = max(found.log_end, self.log.first)
         same = found.precision_ms in (0, precision_ms)
         is_there = self.wheel.is_there or self.log.end == self.log.first
-        if not (is_whole and same and is_there) or self.log.goes_on():
+        is_whole = is_whole and same and is_there and not is_damaged
+        if not (is_whole and self._has_wheel(known)) or self.log.goes_on():
             self.log.cut(self.log.end if found.log_end else 0)
             self._make_wheel(found.read_at_ms // precision_ms)
+
+    def _has_wheel(self, known: KnownCheckpoint) -> bool:
+        """Tell whether the wheel is that of the checkpoint; RocketMQ's has no checksum."""
+        if known.sums is None or not known.is_ours:
+            return True
+        return known.sums.wheel == self.wheel.checksum()
 
     def slot(self, number: int) -> TimeSlot:
         """Return a slot by its number: time divided by what a slot takes."""
@@ -142,19 +161,30 @@ class TimerFiles:
         self._before = {}
         self.log.end = end
 
-    def keep_steps(self, checkpoint: TimerCheckpoint, counts: TimerCounts | None = None) -> Steps:
+    def keep_steps(
+        self,
+        checkpoint: TimerCheckpoint,
+        counts: TimerCounts | None = None,
+        *,
+        is_last: bool = False,
+    ) -> Steps:
         """Make durable what was put, and say so.
 
         Args:
             checkpoint: True of what was put already, as far as the commit log is durable.
             counts: How many messages wait; None if that is the same as before.
+            is_last: Nothing is put any more, so that the wheel as it is now counts at the next
+                opening.
 
         Raises:
             DiskFull, DiskFailed: The checkpoint says less.
         """
         yield from self.log.sync_steps()
         yield from self.wheel.sync_steps()
-        yield partial(timer_checkpoint.save, self._disk, self._path, checkpoint)
+        sums = yield from self.log.sum_steps(checkpoint.log_end)
+        if is_last:
+            sums = structs.replace(sums, wheel=self.wheel.checksum())
+        yield partial(timer_checkpoint.save, self._disk, self._path, checkpoint, sums)
         self.checkpoint = checkpoint
         if counts is not None and counts.version != self.counts.version:
             yield partial(timer_counts.save, self._disk, self._counts_path, counts)

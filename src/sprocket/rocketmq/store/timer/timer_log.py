@@ -15,10 +15,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from sprocket.base.disk import Disk, Segment, SegmentFiles, Steps, read_written
+from sprocket.base.checksum import crc32
+from sprocket.base.disk import Disk, Segment, SegmentFiles, Steps, StepsTo, read_written, steps
 from sprocket.base.errors import CorruptRecord
-from sprocket.base.units import KIB
+from sprocket.base.units import KIB, MIB
+from sprocket.rocketmq.codec.columns import Ints
 from sprocket.rocketmq.codec.record_layout import MAGIC_BLANK
+from sprocket.rocketmq.store.timer.timer_checkpoint import SUMS_MAX, TimerSums
 
 RECORD = struct.Struct(">iqiqiqiiq")
 RECORD_BYTES = RECORD.size
@@ -112,6 +115,9 @@ class TimerLog:
         self._disk = disk
         self._dirty: list[Segment] = []
         self._has_new_names = False
+        self._sums: dict[int, int] = {}
+        """Checksums of files by where they begin; of the last one up to `_summed_to`."""
+        self._summed_to = self._files.first
         self.end = self._files.first
 
     @property
@@ -215,6 +221,28 @@ class TimerLog:
                 data = segment.read(at, min(_SCAN_RECORDS * RECORD_BYTES, size - at))
                 yield segment.start + at, np.frombuffer(data, ROWS)
 
+    def resize(self, places: Ints, sizes: Ints) -> int:
+        """Have records say how long their messages are now.
+
+        Args:
+            places: Where these messages lie in the commit log, ascending.
+            sizes: Their bytes.
+
+        Returns:
+            How many records were changed: a message that was rolled has one for each time.
+
+        Durability: after a sync of the files by the caller.
+        """
+        changed = 0
+        for position, rows in self.rows():
+            found = np.flatnonzero(np.isin(rows["place"], places))
+            if len(found):
+                new = rows.copy()
+                new["bytes"][found] = sizes[np.searchsorted(places, rows["place"][found])]
+                self._write(position, new.tobytes())
+                changed += len(found)
+        return changed
+
     def last(self) -> TimerRecord | None:
         """Return the last record; None if there is none.
 
@@ -246,6 +274,9 @@ class TimerLog:
         """
         self._files.drop_from(-(-end // self._file_bytes) * self._file_bytes, durable=True)
         self.end = end
+        if self._summed_to > end:
+            self._summed_to = max(self._files.first, end - end % self._file_bytes)
+            self._sums = {one: crc for one, crc in self._sums.items() if one < self._summed_to}
         if end < self._files.end_of_files:
             segment = self._files.segment(end)
             at = end - segment.start
@@ -272,6 +303,41 @@ class TimerLog:
             self._has_new_names |= has_new_names
             raise
 
+    def sum_steps(self, end: int) -> StepsTo[TimerSums]:
+        """Return checksums of all that lies before a position; what is new since the last is read.
+
+        Costs 20 ms for a million records that are new.
+        """
+        end = min(end, self._files.end_of_files)
+        while self._summed_to < end:
+            segment = self._files.segment(self._summed_to)
+            at = self._summed_to - segment.start
+            size = min(end - self._summed_to, self._file_bytes - at, MIB)
+            before = self._sums.get(segment.start, 0)
+            self._sums[segment.start] = yield partial(_checksum, segment, at, size, before)
+            self._summed_to += size
+        kept = sorted(one for one in self._sums if one >= self._files.first)[-SUMS_MAX:]
+        self._sums = {one: self._sums[one] for one in kept}
+        start = kept[0] if kept else end
+        return TimerSums(start, end, tuple(self._sums.values()))
+
+    def agrees(self, sums: TimerSums) -> bool:
+        """Tell whether the files are as they were when checksums of them were made.
+
+        Files that were deleted since then, from the oldest on, are not missed.
+        """
+        starts = [sums.start + number * self._file_bytes for number in range(len(sums.files))]
+        known = {
+            start: crc
+            for start, crc in zip(starts, sums.files, strict=True)
+            if start >= self._files.first
+        }
+        if known and sums.end > self._files.end_of_files:
+            return False
+        self._sums, self._summed_to = {}, min(known, default=self._files.first)
+        steps.run(self.sum_steps(sums.end))
+        return self._sums == known
+
     def clean_steps(self, first_place: int) -> Steps:
         """Delete files whose last message is not in the commit log any more, as RocketMQ does.
 
@@ -292,6 +358,10 @@ class TimerLog:
     def close(self) -> None:
         """Close the files."""
         self._files.close()
+
+
+def _checksum(segment: Segment, at: int, size: int, before: int) -> int:
+    return crc32(segment.read(at, size), before)
 
 
 def _decoded(data: bytes | memoryview, at: int, position: int) -> TimerRecord:

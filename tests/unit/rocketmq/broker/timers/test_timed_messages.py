@@ -1,6 +1,7 @@
 """Timed messages come at the millisecond that they say, once, whatever happens to the clock."""
 
 import errno
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -290,6 +291,24 @@ def test_files_that_are_lost_are_made_again() -> None:
     again = Timing(disk, clock=timing.clock).start()
     again.advance(4000)
     assert again.bodies() == [b"a", b"b"]
+
+
+def test_what_was_taken_back_does_not_come_when_files_are_lost() -> None:
+    """Also if the message that takes it back is read long after it."""
+    timing = Timing().start()
+    timing.send(b"x", delay_ms=2000)
+    many = [b"%d" % number for number in range(300)]
+    timing.send(*many, delay_ms=2000)
+    timing.take_back(b"x", timing.acked[b"x"])
+    timing.advance(3000)
+    assert timing.seen() == Counter(many)
+    disk = timing.stop()
+    disk.remove_tree("/s/timerlog")
+    disk.remove("/s/config/timercheck")
+    again = Timing(disk, clock=timing.clock).start()
+    again.advance(2000)
+    assert again.seen() == Counter(many)
+    assert again.timed.figures().waiting == 0
 
 
 def test_what_comes_at_a_slow_restart_is_late_and_not_lost() -> None:
