@@ -5,10 +5,11 @@ queue; in the place of an erased message stands as many bytes that hold nothing 
 (`codec.record.erased`). So ids, queue units, index entries and the progress of consumers stay
 valid, and nothing has to be moved:
 
-1. The files of the queues, the tables and the checkpoint are copied.
+1. The files of the queues, the tables, the checkpoint, timer log and timer wheel are copied.
 2. Each task copies a part of the log, erases what is wanted, and corrects the units of that.
 3. The index files that have entries of erased messages are made again without them, the others
    are copied.
+4. Records of the timer log say the sizes that erased messages have now.
 
 What lies after the end of the log, or after the blank record of a file, is not copied: remains
 of older messages may be there. All is made in a folder beside the target, and renamed when it is on
@@ -19,7 +20,7 @@ old store is only read.
 import dataclasses
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from typing import Annotated, Any
@@ -35,11 +36,12 @@ from sprocket.rocketmq.codec.columns import Ints, RecordBatch, Records
 from sprocket.rocketmq.codec.record import Entry, erased
 from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.hashes import hash32
-from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
+from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC, TIMER_TOPIC
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store.index import compacted
 from sprocket.rocketmq.store.layout import StoreLayout, require_store
 from sprocket.rocketmq.store.queue import QUEUE_UNIT, UNIT_BYTES, UnitAssigner
+from sprocket.rocketmq.store.timer import TimerLog, timer_checkpoint
 from sprocket.spark.failures import in_one_line
 from sprocket.spark.files import local_path, open_files
 from sprocket.spark.jobs.job import JobOption, JobReport, PartitionBytes, by_size
@@ -185,6 +187,7 @@ def erase(
             disk.open(path, write=True, create=True, size=geometry.log.segment_bytes).close()
         found = _erased(spark, stored, source, made, chosen, geometry, progress)
         entries = _index(spark, source, made, geometry, found.places, progress)
+        _resize_timers(disk, StoreLayout(made), found.timed)
         _note(disk, StoreLayout(made), found)
         if source.disk().exists(source.layout.abort):
             raise ForeignStore(f"{source.path} was opened meanwhile; the copy is not used")
@@ -288,14 +291,14 @@ def _places(
 def _copy_rest(
     spark: Any, source: StoreFolder, made: str, geometry: Geometry, progress: Step
 ) -> list[str]:
-    """Copy queues, tables and checkpoint; return what is not copied."""
+    """Copy queues, tables, checkpoint and timers; return what is not copied."""
     disk, old, new = source.disk(), source.layout, StoreLayout(made)
     for folder in (new.commitlog, new.config, new.index):
         RealDisk().make_folder(folder)
     notes = old.notes - {old.geometry}
     paths = [path for path in _files(disk, old.config) if path not in notes]
-    paths += [old.checkpoint] if disk.exists(old.checkpoint) else []
-    paths += _files(disk, old.consumequeue)
+    paths += [path for path in (old.checkpoint, old.timer_wheel) if disk.exists(path)]
+    paths += [*_files(disk, old.consumequeue), *_files(disk, old.timer_log)]
     tasks = min(_COPY_TASKS, -(-len(paths) // _COPIED_MIN))
     groups = [tuple(paths[number::tasks]) for number in range(tasks)]
     work = partial(_copy_files, source, made)
@@ -308,7 +311,7 @@ def _copy_rest(
     geometries.keep(RealDisk(), new, geometry)
     known = (
         *(old.commitlog, old.consumequeue, old.index, old.config, old.checkpoint, old.lock),
-        *(old.batch_queues, old.extension),
+        *(old.batch_queues, old.extension, old.timer_log, old.timer_wheel),
     )
     return [name for name in disk.list(source.path) if f"{source.path}/{name}" not in known]
 
@@ -352,9 +355,13 @@ def _copy_file(disk: Disk, path: str, target: str) -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Found:
-    """What was erased of the log: places, ascending, bytes, counts by topic, and records kept."""
+    """What was erased of the log: places, ascending, bytes, counts by topic, and records kept.
+
+    `timed` has place and new size of each message that waits in the timers, n × 2.
+    """
 
     places: Ints
+    timed: Ints
     size: int
     topics: Counter[str]
     kept: int
@@ -367,10 +374,11 @@ def _note(disk: Disk, layout: StoreLayout, found: _Found) -> None:
         replace_file(disk, layout.erased, b'{"messages":%d}\n' % len(found.places))
 
 
-_SCHEMA = "places binary, size bigint, kept bigint, topics map<string,bigint>"
+_SCHEMA = "places binary, timed binary, size bigint, kept bigint, topics map<string,bigint>"
 _ARROW_SCHEMA = pa.schema(
     [
         ("places", pa.binary()),
+        ("timed", pa.binary()),
         ("size", pa.int64()),
         ("kept", pa.int64()),
         ("topics", pa.map_(pa.string(), pa.int64())),
@@ -394,16 +402,20 @@ def _erased(
     work = partial(_erase_part, source, made, chosen.keys, geometry.queue.file_bytes)
     what = "counting" if made is None else "copying the log"
     rows = collected(spark, spread(spark, items, work, _SCHEMA), progress, what)
-    places = [np.frombuffer(row["places"], np.int64) for row in rows]
     topics: Counter[str] = Counter()
     for row in rows:
         topics.update(dict(row["topics"]))
     return _Found(
-        np.sort(np.concatenate([np.empty(0, np.int64), *places])),
+        np.sort(_joined(row["places"] for row in rows)),
+        _joined(row["timed"] for row in rows).reshape(-1, 2),
         sum(row["size"] for row in rows),
         topics,
         sum(row["kept"] for row in rows),
     )
+
+
+def _joined(parts: Iterable[bytes]) -> Ints:
+    return np.frombuffer(b"".join(parts), np.int64)
 
 
 def _erase_part(
@@ -428,6 +440,7 @@ def _erase_part(
         copy_records(files, spans, target, eraser.replaced)
     row = {
         "places": np.array(eraser.places, np.int64).tobytes(),
+        "timed": np.array(eraser.timed, np.int64).tobytes(),
         "size": eraser.size,
         "kept": eraser.kept,
         "topics": list(eraser.topics.items()),
@@ -440,6 +453,7 @@ class _Eraser:
 
     def __init__(self, made: str | None, chosen: _Chosen, queue_file_bytes: int) -> None:
         self.places: list[int] = []
+        self.timed: list[tuple[int, int]] = []
         self.size = 0
         self.kept = 0
         self.topics: Counter[str] = Counter()
@@ -464,6 +478,8 @@ class _Eraser:
             self.places.append(entry.physical_offset)
             self.size += entry.size
             self.topics[entry.topic] += 1
+            if entry.topic == TIMER_TOPIC:
+                self.timed.append((entry.physical_offset, int.from_bytes(other[:4], "big")))
             if self._made is not None and entry.queueable:
                 self._correct_units(entry, int.from_bytes(other[:4], "big"))
         return others
@@ -518,6 +534,21 @@ def _index_file(
         if found.units:
             file.write([found.units], found.units_at)
     yield pa.RecordBatch.from_arrays([pa.array([found.removed], pa.int64())], names=["removed"])
+
+
+# 4. The timers.
+
+
+def _resize_timers(disk: Disk, layout: StoreLayout, timed: Ints) -> None:
+    """Have the timer log say how long erased messages are now: RocketMQ reads them by that."""
+    if not len(timed):
+        return
+    checkpoint = timer_checkpoint.load(disk, layout.timer_checkpoint)
+    with closing(TimerLog(disk, layout.timer_log)) as log:
+        log.end = max(log.end, checkpoint.log_end)
+        ordered = timed[np.argsort(timed[:, 0])]
+        log.resize(ordered[:, 0], ordered[:, 1])
+    timer_checkpoint.save(disk, layout.timer_checkpoint, checkpoint)  # without the old checksums
 
 
 def _report(found: _Found, entries: int, left: Sequence[str], *, is_written: bool) -> EraseReport:

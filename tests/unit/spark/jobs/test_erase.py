@@ -16,16 +16,17 @@ from tests.stores import HOST, maintain
 from tests.unit.spark.damage_by_reader import A_LOST_END, A_WRONG_BYTE, FAILS, NEVER, says
 from tests.unit.spark.samples import plain_rows
 
-from sprocket.base.disk import RealDisk
+from sprocket.base.disk import RealDisk, steps
 from sprocket.base.errors import CorruptRecord, ForeignStore, SettingsError
 from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.geometry import Geometry, IndexGeometry, LogGeometry, QueueGeometry
-from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
+from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC, TIMER_TOPIC
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED, NewRecord
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.repair.check import check
 from sprocket.rocketmq.store.store import Store
+from sprocket.rocketmq.store.timer import DEFAULT, NewTimer, TimerCheckpoint, TimerFiles
 from sprocket.spark import QueryFailed
 from sprocket.spark.jobs import ErasedMessages, EraseRun, erase
 from sprocket.testing.clock import FakeClock
@@ -64,11 +65,15 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
         elif number % 50 == 11:
             topic, flags = HALF, TRANSACTION_PREPARED
             pairs |= {"TRAN_MSG": "true", "REAL_TOPIC": "orders", "REAL_QID": "1", "PGROUP": "g"}
+        elif number % 50 == 13:
+            topic = TIMER_TOPIC
+            pairs |= {"TIMER_OUT_MS": str(clock.now_ms() + 60_000)}
+            pairs |= {"TIMER_DELAY_MS": "60000", "REAL_TOPIC": "orders", "REAL_QID": "1"}
         body = body_of(person, number) * (400 if number % 997 == 1 else 1)
         opened.append(
             NewRecord(
                 topic=topic,
-                queue_id=number % 3,
+                queue_id=0 if topic == TIMER_TOPIC else number % 3,
                 body=body,
                 properties=properties.encode(pairs),
                 born_host=HOST,
@@ -84,6 +89,18 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     opened.dispatch()
     opened.dispatch_index()
     maintain(opened)
+    timers = TimerFiles(
+        opened.disk, StoreLayout(root), 1000, is_whole=True, log_bytes=8 * 52 + 16, slots=128
+    )
+    now = clock.now_ms()
+    links = [
+        (now // 1000 + 1 + number, NewTimer(DEFAULT, now, 1000 * number + 1000, place, size, 7))
+        for number, (_, place, size, _, _) in enumerate(opened.units(TIMER_TOPIC, 0, 0, 100))
+    ]
+    timers.put(links)
+    noted = TimerCheckpoint(now, timers.log.end, len(links), len(links), precision_ms=1000)
+    steps.run(timers.keep_steps(noted))
+    timers.close()
     opened.close()
     assert list(check(RealDisk(), root)) == []
     return root
@@ -130,7 +147,9 @@ def test_nothing_is_left_of_the_erased_and_all_of_the_others(
     assert report.is_written
     assert report.messages > sum(map(is_gone, old)) > 50
     assert report.messages + report.kept == 3000
-    assert {row["topic"] for row in report.topics} == {"orders", "payments", SCHEDULE_TOPIC, HALF}
+    assert {row["topic"] for row in report.topics} == {
+        *("orders", "payments", SCHEDULE_TOPIC, HALF, TIMER_TOPIC)
+    }
     assert report.index_entries == 3 * report.messages
     assert list(check(RealDisk(), target)) == []
     assert before == contents(store)
@@ -142,6 +161,8 @@ def test_nothing_is_left_of_the_erased_and_all_of_the_others(
             assert person.encode() + b">" not in data
             assert person.encode() + b"\x02" not in data
             assert person.encode() + b"\x01" not in data
+    assert "timerwheel" not in report.not_copied
+    assert "timerlog" not in report.not_copied
     settings = StoreSettings(fill_ahead_bytes=0, message_bytes_max=1 << 20)
     opened = Store.open(RealDisk(), target, settings, FakeClock())
     try:
@@ -152,6 +173,12 @@ def test_nothing_is_left_of_the_erased_and_all_of_the_others(
         assert len(left) == sum(
             row["topic"] == "orders" and "person-4" in row["keys"].split() for row in old
         )
+        timers = TimerFiles(opened.disk, StoreLayout(target), 1000, is_whole=True)
+        waiting = [one for _, rows in timers.log.rows() for one in rows.tolist()]
+        timers.close()
+        assert len(waiting) == 60
+        for _, _, _, _, _, place, size, _, _ in waiting:
+            assert size == len(opened.record_at(place))
     finally:
         opened.close()
 
