@@ -25,6 +25,7 @@ __all__ = [
     "register",
     "session",
     "sql",
+    "traces",
     "transactions",
 ]
 
@@ -59,6 +60,25 @@ def transactions(spark: Any, path: str, **options: object) -> Any:
         options: Those of the format that say how a folder is read, such as `mode`.
     """
     from sprocket.spark.rocketmq import transactions as made
+
+    return made(spark, path, **options)
+
+
+def traces(spark: Any, path: str, **options: object) -> Any:
+    """Return a DataFrame with a row for each note that a producer or a consumer has traced.
+
+    Its columns are `messageId`, `event` (`sent`, `consume began`, `consume ended`,
+    `transaction ended`, `recalled`), `at`, `topic`, `clientGroup`, `client` (`ip:port` of who
+    noted it), `isSuccess`, `outcome`, `costMs`, `retries` (deliveries before this one),
+    `requestId` (ties the end of consuming to its beginning), `tags`, `keys` and `bodyBytes`; null
+    is what that kind of note does not say.
+
+    Args:
+        spark: The SparkSession, local or of Spark Connect.
+        path: The store's folder, on any file system of the source.
+        options: Those of the format that say how a folder is read, such as `mode`.
+    """
+    from sprocket.spark.rocketmq import traces as made
 
     return made(spark, path, **options)
 

@@ -4,7 +4,6 @@ A half message never changes: that its transaction was committed is said by a co
 where it was to go, and that it has ended by an op message. See docs/formats/half-messages.md.
 """
 
-import re
 from typing import Any
 
 from sprocket.rocketmq.codec.record import properties
@@ -42,7 +41,7 @@ def transactions(spark: Any, path: str, **options: object) -> Any:
             F.min("storeTimestamp").alias("sentAt"),
         )
     )
-    ops = read(columns="body", subscribePattern=re.escape(OP_TOPIC))
+    ops = read(columns="topic,body").where(F.col("topic") == OP_TOPIC)
     said = F.explode(F.split(F.col("body").cast("string"), ",")).alias("said")
     ended = ops.select(said).select(F.expr("try_cast(said AS bigint)").alias("halfOffset"))
     is_copy = (F.col("transactionState") == "commit") & (F.col("topic") != HALF_TOPIC)

@@ -34,3 +34,10 @@ def test_how_transactions_ended(spark: Any, tmp_path: Path) -> None:
             if line["unique_key"] == row.transactionId and line["sys_flag"] & 12 == 8
         ]
         assert bool(copies) == (row.state == "committed")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_store_without_transactions_has_none(spark: Any, tmp_path: Path) -> None:
+    """It has none of their topics."""
+    assert transactions(spark, unpack("01-basic", tmp_path)).count() == 0

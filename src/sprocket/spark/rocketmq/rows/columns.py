@@ -26,7 +26,7 @@ from sprocket.spark.rocketmq.rows.decode import in_hex, topics
 from sprocket.spark.rocketmq.rows.properties import Properties
 
 _TIMESTAMP = pa.timestamp("us", "UTC")
-_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 """The years 1 to 9999, which is what Spark and Python can show."""
 _TRANSACTIONS = ["none", "prepared", "commit", "rollback"]
 """By bits 2 and 3 of the system flag; those of a half message are 0, and its topic says it."""
@@ -258,7 +258,7 @@ def _whole(texts: Any) -> Ints:
 
 def _times(at_ms: Ints) -> Any:
     """Return milliseconds since 1970 as timestamps, null where Spark could not show the year."""
-    odd = (at_ms < _FIRST_MS) | (at_ms > _LAST_MS)
+    odd = (at_ms < FIRST_MS) | (at_ms > LAST_MS)
     if odd.any():
         return numbers(np.where(odd, 0, at_ms) * 1000, _TIMESTAMP, is_known=~odd)
     return numbers(at_ms * 1000, _TIMESTAMP)
