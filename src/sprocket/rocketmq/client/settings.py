@@ -253,7 +253,7 @@ class ConsumerSettings:
     """At close, wait this long for listeners that are running."""
     trace: bool = False
     """Note when the listener got each message, how long it took and how it ended, in `trace_topic`;
-    not done for what is polled."""
+    what is polled ends when the next messages are asked for."""
     trace_topic: str = TRACE_TOPIC
     """Where traces go."""
     telemetry: bool = True

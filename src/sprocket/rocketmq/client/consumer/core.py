@@ -189,8 +189,9 @@ class OpenConsumer:
     async def begin(self) -> None:
         """Join the group, and read what was subscribed to. Raises ClientError if it is there."""
         plan, tasks = self._plan, self._lease.tasks
-        if self._calls is not None and plan.settings.trace:
-            self._calls.traces = await self._begin_traces()
+        if plan.settings.trace:
+            traced = self.polling if self._calls is None else self._calls
+            traced.traces = await self._begin_traces()
         if not plan.is_polled and not plan.is_broadcast:
             self._subscriptions.add(RETRY_PREFIX + plan.group, ALL, self.instance.clock)
         directives = Directives(
@@ -216,7 +217,7 @@ class OpenConsumer:
             await self.member.announce(topic)
 
     async def _begin_traces(self) -> ConsumeTraces:
-        """Return what notes the listener's calls."""
+        """Return what notes what the listener, or who polls, is given."""
         group, instance = self._plan.group, self.instance
         topic = self._plan.settings.trace_topic
         writer = await begin_traces(self._lease.client, group, "CONSUME", topic)

@@ -10,6 +10,7 @@ from sprocket.rocketmq.client import (
     Client,
     ConsumerSettings,
     DeliverLater,
+    LitePullConsumer,
     Message,
     Producer,
     ProducerSettings,
@@ -181,6 +182,39 @@ def test_the_listeners_calls_are_noted(world: Any) -> None:
         assert [one.is_success for one in ended] == [False, False, True]
         assert {one.keys for one in found if isinstance(one, ConsumeBegan)} == {"k"}
         assert all(one.cost_ms >= 49 for one in ended)
+
+    world.run(main)
+
+
+def test_what_is_polled_is_noted(world: Any) -> None:
+    """From the poll that gave it to the next one; by several or one by one."""
+
+    async def main() -> None:
+        settings = ConsumerSettings(trace=True)
+        for number in range(4):
+            key = f"M{number}"
+            world.cluster.store("t", 0, b"x", world.encoded(UNIQ_KEY=key, KEYS="k"))
+        async with LitePullConsumer(
+            world.names, group="g", start="first", settings=settings, **world.reach
+        ) as consumer:
+            await consumer.subscribe("t")
+            got = await consumer.poll()
+            await asyncio.sleep(0.05)
+            while len(got) < 4:
+                got += await consumer.poll()
+            await consumer.poll(0)
+            world.cluster.store("t", 0, b"x", world.encoded(UNIQ_KEY="M4"))
+            world.cluster.store("t", 0, b"x", world.encoded(UNIQ_KEY="M5"))
+            each = aiter(consumer)
+            assert [(await anext(each)).message_id for _ in range(2)] == ["M4", "M5"]
+        found = traced(world)
+        began = [one for one in found if isinstance(one, ConsumeBegan)]
+        ended = [one for one in found if isinstance(one, ConsumeEnded)]
+        assert [one.message_id for one in began] == [f"M{number}" for number in range(6)]
+        assert [one.request_id for one in began] == [one.request_id for one in ended]
+        assert began[4].request_id != began[5].request_id
+        assert all(one.outcome is ConsumeOutcome.SUCCESS for one in ended)
+        assert ended[0].cost_ms > 0
 
     world.run(main)
 

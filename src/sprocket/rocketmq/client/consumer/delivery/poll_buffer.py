@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from sprocket.rocketmq.client.consumer.delivery.consume_traces import ConsumeTraces
 from sprocket.rocketmq.client.consumer.queues import Chunk, ProcessQueue
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.model.offsets import QueueOffset
@@ -24,8 +25,21 @@ class _InHand(Struct):
         return self.given == len(self.chunk.messages)
 
 
+class _Traced(Struct, frozen=True):
+    """What the user got last, since when, and what its trace is known by."""
+
+    messages: Sequence[ReceivedMessage]
+    since_s: float
+    request_id: str
+
+
 class PollBuffer:
     """The consumption that waits to be asked.
+
+    What is given is traced as what a listener gets: it ends when the user asks for more.
+
+    Attributes:
+        traces: Notes that; None if nobody wants it.
 
     Invariant: a queue holds what its user has in hand as well, until `acknowledge`; so its
     commit offset never passes a message that the user may still be at.
@@ -37,6 +51,8 @@ class PollBuffer:
         self._ready: deque[tuple[ProcessQueue, Chunk]] = deque()
         self._arrived = asyncio.Event()
         self._in_hand: _InHand | None = None
+        self.traces: ConsumeTraces | None = None
+        self._traced: _Traced | None = None
 
     def pulled(self, held: ProcessQueue, chunks: Sequence[Chunk]) -> None:
         """Keep chunks until they are asked for."""
@@ -53,8 +69,10 @@ class PollBuffer:
         taken = await self._take(wait_s)
         if taken is None:
             return []
-        self._in_hand = _InHand(*taken, given=len(taken[1].messages))
-        return list(taken[1].messages)
+        messages = list(taken[1].messages)
+        self._in_hand = _InHand(*taken, given=len(messages))
+        self._trace(messages)
+        return messages
 
     async def next(self) -> ReceivedMessage:
         """Acknowledge, and give one message, as soon as there is one."""
@@ -62,7 +80,9 @@ class PollBuffer:
             now = self._in_hand
             if now is not None and not now.is_done and _is_wanted(now.held):
                 now.given += 1
-                return now.chunk.messages[now.given - 1]
+                message = now.chunk.messages[now.given - 1]
+                self._trace([message])
+                return message
             self.acknowledge()
             taken = await self._take(None)
             assert taken is not None, "it waits until there is something"
@@ -70,6 +90,7 @@ class PollBuffer:
 
     def acknowledge(self) -> None:
         """Count as done what the user has in hand, and keep the rest of it for later."""
+        self._trace([])
         now, self._in_hand = self._in_hand, None
         if now is None or now.held.is_dropped:
             return
@@ -79,6 +100,18 @@ class PollBuffer:
         if now.given:
             now.held.keep(now.chunk, now.chunk.messages[now.given :])
         self._ready.appendleft((now.held, now.chunk))
+
+    def _trace(self, given: Sequence[ReceivedMessage]) -> None:
+        """Note that what was given last is done, and what is given now."""
+        if self.traces is None:
+            return
+        now_s = asyncio.get_running_loop().time()
+        done, self._traced = self._traced, None
+        if done is not None:
+            took_ms = round((now_s - done.since_s) * 1000)
+            self.traces.ended(done.request_id, done.messages, None, took_ms)
+        if given:
+            self._traced = _Traced(given, now_s, self.traces.began(given))
 
     def position(self, held: ProcessQueue) -> QueueOffset:
         """Return the offset of the next message of a queue that the user will be given."""
