@@ -2,10 +2,12 @@
 
 import errno
 import pathlib
+import shutil
 from dataclasses import replace
 from typing import Literal
 
 import pytest
+from msgspec import structs
 from tests.stores import ROOT, SMALL, batch_of, filled, maintain, new, open_parts, open_store
 
 from sprocket.base.disk import Attempt, NonblockingDisk, RealDisk, WouldBlock, read_file, steps
@@ -15,10 +17,11 @@ from sprocket.base.errors import (
     OffsetTooLarge,
     StoreFailed,
 )
-from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.settings import RetentionSettings, StoreSettings
 from sprocket.rocketmq.store import store as module
+from sprocket.rocketmq.store.queue import UnitRead
 from sprocket.rocketmq.store.read import Boundary, GetStatus, queue_reader
 from sprocket.rocketmq.store.recovery import checkpoint
 from sprocket.rocketmq.store.repair.check import check
@@ -411,3 +414,49 @@ def test_a_sync_that_fails_while_a_write_is_undone_leaves_doubt() -> None:
     assert b"a sync failed" in read_file(disk, f"{ROOT}/abort")
     with pytest.raises(StoreFailed):
         store.append(new())
+
+
+@pytest.mark.parametrize("engine", ["files", "rocksdb"])
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_light_queues_are_there_again(
+    tmp_path: pathlib.Path, engine: Literal["files", "rocksdb"], is_killed: bool
+) -> None:
+    """After a stop and after a kill, as they were; their next messages follow."""
+    if engine == "rocksdb":
+        pytest.importorskip("rocksdict")
+    geometry = replace(SMALL, queue=replace(SMALL.queue, engine=engine))
+    settings = StoreSettings(fill_ahead_bytes=0, message_bytes_max=2048, light_queues=True)
+    names = [f"%LMQ%{number}" for number in range(5)]
+
+    def send(store: Store, count: int) -> None:
+        for number in range(count):
+            one = new("topic", number % 2, b"%d" % number)
+            pairs = {"INNER_MULTI_DISPATCH": ",".join(names[: 1 + number % 5])}
+            store.append(structs.replace(one, properties=properties.encode(pairs)))
+        store.write()
+        store.sync()
+        store.dispatch()
+
+    def held(store: Store) -> dict[str, list[UnitRead]]:
+        found: dict[str, list[UnitRead]] = {name: [] for name in names}
+        for name, units in found.items():
+            while len(units) < store.queue_end(name, 0):
+                units += store.units(name, 0, len(units), 100)
+        return found
+
+    root = str(tmp_path / "store")
+    store = Store.open(RealDisk(), root, settings, FakeClock(), geometry)
+    send(store, 20)
+    maintain(store)
+    send(store, 10)
+    expected = held(store)
+    assert [len(units) for units in expected.values()] == [30, 24, 18, 12, 6]
+    if is_killed:
+        root = shutil.copytree(root, str(tmp_path / "killed"))
+    store.close()
+    again = Store.open(RealDisk(), root, settings, FakeClock(), geometry)
+    assert again.report.clean is not is_killed
+    assert held(again) == expected
+    send(again, 1)
+    assert [again.queue_end(name, 0) for name in names] == [31, 24, 18, 12, 6]
+    again.close()
