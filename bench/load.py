@@ -15,10 +15,12 @@ Invariants:
 3. Latency is from the call that sent the request to the return of the call that read the answer.
 """
 
+import hmac
 import select
 import socket
 import time
-from collections.abc import Sequence
+from binascii import b2a_base64
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -80,22 +82,51 @@ class _Lane:
     frame: bytearray
     own: Sequence[int]
     places: Sequence[tuple[int, int]]
+    sign: "_Signer | None" = None
     sent_at: dict[bytes, float] = field(default_factory=dict)
     rest: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Signer:
+    """Signs the frame of one message, whatever its number.
+
+    `place` is where the signature stands, `pieces` what is signed, cut where the number stands.
+    """
+
+    secret: bytes
+    place: int
+    pieces: Sequence[bytes]
+
+    def sign(self, frame: bytearray, digits: bytes) -> None:
+        """Put the signature into a frame that has this number."""
+        made = b2a_base64(hmac.digest(self.secret, digits.join(self.pieces), "sha1"), newline=False)
+        frame[self.place : self.place + len(made)] = made
 
 
 class Load:
     """Connections to one broker, each sending to one queue of `topic`."""
 
-    def __init__(self, address: str, topic: str, row: Row, *, queues: int) -> None:
-        """Connect; the topic must exist with at least `queues` queues."""
+    def __init__(
+        self,
+        address: str,
+        topic: str,
+        row: Row,
+        *,
+        queues: int,
+        credentials: tuple[str, str] | None = None,
+    ) -> None:
+        """Connect; the topic must exist with at least `queues` queues.
+
+        With `credentials`, a name and a secret, each message is signed; batches are not.
+        """
         self._row = row
         self._next = FIRST
         self._latencies: list[float] = []
         self._lanes = {
             lane.socket.fileno(): lane
             for lane in (
-                _lane(address, topic, number % queues, row.batch)
+                _lane(address, topic, number % queues, row.batch, credentials)
                 for number in range(row.connections)
             )
         }
@@ -135,7 +166,7 @@ class Load:
     def _send(self, lane: _Lane, count: int) -> None:
         frames = []
         frame, sent_at = lane.frame, lane.sent_at
-        own, places = lane.own, lane.places
+        own, places, sign = lane.own, lane.places, lane.sign
         number = self._next
         now = time.perf_counter()
         for _ in range(count):
@@ -148,6 +179,8 @@ class Load:
                 frame[one : one + DIGITS] = digits
                 frame[two : two + DIGITS] = digits
                 number += 1
+            if sign is not None:
+                sign.sign(frame, digits)
             frames.append(bytes(frame))
         self._next = number
         lane.socket.sendall(b"".join(frames) if count > 1 else frames[0] if count else b"")
@@ -177,7 +210,10 @@ class Load:
         return count
 
 
-def _lane(address: str, topic: str, queue_id: int, batch: int) -> _Lane:
+def _lane(
+    address: str, topic: str, queue_id: int, batch: int, credentials: tuple[str, str] | None
+) -> _Lane:
+    assert credentials is None or batch == 1, "batches are not signed"
     host, _, port = address.rpartition(":")
     connection = socket.create_connection((host, int(port)), SILENCE_SECONDS_MAX)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -187,6 +223,8 @@ def _lane(address: str, topic: str, queue_id: int, batch: int) -> _Lane:
     body = bytes(range(256)) * (BODY_BYTES // 256)
     if batch == 1:
         ext = link.send_ext(topic, queue_id, properties, n="broker-a")
+        if credentials is not None:
+            ext = link.signed(ext, body, *credentials)
         frame = link.encode(link.SEND_MESSAGE_V2, FIRST, ext, body)
     else:
         shared = f"UNIQ_KEY\x01{BATCH_UNIQUE_START}{mark}\x02WAIT\x01true\x02"
@@ -204,4 +242,14 @@ def _lane(address: str, topic: str, queue_id: int, batch: int) -> _Lane:
         raise LoadError(f"{mark} must stand for opaque and keys only: {frame!r}")
     places = [place for place in places if place not in own]
     pairs = list(zip(places[::2], places[1::2], strict=True))
-    return _Lane(connection, bytearray(frame), own, pairs)
+    sign = None if credentials is None else _signer(frame, ext, body, credentials[1])
+    return _Lane(connection, bytearray(frame), own, pairs, sign)
+
+
+def _signer(frame: bytes, ext: Mapping[str, object], body: bytes, secret: str) -> _Signer:
+    text = link.signed_text({name: one for name, one in ext.items() if name != "Signature"})
+    return _Signer(
+        secret=secret.encode(),
+        place=frame.index(str(ext["Signature"]).encode()),
+        pieces=(text.encode() + body).split(str(FIRST).encode()),
+    )

@@ -14,6 +14,7 @@ from tests.waits import LONG_SECONDS
 from sprocket.rocketmq.codec import command
 from sprocket.rocketmq.codec.headers import SendMessageV2
 from sprocket.rocketmq.codec.record import batch, properties
+from sprocket.rocketmq.codec.signature import SigningKey
 from sprocket.rocketmq.remoting import Connection
 
 RECORDED = (
@@ -136,3 +137,23 @@ def test_messages_carry_what_the_java_client_sends(size: int) -> None:
         assert [shape(text) for text in texts] == [shape(RECORDED)] * size
         keys |= {properties.decode(text)["UNIQ_KEY"] for text in texts}
     assert len(keys) == 3 * size + (3 if size > 1 else 0)
+
+
+def test_messages_may_be_signed() -> None:
+    """Each by its own signature, which counts all that it says."""
+    frames: list[bytes] = []
+    row, user = Row(connections=1, outstanding=2), ("shop", "shop-secret")
+    with (
+        broker(ok, frames) as (address, _),
+        Load(address, "T", row, queues=4, credentials=user) as load,
+    ):
+        load.run(messages=4)
+    signatures = set()
+    for frame in frames:
+        (request,) = Connection().receive(frame)
+        assert isinstance(request, command.Command)
+        ext = request.ext_map()
+        assert ext["AccessKey"] == "shop"
+        assert SigningKey(user[1]).is_right(ext["Signature"], ext, request.body)
+        signatures.add(ext["Signature"])
+    assert len(signatures) == len(frames) >= 4

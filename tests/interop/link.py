@@ -4,9 +4,12 @@ It knows the frame (length, type and header length, JSON header, body), one requ
 nothing else: no retries, no routes, no typed headers.
 """
 
+import hashlib
+import hmac
 import json
 import socket
 import struct
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
@@ -66,6 +69,19 @@ def encode(
     return length.to_bytes(4, "big") + len(header).to_bytes(4, "big") + header + body
 
 
+def signed(ext: Mapping[str, object], body: bytes, name: str, secret: str) -> dict[str, object]:
+    """Return ext fields with who sends them and the signature, as clients with rights do."""
+    named = {**ext, "AccessKey": name}
+    data = signed_text(named).encode() + body
+    signature = hmac.digest(secret.encode(), data, hashlib.sha1)
+    return {**named, "Signature": b64encode(signature).decode()}
+
+
+def signed_text(ext: Mapping[str, object]) -> str:
+    """Return what is signed of ext fields: their texts, in the order of their names."""
+    return "".join(_text(ext[name]) for name in sorted(ext))
+
+
 def decode(frame: bytes | memoryview) -> Answer:
     """Return what `frame`, without its first four bytes, says."""
     word = int.from_bytes(frame[:4], "big")
@@ -84,8 +100,14 @@ def decode(frame: bytes | memoryview) -> Answer:
 class Link:
     """One TCP connection to `address` ("host:port"); requests go one at a time."""
 
-    def __init__(self, address: str, *, timeout: float = 30.0) -> None:
-        """Connect within `timeout` seconds; each answer may take as long."""
+    def __init__(
+        self, address: str, *, timeout: float = 30.0, credentials: tuple[str, str] | None = None
+    ) -> None:
+        """Connect within `timeout` seconds; each answer may take as long.
+
+        With `credentials`, a name and a secret, each request is signed.
+        """
+        self._credentials = credentials
         host, _, port = address.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -105,6 +127,8 @@ class Link:
     def ask(self, code: int, ext: Mapping[str, object], body: bytes = b"") -> Answer:
         """Send one request and return its answer; what the server asks meanwhile is skipped."""
         self._opaque += 1
+        if self._credentials is not None:
+            ext = signed(ext, body, *self._credentials)
         self.socket.sendall(encode(code, self._opaque, ext, body))
         while True:
             answer = decode(self._frame())

@@ -21,7 +21,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
-from msgspec import structs
 
 from sprocket.base.errors import WireError
 from sprocket.base.units import KIB
@@ -38,7 +37,6 @@ from sprocket.rocketmq.codec.config import fastjson, values
 from sprocket.rocketmq.codec.ext import Header, codec
 from sprocket.rocketmq.codec.frame import BINARY, JSON, Buffer
 from sprocket.rocketmq.codec.headers import PullMessage, SendMessageV2
-from sprocket.rocketmq.codec.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
 from sprocket.rocketmq.model.integers import Int32
 from sprocket.rocketmq.model.rights import AclUser, Action
 
@@ -131,29 +129,6 @@ class Command(msgspec.Struct, gc=False):
         if isinstance(ext, msgspec.Raw):
             ext = self.ext = _raw_texts(ext)
         return ext or {}
-
-    def signed_fields(self) -> "SignedFields | None":
-        """Return what is signed of a request with a hot header, quicker than by `ext_map`.
-
-        None if it has other fields, or not only texts: `ext_map` has them all.
-        """
-        read = _SIGNED_DECODERS.get(type(self.ext))
-        if read is None:
-            return None
-        try:
-            found = structs.astuple(read(self.raw).ext)
-        except (ValueError, RecursionError):
-            return None
-        # The name is the first of them in the order in which they are signed, too.
-        return SignedFields(found[0], found[-1], "".join(found[:-1]))
-
-
-class SignedFields(msgspec.Struct, gc=False):
-    """Who says to have signed a request, the signature, and what it is of but for the body."""
-
-    access_key: str
-    signature: str
-    text: str
 
 
 def decode(serialize: int, header: bytes, body: bytes, next_opaque: Callable[[], int]) -> Command:
@@ -282,25 +257,6 @@ class _FastHeader(msgspec.Struct, Generic[E], gc=False, forbid_unknown_fields=Tr
     ext: E = msgspec.field(name="extFields", default=_ABSENT)
     remark: str | None = None
     serialize: str = msgspec.field(name="serializeTypeCurrentRPC", default="")
-
-
-def _signed_decoder(kind: type[Header]) -> Callable[[bytes], Any]:
-    """Return what reads the texts of a header and its signature; absent ones are empty."""
-    names = {field.encode_name for field in structs.fields(kind)}
-    ordered = [*sorted(names | {ACCESS_KEY, SECURITY_TOKEN}), SIGNATURE]
-    assert ordered[0] == ACCESS_KEY
-    texts = msgspec.defstruct(
-        f"{kind.__name__}Signed",
-        [(name, str, "") for name in ordered],
-        gc=False,
-        forbid_unknown_fields=True,
-    )
-    return msgspec.json.Decoder(_FastHeader[texts]).decode  # type: ignore[valid-type]
-
-
-_SIGNED_DECODERS: Mapping[object, Callable[[bytes], Any]] = {
-    kind: _signed_decoder(kind) for kind in set(HOT_HEADERS.values())
-}
 
 
 _Raw = msgspec.Raw

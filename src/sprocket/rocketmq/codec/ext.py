@@ -183,3 +183,36 @@ def _text_maker(kind: type[Header]) -> Callable[[Any], msgspec.Struct]:
     exec(source, space)  # noqa: S102 - made of declarations in this package, as dataclasses does
     texts: Callable[[Any], msgspec.Struct] = space["texts"]
     return texts
+
+
+_JOINED = {
+    str: "header.{0}",
+    int: "header.{0}",
+    bool: '"true" if header.{0} else "false"',
+}
+"""As `_TEXTS`, between the braces of a longer text; a text that is absent is empty."""
+
+
+def text_joiner(kind: type[H], without: str) -> Callable[[H], str]:
+    """Generate the function that joins a header's texts in the order of their names.
+
+    A number that was not sent counts as its default, which is joined too unless it is None.
+
+    Args:
+        kind: The header.
+        without: The name of a field that is left out.
+    """
+    declared = sorted(msgspec.structs.fields(kind), key=lambda field: field.encode_name)
+    pieces = []
+    for field in declared:
+        if field.encode_name == without:
+            continue
+        base = base_type(field.type)
+        text = _JOINED[base].format(field.name)
+        if NoneType in get_args(field.type):
+            text = f'"" if header.{field.name} is None else {text}'
+        pieces.append(f"{{{text}}}")
+    space: dict[str, Any] = {}
+    exec(f"def joined(header):\n return f'{''.join(pieces)}'", space)  # noqa: S102 - as above
+    joined: Callable[[H], str] = space["joined"]
+    return joined

@@ -39,7 +39,10 @@ class SendMessage(Header, ProducedMessage, frozen=True, kw_only=True):
 
 
 class SendMessageV2(SendMessage, frozen=True, kw_only=True):
-    """SEND_MESSAGE_V2 310 and SEND_BATCH_MESSAGE 320: the same fields under one letter each."""
+    """SEND_MESSAGE_V2 310 and SEND_BATCH_MESSAGE 320: the same fields under one letter each.
+
+    Whoever signs a request says so in two more fields, which are looked at for each message.
+    """
 
     numbers_are_strict: ClassVar[bool] = True
     producer_group: str = field(name="a", default="")
@@ -56,6 +59,8 @@ class SendMessageV2(SendMessage, frozen=True, kw_only=True):
     max_reconsume_times: Int32 | None = field(name="l", default=None)
     batch: bool = field(name="m", default=False)
     bname: str | None = field(name="n", default=None)
+    access_key: str | None = field(name="AccessKey", default=None)
+    signature: str | None = field(name="Signature", default=None)
 
 
 class Region(Header, frozen=True, kw_only=True):
@@ -179,11 +184,14 @@ class PushReply(Header, frozen=True, kw_only=True):
 
 
 class PullMessage(Header, PullQuery, frozen=True, kw_only=True):
-    """PULL_MESSAGE 11."""
+    """PULL_MESSAGE 11, perhaps signed."""
 
     numbers_are_strict: ClassVar[bool] = True
     max_msg_bytes: Int32 | None = None
     request_source: Int32 | None = None
+    bname: str | None = None
+    access_key: str | None = field(name="AccessKey", default=None)
+    signature: str | None = field(name="Signature", default=None)
 
 
 class PullMessageAnswer(Header, frozen=True, kw_only=True):

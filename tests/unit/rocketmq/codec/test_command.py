@@ -1,7 +1,6 @@
 """Commands: what the header of a frame says."""
 
 import json
-from collections.abc import Mapping
 
 import msgspec
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import command, headers
 from sprocket.rocketmq.codec.codes import RequestCode
-from sprocket.rocketmq.codec.command import Command, SignedFields
+from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.ext import FieldUnreadable
 from sprocket.rocketmq.codec.frame import BINARY, JSON, Buffer
 from sprocket.rocketmq.remoting import Connection
@@ -402,36 +401,3 @@ def test_hot_headers_are_read_as_all_others(code: int, rest: str) -> None:
         except WireError as refused:
             outcomes.append(str(refused))
     assert outcomes[0] == outcomes[1] == outcomes[2]
-
-
-SENT = {"AccessKey": "ak", "a": "g", "b": "t", "e": "0", "f": "0", "g": "7", "h": "0"}
-
-
-def signed(ext: Mapping[str, object], code: int = 310) -> SignedFields | None:
-    """Return what is signed of a request with these fields."""
-    data = json.dumps({"code": code, "extFields": ext, "flag": 0, "language": "JAVA", "opaque": 1})
-    whole = data[:-1] + ',"serializeTypeCurrentRPC":"JSON","version":479}'
-    header = whole.replace(", ", ",").replace(": ", ":").encode()
-    return command.decode(0, header, b"", int).signed_fields()
-
-
-def test_what_is_signed_of_a_hot_request() -> None:
-    """Its name, its signature, and the rest in the order of the names, as by `ext_map`."""
-    found = signed(SENT | {"Signature": "s", "i": "\u00e4\u0001b\u0002"})
-    assert found is not None
-    assert (found.access_key, found.signature) == ("ak", "s")
-    assert found.text == "akgt0070\u00e4\u0001b\u0002"
-    nobody = signed({name: text for name, text in SENT.items() if name != "AccessKey"})
-    assert nobody is not None
-    assert (nobody.access_key, nobody.signature, nobody.text) == ("", "", "gt0070")
-
-
-@pytest.mark.parametrize(
-    ("ext", "code"),
-    [(SENT | {"ns": "n"}, 310), (SENT | {"e": 0}, 310), (SENT, 12), (SENT | {"a": None}, 320)],
-)
-def test_what_is_signed_of_others_is_found_by_all_their_fields(
-    ext: dict[str, object], code: int
-) -> None:
-    """Fields that the header has not got, numbers, and requests that are not hot."""
-    assert signed(ext, code) is None

@@ -74,7 +74,7 @@ def test_headers_name_their_requests_as_the_table_of_codes_does(kind: type[Heade
 
 
 def test_v2_has_the_fields_of_send_message_under_letters() -> None:
-    """A to n in the order of RocketMQ's declaration; nothing else differs."""
+    """A to n in the order of RocketMQ's declaration, and who signed it; nothing else differs."""
     long = {f.name: f for f in msgspec.structs.fields(headers.SendMessage)}
     short = {f.name: f for f in msgspec.structs.fields(headers.SendMessageV2)}
     assert {name: one.encode_name for name, one in short.items()} == {
@@ -92,6 +92,8 @@ def test_v2_has_the_fields_of_send_message_under_letters() -> None:
         "max_reconsume_times": "l",
         "batch": "m",
         "bname": "n",
+        "access_key": "AccessKey",
+        "signature": "Signature",
     }
     assert [(one.type, one.required, one.default) for one in long.values()] == [
         (short[name].type, short[name].required, short[name].default) for name in long
@@ -110,7 +112,7 @@ def test_vector_4_keeps_its_signature() -> None:
 
 
 def test_the_fields_of_vector_4_are_read() -> None:
-    """Credentials are nobody's field here."""
+    """And who says to have signed it."""
     expected = headers.SendMessageV2(
         producer_group="PG",
         topic="TopicTest",
@@ -121,6 +123,7 @@ def test_the_fields_of_vector_4_are_read() -> None:
         born_timestamp=1_700_000_000_000,
         flag=0,
         properties="UNIQ_KEY\x01ABC\x02",
+        access_key="RocketMQ",
     )
     assert expected == ext.codec(headers.SendMessageV2).read(VECTOR_4)
     raw = msgspec.Raw(msgspec.json.encode(VECTOR_4))

@@ -5,15 +5,11 @@ that cover its resource, one of its actions and the client's address, the most s
 of two that are equally specific the one that denies. The default policy is looked at where no entry
 of the custom one matches. Where none matches at all it is refused.
 
-What was allowed is remembered until rights change, so that a request costs the same whatever the
-number of policies. Refusals are not; each of them is logged.
-
 Source: RocketMQ `AclAuthorizationHandler`, `UserAuthorizationHandler`. It takes the shorter of two
 prefixes; see `AclResource.rank`.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
 
 from sprocket.rocketmq.broker.rights.acls import Acls
 from sprocket.rocketmq.errors import Refusal, Refused
@@ -28,9 +24,6 @@ from sprocket.rocketmq.model.rights import (
     UserType,
 )
 
-REMEMBERED_MAX: Final = 10_000
-"""Permissions that are remembered; when there are more, all are forgotten. One takes 300 bytes."""
-
 
 class Authorizer:
     """Decides by the policies of `acls`.
@@ -41,27 +34,18 @@ class Authorizer:
     def __init__(self, acls: Acls) -> None:
         self._acls = acls
         self._ranked: dict[str, _Ranked] = {}
-        self._allowed: set[Hashable] = set()
 
     def forget(self, subject: str) -> None:
         """Take notice that the rights of a subject may be others."""
         self._ranked.pop(subject, None)
-        self._allowed.clear()
 
-    def is_known(self, key: Hashable) -> bool:
-        """Tell whether a request like this one was allowed since rights changed last."""
-        return key in self._allowed
-
-    def check(
-        self, user: AclUser, needs: Iterable[Requirement], address: str, key: Hashable | None = None
-    ) -> None:
+    def check(self, user: AclUser, needs: Iterable[Requirement], address: str) -> None:
         """Return if a user may do what a request needs.
 
         Args:
             user: Who asks.
             needs: All of which must be allowed.
             address: The client's, without a port.
-            key: What requests have in common for which this decision holds.
 
         Raises:
             Refused: It may not; the remark says what.
@@ -78,10 +62,6 @@ class Authorizer:
                         f"{user.subject} has no permission to access {need.resource} from "
                         f"{address}, {why}",
                     )
-        if key is not None:
-            if len(self._allowed) >= REMEMBERED_MAX:
-                self._allowed.clear()
-            self._allowed.add(key)
 
 
 class _Ranked:

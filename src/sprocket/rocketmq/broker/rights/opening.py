@@ -90,9 +90,16 @@ class Rights:
         self.acls = Acls(tables, keep, self._changed)
         self.authorizer = Authorizer(self.acls)
         self.users = UserTable(tables, keep, self.acls, self._changed)
+        self._told: list[Callable[[], None]] = []
+
+    def when_changed(self, callback: Callable[[], None]) -> None:
+        """Have something called whenever rights may be others, before anybody uses them."""
+        self._told.append(callback)
 
     def _changed(self, subject: str) -> None:
         self.authorizer.forget(subject)
+        for callback in self._told:
+            callback()
 
 
 def _keep(thread: DiskThread, job: Callable[[], None], done: Done) -> None:

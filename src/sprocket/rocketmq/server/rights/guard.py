@@ -9,11 +9,17 @@ signature. A code on the white list of authentication may come without a signatu
 from nobody, who may do nothing unless the code is on the white list of authorization too: what such
 a request says of its user is not believed.
 
+Who may send to a topic or pull from it is remembered until rights change: each further request like
+it costs one look-up and the signature (docs/decisions/0038-fast-ways.md). The text that is signed
+is then made of the header as it was read, so that what was signed is what will be done; if it is
+another one, all fields are looked at, as they came.
+
 Source: RocketMQ `AuthenticationPipeline`, `AuthorizationPipeline`, `DefaultAuthenticationHandler`.
 """
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -22,7 +28,7 @@ from sprocket.base.errors import WireError
 from sprocket.rocketmq.broker.rights import Authorizer, Rights
 from sprocket.rocketmq.codec.codes import ResponseCode, request_name
 from sprocket.rocketmq.codec.command import HOT_HEADERS, Command
-from sprocket.rocketmq.codec.ext import Header
+from sprocket.rocketmq.codec.ext import Header, text_joiner
 from sprocket.rocketmq.codec.headers import PullMessage, SendMessageV2
 from sprocket.rocketmq.codec.signature import ACCESS_KEY, SIGNATURE, SigningKey
 from sprocket.rocketmq.errors import Refusal, Refused
@@ -35,6 +41,13 @@ from sprocket.runtime.driver import Peer
 
 NOBODY = "Authorization failed. Please verify your access rights and try again."
 """What is said to a request that nobody signed, where it may come so, but needs a right."""
+
+PERMITS_MAX: Final = 10_000
+"""Permits of one code that are remembered; when there are more, all are forgotten. One takes some
+500 bytes."""
+
+Permits = dict[Hashable, SigningKey]
+"""The key of whoever may do something, by their name, what they do it to, and where they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +79,9 @@ class Guard:
         self._rights = rights
         self._settings = settings
         self._cluster = cluster
-        self._keys: dict[str, tuple[AclUser, SigningKey]] = {}
+        self._keys: dict[str, SigningKey] = {}
+        self._permits: list[Permits] = []
+        rights.when_changed(self._forget)
 
     def guarded(self, rows: Iterable[Row]) -> list[Row]:
         """Return rows that let through what is signed and allowed."""
@@ -86,23 +101,32 @@ class Guard:
         is_authorized = settings.authorization and code not in settings.unchecked_codes
         needed = NEEDS.get(code, NOTHING_KNOWN)
         is_hot = code in HOT_HEADERS
-        authorize = self._authorize_hot if is_hot else self._authorize
+        permits: Permits = {}
 
         def handle(peer: Peer, command: Command) -> Answer | None:
             try:
                 user = self._authenticate(command, may_be_unsigned=may_be_unsigned)
+                if is_hot:
+                    command.header(row.kind)  # whose error is the handler's, as in RocketMQ
                 if is_authorized:
                     if user is None:
                         raise Refused(Refusal.NO_PERMISSION, NOBODY)
-                    authorize(peer, command, user, needed, row.kind)
+                    self._authorize(peer, command, user, needed, row.kind)
             except Refused as refused:
                 return self._refuse(peer, command, refused)
-            if user is not None and not is_hot:
+            if user is None:
+                return go_on(peer, command)
+            if is_hot:
+                self._permit(permits, peer, command, user)
+            else:
                 decides = self._rights.authorizer if is_authorized else None
                 command.signer = _Signer(user, peer.host, decides)
             return go_on(peer, command)
 
-        return handle
+        if not is_hot:
+            return handle
+        self._permits.append(permits)
+        return (_sending if row.kind is SendMessageV2 else _pulling)(permits, go_on, handle)
 
     def _authenticate(self, command: Command, *, may_be_unsigned: bool) -> AclUser | None:
         """Return who signed a request, None for nobody.
@@ -111,14 +135,9 @@ class Guard:
             Refused: Nobody did who may.
         """
         try:
-            fields = command.signed_fields()
-            if fields is not None:
-                user, key = self._key_of(fields.access_key)
-                if key.is_right_of(fields.signature, fields.text, command.body):
-                    return user
-            # Some clients sign less than they send.
             ext = command.ext_map()
-            user, key = self._key_of(ext.get(ACCESS_KEY, ""))
+            user = self._rights.users.who(ext.get(ACCESS_KEY, ""))
+            key = self._key_of(user)
             if key.is_right(ext.get(SIGNATURE), ext, command.body, command.version):
                 return user
             raise Refused(Refusal.NO_PERMISSION, "check signature failed.")
@@ -127,13 +146,12 @@ class Guard:
                 return None
             raise
 
-    def _key_of(self, name: str) -> tuple[AclUser, SigningKey]:
-        """Return the user of a name, and what they sign with. Raises Refused, as `who`."""
-        known = self._keys.get(name)
-        if known is None or known[0] is not self._rights.users.get(name):
-            user = self._rights.users.who(name)
-            known = self._keys[name] = (user, SigningKey(user.password))
-        return known
+    def _key_of(self, user: AclUser) -> SigningKey:
+        """Return what a user signs with."""
+        key = self._keys.get(user.name)
+        if key is None:
+            key = self._keys[user.name] = SigningKey(user.password)
+        return key
 
     def _authorize(
         self, peer: Peer, command: Command, user: AclUser, needed: Needs, kind: type[Header]
@@ -147,27 +165,61 @@ class Guard:
             ) from error
         self._rights.authorizer.check(user, found, peer.host)
 
-    def _authorize_hot(
-        self, peer: Peer, command: Command, user: AclUser, needed: Needs, kind: type[Header]
-    ) -> None:
-        """Do the same for a request that comes by the ten thousand a second. Raises WireError."""
-        header = command.header(kind)
-        key: Hashable
+    def _permit(self, permits: Permits, peer: Peer, command: Command, user: AclUser) -> None:
+        """Remember that a request was let through, for those that are like it."""
+        header = command.ext
         if isinstance(header, SendMessageV2):
-            key = (user.name, header.topic, peer.host)
-        else:
-            assert isinstance(header, PullMessage)
-            key = (user.name, header.topic, peer.host, header.consumer_group)
-        authorizer = self._rights.authorizer
-        if not authorizer.is_known(key):
-            found = needed.of(header, command.body, self._cluster)
-            authorizer.check(user, found, peer.host, key)
+            asked: Hashable = (header.access_key, header.topic, peer.host)
+        elif isinstance(header, PullMessage):
+            asked = (header.access_key, header.topic, peer.host, header.consumer_group)
+        else:  # a header in the binary form, which is not read at once
+            return
+        if len(permits) >= PERMITS_MAX:
+            permits.clear()
+        permits[asked] = self._key_of(user)
+
+    def _forget(self) -> None:
+        """Take notice that rights are others now."""
+        self._keys.clear()
+        for permits in self._permits:
+            permits.clear()
 
     def _refuse(self, peer: Peer, command: Command, refused: Refused) -> Answer:
         name = command.ext_map().get(ACCESS_KEY, "")
         actor = Actor(through="remoting", peer=peer.told_address, user=name[:NAME_CHARACTERS_MAX])
         actor.was_refused(request_name(command.code) or str(command.code), refused.remark)
         return Answer(ResponseCode.NO_PERMISSION, None, refused.remark)
+
+
+def _sending(permits: Permits, go_on: Handler, otherwise: Handler) -> Handler:
+    """Return what lets sends through that have a permit; others are handled otherwise."""
+    joined = text_joiner(SendMessageV2, SIGNATURE)
+
+    def handle(peer: Peer, command: Command) -> Answer | None:
+        header = command.ext
+        if isinstance(header, SendMessageV2):
+            key = permits.get((header.access_key, header.topic, peer.host))
+            if key is not None and key.is_right_of(header.signature, joined(header), command.body):
+                return go_on(peer, command)
+        return otherwise(peer, command)
+
+    return handle
+
+
+def _pulling(permits: Permits, go_on: Handler, otherwise: Handler) -> Handler:
+    """Return the same for pulls."""
+    joined = text_joiner(PullMessage, SIGNATURE)
+
+    def handle(peer: Peer, command: Command) -> Answer | None:
+        header = command.ext
+        if isinstance(header, PullMessage):
+            asked = (header.access_key, header.topic, peer.host, header.consumer_group)
+            key = permits.get(asked)
+            if key is not None and key.is_right_of(header.signature, joined(header), command.body):
+                return go_on(peer, command)
+        return otherwise(peer, command)
+
+    return handle
 
 
 NAME_CHARACTERS_MAX = 128

@@ -1,4 +1,4 @@
-"""Decisions: what matches, which of several entries counts, and what is remembered."""
+"""Decisions: what matches, and which of several entries counts."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +8,6 @@ import pytest
 from tests.unit.rocketmq.broker.rights.test_acls import entry, resource
 
 from sprocket.base.disk import RealDisk
-from sprocket.rocketmq.broker.rights import authorizer
 from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.rights import (
     Acl,
@@ -130,24 +129,3 @@ def test_an_entry_may_be_for_some_sources(known: Any) -> None:
     assert why_not(known, ORDERS) == ""
     put(known, entry("Topic:orders", PUB, source_ips=("10.2.0.0/16", "10.1.2.4")))
     assert why_not(known, ORDERS) == NO_MATCH
-
-
-def test_what_was_allowed_is_remembered_until_rights_change(known: Any) -> None:
-    """Those of the user or of another: what is forgotten is only decided again."""
-    put(known, entry("Topic:orders", PUB))
-    known.authorizer.check(ALICE, [ORDERS], "10.1.2.3", key="a send")
-    assert known.authorizer.is_known("a send")
-    put(known, entry("Topic:orders", PUB, deny=True))
-    assert not known.authorizer.is_known("a send")
-    with pytest.raises(Refused):
-        known.authorizer.check(ALICE, [ORDERS], "10.1.2.3", key="a send")
-    assert not known.authorizer.is_known("a send")
-
-
-def test_memory_of_what_was_allowed_is_bounded(known: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client can name any number of topics."""
-    monkeypatch.setattr(authorizer, "REMEMBERED_MAX", 10)
-    put(known, entry("*"))
-    for number in range(25):
-        known.authorizer.check(ALICE, [ORDERS], "10.1.2.3", key=number)
-    assert [number for number in range(25) if known.authorizer.is_known(number)] == [*range(20, 25)]

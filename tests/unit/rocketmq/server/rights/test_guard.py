@@ -11,6 +11,7 @@ from tests.unit.rocketmq.server.test_refusals import BROKER
 
 from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.signature import SigningKey
+from sprocket.rocketmq.server.rights import guard
 
 NO_PERMISSION = ResponseCode.NO_PERMISSION
 PULL = {
@@ -270,3 +271,155 @@ def test_a_message_that_is_named_by_its_place_has_a_topic_of_its_own(
         assert (await root.call(37, end)).code == 0
 
     on_guarded_node(scenario)
+
+
+class Slowly:
+    """Counts the requests whose signature was looked at field by field."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        looks = SigningKey.is_right
+
+        def is_right(*given: Any) -> bool:
+            self.count += 1
+            return looks(*given)
+
+        patch.setattr(SigningKey, "is_right", is_right)
+
+    def since(self) -> int:
+        """Return how many there were since this was called last."""
+        found, self.count = self.count, 0
+        return found
+
+
+@pytest.fixture
+def slowly(monkeypatch: pytest.MonkeyPatch) -> Slowly:
+    """Nothing counted yet."""
+    return Slowly(monkeypatch)
+
+
+JAVA_PULL = {
+    "bname": "broker-a",
+    "commitOffset": 0,
+    "consumerGroup": "g",
+    "expressionType": "TAG",
+    "maxMsgBytes": 2147483647,
+    "maxMsgNums": 32,
+    "queueId": 0,
+    "queueOffset": 0,
+    "requestSource": 0,
+    "subVersion": 0,
+    "subscription": "*",
+    "suspendTimeoutMillis": 15000,
+    "sysFlag": 4,
+    "topic": "orders",
+}
+"""As the Java client 5.3.3 sends it."""
+
+
+@pytest.mark.parametrize(
+    ("code", "changes", "is_quick"),
+    [
+        (310, {}, True),
+        (310, {"e": 3, "g": 1, "i": "KEYS\x01ä\x02", "l": 16, "n": "broker-a"}, True),
+        (310, {"e": "03"}, False),
+        (310, {"k": "TRUE"}, False),
+        (310, {"ns": "n"}, False),
+        (320, {"m": "true"}, True),
+        (11, {}, True),
+        (11, {"queueOffset": "+0"}, False),
+        (11, {"zone": "x"}, False),
+    ],
+)
+def test_who_was_let_through_once_is_known(
+    on_guarded_node: Callable[..., None],
+    slowly: Slowly,
+    code: int,
+    changes: dict[str, object],
+    is_quick: bool,
+) -> None:
+    """By what the header says; what other clients send is looked at field by field, as at first."""
+
+    async def scenario(lab: Any, root: Signer) -> None:
+        await make_user(root, "alice", ("Topic:orders", ["Pub", "Sub"]), ("Group:g", ["Sub"]))
+        alice = Signer(lab.broker, "alice", "alice-secret")
+        ext = (JAVA_PULL if code == 11 else message_ext("orders")) | changes
+        body = b"" if code == 11 else b"hello"
+        refused = NO_PERMISSION
+        for turn in range(3):
+            slowly.since()
+            assert (await alice.call(code, ext, body)).code != refused
+            assert slowly.since() == (0 if turn and is_quick else 1)
+        texts = {name: str(value) for name, value in ext.items()} | {"AccessKey": "alice"}
+        for key, others in (
+            (SigningKey("other"), {}),
+            (SigningKey("alice-secret"), {"e": "1", "queueId": "1"}),
+            (SigningKey("alice-secret"), {"Signature": None}),
+        ):
+            signed = {**texts, "Signature": key.sign(texts, body), **others}
+            sent = {name: text for name, text in signed.items() if text is not None}
+            assert (await lab.broker.call(code, sent, body)).code == refused
+        assert (
+            await alice.call(code, ext | {"b": "other", "topic": "other"}, body)
+        ).code == refused
+        if code == 11:
+            assert (await alice.call(code, ext | {"consumerGroup": "h"})).code == refused
+
+    on_guarded_node(scenario)
+
+
+def test_who_is_known_is_forgotten_when_rights_change(
+    on_guarded_node: Callable[..., None], slowly: Slowly
+) -> None:
+    """Those of the user or of another: what is forgotten is only decided again."""
+
+    async def scenario(lab: Any, root: Signer) -> None:
+        await make_user(root, "alice", ("Topic:orders", ["Pub"]))
+        alice = Signer(lab.broker, "alice", "alice-secret")
+        send = message_ext("orders")
+        for _ in range(2):
+            await alice.call(310, send, b"hello")
+        await make_user(root, "bob")
+        slowly.since()
+        for expected in (1, 0):
+            assert (await alice.call(310, send, b"hello")).code == 0
+            assert slowly.since() == expected
+        await root.call(3008, {"subject": "User:alice"})
+        assert (await alice.call(310, send, b"hello")).code == NO_PERMISSION
+
+    on_guarded_node(scenario)
+
+
+def test_memory_of_who_is_known_is_bounded(
+    on_guarded_node: Callable[..., None], slowly: Slowly, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client can name any number of topics."""
+    monkeypatch.setattr(guard, "PERMITS_MAX", 3)
+
+    async def scenario(lab: Any, root: Signer) -> None:
+        for topic in "abcde":
+            await root.call(310, message_ext(topic), b"hello")
+        slowly.since()
+        quick = []
+        for topic in "edcba":
+            await root.call(310, message_ext(topic), b"hello")
+            quick.append(slowly.since() == 0)
+        assert quick == [True, True, False, False, False]
+
+    on_guarded_node(scenario)
+
+
+def test_a_white_list_of_one_code_is_none_of_another(
+    on_guarded_node: Callable[..., None],
+) -> None:
+    """A send that needs no policy permits nobody a batch."""
+
+    async def scenario(lab: Any, root: Signer) -> None:
+        await make_user(root, "alice")
+        alice = Signer(lab.broker, "alice", "alice-secret")
+        for _ in range(2):
+            assert (await alice.call(310, message_ext("orders"), b"hello")).code == 0
+            answer = await alice.call(320, message_ext("orders", m="true"), b"hello")
+            assert answer.code == NO_PERMISSION
+
+    on_guarded_node(scenario, unchecked_codes=(310,))
