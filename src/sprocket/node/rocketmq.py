@@ -27,10 +27,12 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from sprocket.rocketmq.broker.broker import Broker
+    from sprocket.rocketmq.broker.rights import RuleReader
     from sprocket.rocketmq.codec.config import JsonValue
     from sprocket.rocketmq.remoting import Channels, MakeRequest
     from sprocket.rocketmq.store.queue import GroupFilter
     from sprocket.rocketmq.store.recovery import RecoveryReport
+    from sprocket.rocketmq.store.rights_tables import RightsTables
     from sprocket.runtime.pressure import Pressure
 
 VIP_DISTANCE = 2
@@ -121,9 +123,9 @@ async def _open_broker(site: Site) -> Serve:
     geometry = settings.geometry if is_given else None
     warm = NonblockingDisk(place.disk)
     subscriptions: dict[str, Sequence[GroupFilter]] = {}
-    rights = None
-    if settings.rights.authentication or settings.rights.authorization:
-        from sprocket.rocketmq.broker.rights import check_settings, open_tables
+    rights: RightsTables | RuleReader | None = None
+    if _is_guarded(settings.rights):
+        from sprocket.rocketmq.broker.rights import check_settings, open_rules, open_tables
 
         check_settings(settings.rights)
     store = await site.open(
@@ -135,6 +137,9 @@ async def _open_broker(site: Site) -> Serve:
     if settings.rights.authentication:
         # After the store, whose lock says that nobody else has the folder open.
         rights = await site.open(lambda _: open_tables(place.disk, place.folder, settings.rights))
+    elif settings.rights.rules_path:
+        # A file of a few lines, before anybody is served.
+        rights = open_rules(place.disk, settings.rights, settings.broker.cluster)
 
     async def serve() -> RunningBroker:
         import asyncio
@@ -195,10 +200,10 @@ async def _open_broker(site: Site) -> Serve:
             *broker_rows.of_administrators(broker, registration, settings, slices),
         ]
         unknown = None
-        if broker.rights is not None:
+        if broker.known_rights is not None:
             from sprocket.rocketmq.server.rights import Guard
 
-            guard = Guard(broker.rights, settings.rights, own.cluster)
+            guard = Guard(broker.known_rights, settings.rights, own.cluster)
             rows, unknown = guard.guarded(rows), guard.unknown
         broker.start()
         parts.push_async_callback(broker.stop)
@@ -256,6 +261,11 @@ def _nameservers(settings: Settings, site: Site) -> list[str]:
     own = site.ports.get("nameserver")
     mine = [] if own is None else [address(own_host(settings.server.host), own)]
     return [*mine, *settings.broker.nameservers]
+
+
+def _is_guarded(settings: RightsSettings) -> bool:
+    """Tell whether requests are checked."""
+    return settings.authentication or settings.authorization or bool(settings.rules_path)
 
 
 def _signed_requests(settings: RightsSettings) -> "MakeRequest":

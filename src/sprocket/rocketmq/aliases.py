@@ -81,8 +81,9 @@ def read_broker_conf(text: bytes | str, source: str) -> ForeignSettings:
     read = {name: text for name, text in given.items() if name not in unread}
     values, ignored = _interpret(read, source, BROKER | RIGHTS, BROKER_NAMES, TAKEN_CARE_OF)
     values += _users(given, source)
-    if given.get(_MIGRATE, "").strip().lower() == "true":
-        values.append(("rights.migrate_path", _old_rules(given, source), f"{source} ({_MIGRATE})"))
+    for name, setting in _OLD_RULES.items():
+        if given.get(name, "").strip().lower() == "true":
+            values.append((setting, _old_rules(name, given, source), f"{source} ({name})"))
     _refuse_providers(given, source)
     for name, setting in OFF_BY_DEFAULT.items():
         if name not in given:
@@ -114,6 +115,7 @@ def to_broker_conf(settings: Settings, *, folder: str = "") -> dict[str, str]:
     texts["brokerIP2"] = texts["brokerIP1"]
     texts |= {"brokerId": "0", "brokerRole": "ASYNC_MASTER"}
     texts["enableMultiDispatch"] = texts["enableLmq"]
+    texts[_KEEP_RULES] = str(bool(settings.rights.rules_path)).lower()
     texts["bitMapLengthConsumeQueueExt"] = str(_bit_map_bits(settings))
     if folder:
         texts |= {"storePathRootDir": folder, "storePathCommitLog": f"{folder}/commitlog"}
@@ -162,13 +164,13 @@ def _users(given: Mapping[str, str], source: str) -> list[tuple[str, object, str
     return values
 
 
-def _old_rules(given: Mapping[str, str], source: str) -> str:
+def _old_rules(name: str, given: Mapping[str, str], source: str) -> str:
     """Return the folder in which RocketMQ looks for the rules of its version 4."""
     home = given.get("rocketmqHome", "").strip() or os.environ.get("ROCKETMQ_HOME", "")
     if not home:
         raise SettingsError(
-            f"{source}: {_MIGRATE}=true: the rules lie in `conf` below rocketmqHome or "
-            "ROCKETMQ_HOME, and neither is there; rights.migrate_path names them too"
+            f"{source}: {name}=true: the rules lie in `conf` below rocketmqHome or "
+            f"ROCKETMQ_HOME, and neither is there; {_OLD_RULES[name]} names them too"
         )
     return f"{home}/conf"
 
@@ -387,7 +389,13 @@ RIGHTS = _table(
 )
 """What a broker.conf may say of rights. A broker tells nobody, as in RocketMQ."""
 
-_MIGRATE = "migrateAuthFromV1Enabled"
+_KEEP_RULES = "aclEnable"
+_OLD_RULES = {
+    "migrateAuthFromV1Enabled": "rights.migrate_path",
+    _KEEP_RULES: "rights.rules_path",
+}
+"""What is done with the rules of RocketMQ 4 if it is true, and our setting that says where they
+are."""
 
 _USERS = {
     "initAuthenticationUser": ("username", "password", "rights.initial"),
@@ -434,10 +442,6 @@ NAMESERVER_NAMES = (
 """What RocketMQ reads from a namesrv.conf."""
 
 _NO_REPLICATION = "replication is not built: a broker is the only copy of its messages"
-_NO_OLD_RULES = (
-    "the rules of RocketMQ 4, plain_acl.yml, are not kept as they are; migrateAuthFromV1Enabled "
-    "makes users and policies of them, which authenticationEnabled and authorizationEnabled keep"
-)
 _NO_CLOSED_PULLS = "consumers that pull by themselves cannot be kept out, but for single groups"
 _DEMANDS: tuple[tuple[str, frozenset[str], str], ...] = (
     ("brokerId", frozenset({"0"}), f"only 0, a master; {_NO_REPLICATION}"),
@@ -448,7 +452,6 @@ _DEMANDS: tuple[tuple[str, frozenset[str], str], ...] = (
     ("inSyncReplicas", frozenset({"1"}), f"only 1; {_NO_REPLICATION}"),
     ("minInSyncReplicas", frozenset({"1"}), f"only 1; {_NO_REPLICATION}"),
     ("allAckInSyncStateSet", frozenset({"false"}), _NO_REPLICATION),
-    ("aclEnable", frozenset({"false"}), _NO_OLD_RULES),
     ("rejectPullConsumerEnable", frozenset({"false"}), _NO_CLOSED_PULLS),
     ("litePullMessageEnable", frozenset({"true"}), _NO_CLOSED_PULLS),
 )
@@ -458,7 +461,7 @@ TAKEN_CARE_OF = frozenset(
     {name for name, _, _ in _DEMANDS}
     | _USERS.keys()
     | _PROVIDERS.keys()
-    | {_MIGRATE}
+    | _OLD_RULES.keys()
     | {"storePathRootDir", "storePathCommitLog", "enableMultiDispatch"}
 )
 """Names without a row of their own that are not ignored; light queues need both their switches in

@@ -341,6 +341,10 @@ class RightsSettings:
     """Rules of RocketMQ 4, a `plain_acl.yml` or the folder `conf` with it: each start makes the
     users of it that are not there yet, with what they may do. Takes the extra `yaml`;
     migrateAuthFromV1Enabled."""
+    rules_path: str = ""
+    """Rules of RocketMQ 4 that hold as they are, a `plain_acl.yml` or the folder `conf` with it,
+    instead of `authentication` and `authorization`. They are read again every second. Takes the
+    extra `yaml`; aclEnable."""
     unsigned_codes: tuple[RequestNumber, ...] = ()
     """Requests that need no signature, by their codes; authenticationWhitelist. Such a request is
     from nobody: to be served it must be in `unchecked_codes` as well, under `authorization`."""

@@ -164,7 +164,7 @@ def test_what_tutorials_have_added_is_named_too() -> None:
         ("rejectPullConsumerEnable=true", "cannot be kept out"),
         ("litePullMessageEnable=false", "cannot be kept out"),
         ("namesrvAddr=10.0.0.1:9876,10.0.0.2:9876", "use ; instead of commas"),
-        ("aclEnable=true", "plain_acl.yml, are not kept as they are"),
+        ("aclEnable=true", "neither is there; rights.rules_path names them too"),
         ("migrateAuthFromV1Enabled=true", "rocketmqHome or ROCKETMQ_HOME, and neither is there"),
         ("authenticationWhitelist=26,x", "expected a whole number"),
         ("authenticationProvider=com.example.Mine", "only RocketMQ's own"),
@@ -252,6 +252,10 @@ def test_the_rules_of_rocketmq_4_lie_below_its_home(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("ROCKETMQ_HOME", "/srv/mq")
     assert loaded(text).rights.migrate_path == "/srv/mq/conf"
     assert loaded("migrateAuthFromV1Enabled=false").rights.migrate_path == ""
+    kept = loaded("aclEnable = True\nrocketmqHome=/opt/mq")
+    assert kept.rights.rules_path == "/opt/mq/conf"
+    assert aliases.to_broker_conf(kept)["aclEnable"] == "true"
+    assert loaded("aclEnable=false").rights.rules_path == ""
 
 
 def test_tools_are_not_told_of_rights() -> None:

@@ -40,7 +40,7 @@ from sprocket.rocketmq.broker.messages import (
     pending_acks,
     refuse_transactional,
 )
-from sprocket.rocketmq.broker.rights import Rights
+from sprocket.rocketmq.broker.rights import LOOK_SECONDS, KnownRights, Rights, RuleReader, Rules
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.timers import TimedMessages
 from sprocket.rocketmq.broker.topics import Topics, topics_in
@@ -90,7 +90,8 @@ class Broker:
         pressure: Told how much waits for the disk.
         topics_changed: Told of topics that are new or differ, with none if one was removed.
         subscriptions: What the store tries messages on; filled here.
-        rights: Users and what they may do; None if everybody may do everything.
+        rights: Users and what they may do, or the rules of RocketMQ 4 for that; None if everybody
+            may do everything.
     Threads: event loop only.
     """
 
@@ -106,7 +107,7 @@ class Broker:
         pressure: Pressure,
         topics_changed: Callable[[list[TopicConfig]], None],
         subscriptions: dict[str, Sequence[GroupFilter]],
-        rights: RightsTables | None = None,
+        rights: RightsTables | RuleReader | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         clock = place.clock
@@ -152,7 +153,8 @@ class Broker:
         )
         self.hold = PullHold(loop, settings.pull)
         self.thread = DiskThread()
-        self.rights = None if rights is None else Rights(rights, self.thread)
+        self.rights = Rights(rights, self.thread) if isinstance(rights, RightsTables) else None
+        self._rules = Rules(rights, self.thread) if isinstance(rights, RuleReader) else None
         # A sync waits for no other work of the disk, and none of that for a sync that stalls.
         self._sync_thread = DiskThread("sprocket-sync")
         self.delay_progress = DelayProgress(place, store, is_whole=not store.report.damage)
@@ -279,6 +281,13 @@ class Broker:
             (FILTERS_SECONDS, self._flush_filters, "filters"),
         ):
             self._tasks.repeat(seconds, work, name)
+        if self._rules is not None:
+            self._tasks.repeat(LOOK_SECONDS, self._rules.look, "rules")
+
+    @property
+    def known_rights(self) -> KnownRights | None:
+        """What requests are checked by; None if everybody may do everything."""
+        return self.rights or self._rules
 
     @property
     def refusal(self) -> str | None:

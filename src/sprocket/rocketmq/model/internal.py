@@ -83,6 +83,11 @@ def is_internal_topic(name: str, owners: Collection[str] = ()) -> bool:
     )
 
 
+def reply_topic(cluster: str) -> str:
+    """Return the topic to which consumers of a cluster send what they reply to requests."""
+    return cluster + _REPLY_SUFFIX
+
+
 def may_hold_replies(name: str) -> bool:
     """Tell whether a topic has a name as those in which a cluster keeps the answers to requests."""
     return name.endswith(_REPLY_SUFFIX)

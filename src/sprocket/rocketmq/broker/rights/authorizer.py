@@ -9,12 +9,12 @@ Source: RocketMQ `AclAuthorizationHandler`, `UserAuthorizationHandler`. It takes
 prefixes; see `AclResource.rank`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from sprocket.rocketmq.broker.rights.acls import Acls
 from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model import rights
 from sprocket.rocketmq.model.rights import (
+    Acl,
     AclUser,
     Action,
     Decision,
@@ -26,18 +26,30 @@ from sprocket.rocketmq.model.rights import (
 
 
 class Authorizer:
-    """Decides by the policies of `acls`.
+    """Decides by policies.
 
+    Args:
+        policies: Gives those of a subject.
+        needed: Says what is asked for where a request needs something; by default just that.
     Threads: event loop only.
     """
 
-    def __init__(self, acls: Acls) -> None:
-        self._acls = acls
+    def __init__(
+        self,
+        policies: Callable[[str], Acl | None],
+        needed: Callable[[Requirement], Requirement] = lambda need: need,
+    ) -> None:
+        self._policies = policies
+        self._needed = needed
         self._ranked: dict[str, _Ranked] = {}
 
     def forget(self, subject: str) -> None:
         """Take notice that the rights of a subject may be others."""
         self._ranked.pop(subject, None)
+
+    def forget_all(self) -> None:
+        """Take notice that all rights may be others."""
+        self._ranked.clear()
 
     def check(self, user: AclUser, needs: Iterable[Requirement], address: str) -> None:
         """Return if a user may do what a request needs.
@@ -53,9 +65,9 @@ class Authorizer:
         if user.type is not UserType.SUPER:
             ranked = self._ranked.get(user.subject)
             if ranked is None:
-                ranked = self._ranked[user.subject] = _Ranked(self._acls, user.subject)
+                ranked = self._ranked[user.subject] = _Ranked(self._policies(user.subject))
             for need in needs:
-                why = ranked.refusal(need, address)
+                why = ranked.refusal(self._needed(need), address)
                 if why is not None:
                     raise Refused(
                         Refusal.NO_PERMISSION,
@@ -67,8 +79,7 @@ class Authorizer:
 class _Ranked:
     """The policies of a subject, the most specific entries first."""
 
-    def __init__(self, acls: Acls, subject: str) -> None:
-        acl = acls.get(subject)
+    def __init__(self, acl: Acl | None) -> None:
         found = {} if acl is None else {policy.type: policy.entries for policy in acl.policies}
         self._policies = [
             _by_rank(found.get(kind, ())) for kind in (PolicyType.CUSTOM, PolicyType.DEFAULT)

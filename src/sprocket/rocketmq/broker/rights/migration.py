@@ -10,8 +10,8 @@ Source: RocketMQ `AuthMigrator`.
 from collections.abc import Iterator, Mapping
 
 from sprocket.base import log
-from sprocket.base.disk import Disk, read_file
-from sprocket.base.errors import SettingsError, StoreError, WireError
+from sprocket.base.disk import Disk
+from sprocket.rocketmq.broker.rights import rule_files
 from sprocket.rocketmq.codec.config import plain_acl
 from sprocket.rocketmq.model import rights
 from sprocket.rocketmq.model.rights import (
@@ -29,16 +29,7 @@ from sprocket.rocketmq.model.rights import (
 )
 from sprocket.rocketmq.store.rights_tables import RightsTables
 
-try:
-    import yaml
-except ImportError:  # the light install
-    yaml = None
-
 _log = log.get_logger(__name__)
-
-DEFAULT_FILE = "plain_acl.yml"
-FOLDER = "acl"
-"""What RocketMQ reads in its folder `conf`: a file, and all files of a folder."""
 
 
 def migrate(disk: Disk, path: str, tables: RightsTables) -> None:
@@ -49,15 +40,10 @@ def migrate(disk: Disk, path: str, tables: RightsTables) -> None:
         StoreError: A user could not be made.
     """
     known = {user.name for user in tables.users()}
-    for file in _files(disk, path):
-        content = _read(disk, file)
-        try:
-            accounts = plain_acl.read_accounts(content)
-            if plain_acl.has_white_addresses(content):
-                _log.warning("addresses that need no signature are not taken over", file=file)
-        except WireError as error:
-            raise SettingsError(f"{file}: {error}") from error
-        for account in accounts:
+    for file in rule_files.parse(rule_files.read(disk, path)):
+        if file.white_addresses:
+            _log.warning("addresses that need no signature are not taken over", file=file.path)
+        for account in file.accounts:
             if account.access_key in known:
                 continue
             known.add(account.access_key)
@@ -67,7 +53,7 @@ def migrate(disk: Disk, path: str, tables: RightsTables) -> None:
                 tables.put_acl(acl)
             tables.put_user(user)
             _log.info("a user of RocketMQ 4 was taken over", user=user.name, type=user.type.value)
-            if account.has_white_addresses:
+            if account.white_addresses:
                 _log.warning("addresses that need no signature are not taken over", user=user.name)
 
 
@@ -112,30 +98,3 @@ def _entry(resource: AclResource, permission: plain_acl.Permission) -> PolicyEnt
         actions=permission or (Action.ALL,),
         decision=Decision.ALLOW if permission else Decision.DENY,
     )
-
-
-def _files(disk: Disk, path: str) -> list[str]:
-    """Return the files to read, in the order in which an account's first one counts."""
-    if not disk.is_folder(path):
-        return [path]
-    folder = f"{path}/{FOLDER}"
-    below = sorted(disk.list(folder)) if disk.is_folder(folder) else []
-    found = [f"{folder}/{name}" for name in below if name.endswith((".yml", ".yaml"))]
-    if disk.exists(f"{path}/{DEFAULT_FILE}") or not found:
-        found.append(f"{path}/{DEFAULT_FILE}")
-    return found
-
-
-def _read(disk: Disk, path: str) -> object:
-    if yaml is None:
-        raise SettingsError(
-            f"{path} is YAML, which needs the package `PyYAML`; "
-            "install the extra: pip install 'sprocketmq[yaml]'"
-        )
-    try:
-        return yaml.safe_load(read_file(disk, path).decode())
-    except (StoreError, ValueError, yaml.YAMLError) as error:
-        # What YAML says quotes the line, which may have a secret.
-        place = getattr(error, "problem_mark", None)
-        what = error if place is None else f"line {place.line + 1} is not YAML"
-        raise SettingsError(f"{path} cannot be read: {what}") from None

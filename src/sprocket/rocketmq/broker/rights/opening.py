@@ -9,7 +9,9 @@ from sprocket.base.errors import SettingsError, StoreError
 from sprocket.rocketmq.broker.rights.acls import Acls, Done
 from sprocket.rocketmq.broker.rights.authorizer import Authorizer
 from sprocket.rocketmq.broker.rights.migration import migrate
+from sprocket.rocketmq.broker.rights.rules import RuleReader
 from sprocket.rocketmq.broker.rights.users import UserTable
+from sprocket.rocketmq.errors import Refusal
 from sprocket.rocketmq.model.rights import AclUser, UserType
 from sprocket.rocketmq.settings import RightsSettings
 from sprocket.rocketmq.store.rights_tables import RightsTables
@@ -48,6 +50,11 @@ def open_tables(disk: Disk, folder: str, settings: RightsSettings) -> RightsTabl
     return tables
 
 
+def open_rules(disk: Disk, settings: RightsSettings, cluster: str) -> RuleReader:
+    """Read the rules that settings name. Raises SettingsError."""
+    return RuleReader(disk, settings.rules_path, cluster)
+
+
 def _wanted(settings: RightsSettings) -> list[AclUser]:
     """Return the users that settings name. Raises SettingsError."""
     found = []
@@ -63,7 +70,13 @@ def _wanted(settings: RightsSettings) -> list[AclUser]:
 
 
 def check_settings(settings: RightsSettings) -> None:
-    """Refuse settings that would protect nothing. Raises SettingsError."""
+    """Refuse settings that would protect nothing, or protect in two ways. Raises SettingsError."""
+    if settings.rules_path and (settings.authentication or settings.authorization):
+        raise SettingsError(
+            "rights.rules_path, or aclEnable, keeps the rules of RocketMQ 4, and "
+            "rights.authentication the users of 5: one of them must be off. rights.migrate_path "
+            "makes users of rules"
+        )
     if settings.authorization and not settings.authentication:
         raise SettingsError(
             "rights.authorization needs rights.authentication: what a request says of its user "
@@ -85,12 +98,23 @@ class Rights:
     Threads: event loop only.
     """
 
+    refusal = Refusal.NO_PERMISSION
+    """How requests are refused."""
+
     def __init__(self, tables: RightsTables, thread: DiskThread) -> None:
         keep = partial(_keep, thread)
         self.acls = Acls(tables, keep, self._changed)
-        self.authorizer = Authorizer(self.acls)
+        self.authorizer = Authorizer(self.acls.get)
         self.users = UserTable(tables, keep, self.acls, self._changed)
         self._told: list[Callable[[], None]] = []
+
+    def who(self, name: str) -> AclUser:
+        """Return the user that a request says it is from. Raises Refused."""
+        return self.users.who(name)
+
+    def is_trusted(self, name: str, address: str) -> bool:  # noqa: ARG002 - as `KnownRights`
+        """Tell that everybody has to sign, wherever they are."""
+        return False
 
     def when_changed(self, callback: Callable[[], None]) -> None:
         """Have something called whenever rights may be others, before anybody uses them."""

@@ -20,6 +20,7 @@ from sprocket.rocketmq.model.internal import (
     SYSTEM_TOPICS,
     TEMPLATE_TOPIC,
     TOPIC_CHARACTERS_MAX,
+    reply_topic,
 )
 from sprocket.rocketmq.model.topic import INHERIT, READ, WRITE, TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
@@ -50,11 +51,6 @@ def check_name(topic: str) -> None:
             Refusal.INVALID_ARGUMENT,
             f"the topic name has {len(topic)} characters, {TOPIC_CHARACTERS_MAX} are allowed",
         )
-
-
-def reply_topic(cluster: str) -> str:
-    """Return the topic to which consumers send what they reply to requests."""
-    return f"{cluster}_REPLY_TOPIC"
 
 
 class Topics:

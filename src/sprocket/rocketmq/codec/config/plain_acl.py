@@ -1,17 +1,21 @@
 """The rules of RocketMQ 4, `plain_acl.yml`: accounts, and what they may do.
 
+    globalWhiteRemoteAddresses: [10.0.0.*]
     accounts:
     - accessKey: shop
       secretKey: 12345678
+      whiteRemoteAddress: 10.1.0.7
       admin: false
       defaultTopicPerm: DENY
       defaultGroupPerm: SUB
       topicPerms: [orders=PUB|SUB]
       groupPerms: [shop=SUB]
 
-A permission is DENY, PUB, SUB, PUB|SUB or SUB|PUB. What RocketMQ 5 makes of these rules when it
-takes them over, `broker.rights.migration` does; it passes over what it cannot read, and takes a
-permission that it does not know for all that there are. Here both are errors.
+A permission is DENY, PUB, SUB, PUB|SUB or SUB|PUB. From white addresses nobody need sign; see
+`model.address_pattern`. `broker.rights.rules` holds requests to these rules; `migration` makes
+users and policies of them, as RocketMQ 5 does when it takes them over. That passes over what it
+cannot read, and takes a permission that it does not know for all that there are; RocketMQ 4 takes
+it for none. Here both are errors.
 
 Source: `PlainAccessConfig`, `AuthMigrator`.
 """
@@ -22,6 +26,7 @@ from typing import Any, Final
 
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec.config import values
+from sprocket.rocketmq.model.address_pattern import AddressPattern
 from sprocket.rocketmq.model.rights import Action
 
 PERMISSIONS: Final[Mapping[str, tuple[Action, ...]]] = {
@@ -34,6 +39,8 @@ PERMISSIONS: Final[Mapping[str, tuple[Action, ...]]] = {
 """What each word allows; nothing is denied."""
 
 Permission = tuple[Action, ...]
+
+_GLOBAL: Final = "globalWhiteRemoteAddresses"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +55,7 @@ class Account:
         groups: The same of groups.
         other_topics: What it may do with all others; None for what the file does not say.
         other_groups: The same of groups.
-        has_white_addresses: Whether addresses are named from which it need not sign.
+        white_addresses: From where it need not sign.
     """
 
     access_key: str
@@ -58,7 +65,7 @@ class Account:
     groups: Mapping[str, Permission] = field(default_factory=dict)
     other_topics: Permission | None = None
     other_groups: Permission | None = None
-    has_white_addresses: bool = False
+    white_addresses: AddressPattern = field(default_factory=AddressPattern)
 
 
 def read_accounts(content: Any) -> list[Account]:
@@ -75,9 +82,11 @@ def read_accounts(content: Any) -> list[Account]:
     return [_account(values.mapping(one, "an account")) for one in listed]
 
 
-def has_white_addresses(content: Any) -> bool:
-    """Tell whether a file names addresses from which nobody need sign."""
-    return bool(values.mapping(content or {}, "the file").get("globalWhiteRemoteAddresses"))
+def read_white_addresses(content: Any) -> list[AddressPattern]:
+    """Return from where nobody need sign, as a file says. Raises WireError."""
+    found = values.mapping(content or {}, "the file")
+    listed = values.sequence(found.get(_GLOBAL), _GLOBAL)
+    return [_addresses(one, _GLOBAL) for one in listed]
 
 
 def _account(found: Mapping[str, Any]) -> Account:
@@ -94,7 +103,7 @@ def _account(found: Mapping[str, Any]) -> Account:
         groups=_permissions(found, "groupPerms", what),
         other_topics=_default(found, "defaultTopicPerm", what),
         other_groups=_default(found, "defaultGroupPerm", what),
-        has_white_addresses=bool(values.text(found.get("whiteRemoteAddress") or "").strip()),
+        white_addresses=_addresses(found.get("whiteRemoteAddress"), f"{what}: whiteRemoteAddress"),
     )
 
 
@@ -119,3 +128,10 @@ def _permission(word: str, what: str) -> Permission:
     if permission is None:
         raise WireError(f"{what} is {word.strip()!r}, expected {', '.join(PERMISSIONS)}")
     return permission
+
+
+def _addresses(value: Any, what: str) -> AddressPattern:
+    try:
+        return AddressPattern.parse(values.text(value or ""))
+    except ValueError as error:
+        raise WireError(f"{what}: {error}") from error

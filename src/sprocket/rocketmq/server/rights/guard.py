@@ -9,6 +9,9 @@ signature. A code on the white list of authentication may come without a signatu
 from nobody, who may do nothing unless the code is on the white list of authorization too: what such
 a request says of its user is not believed.
 
+Under the rules of RocketMQ 4 a refusal is SYSTEM_ERROR, as there, and some addresses may be
+trusted: from these nobody need sign, and everything is allowed.
+
 Who may send to a topic or pull from it is remembered until rights change: each further request like
 it costs one look-up and the signature (docs/decisions/0038-fast-ways.md). The text that is signed
 is then made of the header as it was read, so that what was signed is what will be done; if it is
@@ -25,15 +28,15 @@ import msgspec
 
 from sprocket.base.audit import Actor
 from sprocket.base.errors import WireError
-from sprocket.rocketmq.broker.rights import Authorizer, Rights
-from sprocket.rocketmq.codec.codes import ResponseCode, request_name
+from sprocket.rocketmq.broker.rights import Authorizer, KnownRights
+from sprocket.rocketmq.codec.codes import request_name
 from sprocket.rocketmq.codec.command import HOT_HEADERS, Command
 from sprocket.rocketmq.codec.ext import Header, text_joiner
 from sprocket.rocketmq.codec.headers import PullMessage, SendMessageV2
 from sprocket.rocketmq.codec.signature import ACCESS_KEY, SIGNATURE, SigningKey
 from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.rights import AclUser, Action, ResourceType
-from sprocket.rocketmq.server.dispatch import Answer, Handler, Row, unsupported
+from sprocket.rocketmq.server.dispatch import CODES, Answer, Handler, Row, unsupported
 from sprocket.rocketmq.server.rights import needs
 from sprocket.rocketmq.server.rights.needs import NEEDS, NOTHING_KNOWN, Needs
 from sprocket.rocketmq.settings import RightsSettings
@@ -70,12 +73,12 @@ class Guard:
 
     Args:
         rights: Users and what they may do.
-        settings: What is checked.
+        settings: What is checked; of rules, everything.
         cluster: The broker's.
     Threads: event loop only.
     """
 
-    def __init__(self, rights: Rights, settings: RightsSettings, cluster: str) -> None:
+    def __init__(self, rights: KnownRights, settings: RightsSettings, cluster: str) -> None:
         self._rights = rights
         self._settings = settings
         self._cluster = cluster
@@ -90,20 +93,24 @@ class Guard:
     def unknown(self, peer: Peer, command: Command) -> Answer:
         """Answer a request that no handler is for; what there is not is told to users only."""
         try:
-            self._authenticate(command, may_be_unsigned=False)
+            if not self._is_trusted(peer, command):
+                self._authenticate(command, may_be_unsigned=False)
         except Refused as refused:
             return self._refuse(peer, command, refused)
         return unsupported(command)
 
     def _guarded(self, row: Row) -> Handler:
         settings, go_on, code = self._settings, row.handle, row.code
+        is_authorizing = settings.authorization or bool(settings.rules_path)
         may_be_unsigned = code in settings.unsigned_codes
-        is_authorized = settings.authorization and code not in settings.unchecked_codes
+        is_authorized = is_authorizing and code not in settings.unchecked_codes
         needed = NEEDS.get(code, NOTHING_KNOWN)
         is_hot = code in HOT_HEADERS
         permits: Permits = {}
 
         def handle(peer: Peer, command: Command) -> Answer | None:
+            if self._is_trusted(peer, command):
+                return go_on(peer, command)
             try:
                 user = self._authenticate(command, may_be_unsigned=may_be_unsigned)
                 if is_hot:
@@ -128,6 +135,12 @@ class Guard:
         self._permits.append(permits)
         return (_sending if row.kind is SendMessageV2 else _pulling)(permits, go_on, handle)
 
+    def _is_trusted(self, peer: Peer, command: Command) -> bool:
+        """Tell whether a request need not be signed and may do everything, by where it is from."""
+        if not self._settings.rules_path:
+            return False
+        return self._rights.is_trusted(command.ext_map().get(ACCESS_KEY, ""), peer.host)
+
     def _authenticate(self, command: Command, *, may_be_unsigned: bool) -> AclUser | None:
         """Return who signed a request, None for nobody.
 
@@ -136,7 +149,7 @@ class Guard:
         """
         try:
             ext = command.ext_map()
-            user = self._rights.users.who(ext.get(ACCESS_KEY, ""))
+            user = self._rights.who(ext.get(ACCESS_KEY, ""))
             key = self._key_of(user)
             if key.is_right(ext.get(SIGNATURE), ext, command.body, command.version):
                 return user
@@ -188,7 +201,7 @@ class Guard:
         name = command.ext_map().get(ACCESS_KEY, "")
         actor = Actor(through="remoting", peer=peer.told_address, user=name[:NAME_CHARACTERS_MAX])
         actor.was_refused(request_name(command.code) or str(command.code), refused.remark)
-        return Answer(ResponseCode.NO_PERMISSION, None, refused.remark)
+        return Answer(CODES[self._rights.refusal], None, refused.remark)
 
 
 def _sending(permits: Permits, go_on: Handler, otherwise: Handler) -> Handler:

@@ -26,7 +26,7 @@ class Known:
         self.is_broken = False
         self.acls = Acls(tables, self._keep, self._note)
         self.users = UserTable(tables, self._keep, self.acls, self._note)
-        self.authorizer = Authorizer(self.acls)
+        self.authorizer = Authorizer(self.acls.get)
 
     def done(self, error: StoreError | None) -> None:
         """Note how a change ended."""

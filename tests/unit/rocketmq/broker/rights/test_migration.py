@@ -7,7 +7,7 @@ import pytest
 
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import SettingsError
-from sprocket.rocketmq.broker.rights import migration, open_tables
+from sprocket.rocketmq.broker.rights import migration, open_tables, rule_files
 from sprocket.rocketmq.model.rights import AclUser, UserType
 from sprocket.rocketmq.settings import RightsSettings
 from sprocket.rocketmq.store.rights_tables import RightsTables
@@ -161,7 +161,7 @@ def test_the_package_may_be_missing(
     tables: RightsTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error says how to get it."""
-    monkeypatch.setattr(migration, "yaml", None)
+    monkeypatch.setattr(rule_files, "yaml", None)
     path = tmp_path / "plain_acl.yml"
     path.write_text(FILE)
     with pytest.raises(SettingsError, match=r"sprocketmq\[yaml\]"):

@@ -1,0 +1,36 @@
+"""What a guard asks of rights, whoever keeps them: users and policies, or rules of RocketMQ 4."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from sprocket.rocketmq.broker.rights.authorizer import Authorizer
+from sprocket.rocketmq.errors import Refusal
+from sprocket.rocketmq.model.rights import AclUser
+
+
+class KnownRights(Protocol):
+    """Users, and who decides what they may do.
+
+    Threads: event loop only.
+    """
+
+    @property
+    def authorizer(self) -> Authorizer:
+        """Decides by what is known now."""
+
+    @property
+    def refusal(self) -> Refusal:
+        """How requests are refused."""
+
+    def who(self, name: str) -> AclUser:
+        """Return the user that a request says it is from.
+
+        Raises:
+            Refused: There is none, or it may not log in.
+        """
+
+    def is_trusted(self, name: str, address: str) -> bool:
+        """Tell whether a request that names a user need not be signed, by where it is from."""
+
+    def when_changed(self, callback: Callable[[], None]) -> None:
+        """Have something called whenever rights may be others, before anybody uses them."""
