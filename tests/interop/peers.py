@@ -84,6 +84,18 @@ def library(version: str = "5.3.3") -> Path:
     return folder
 
 
+def signing_library(version: str) -> Path:
+    """Return the folder of `library`, if the client can sign with what is there.
+
+    Raises:
+        PeerMissing: As `library`, or the jar with the hook that signs is missing.
+    """
+    folder = library(version)
+    if version != "5.3.3" and not (folder / f"rocketmq-acl-{version}.jar").exists():
+        raise PeerMissing(f"no rocketmq-acl-{version}.jar in {folder}; prepare it with: {PREPARE}")
+    return folder
+
+
 def go_program() -> Path:
     """Return the Go program, `SPROCKET_GO_PEER` or what `make peers-go` built.
 
@@ -111,8 +123,13 @@ TIMED_SOURCE = JAVA / "Timed.java"
 """What needs a client that knows of times: 4.9.8 does not."""
 FILTER_SOURCE = JAVA / "SqlTable.java"
 """What needs the broker's filter, which clients come without too."""
+SIGNED_SOURCE = JAVA / "Signed.java"
+"""What needs the hook that signs: 4.9.8 has it in a jar of its own."""
 CLIENT_SOURCES = tuple(
-    sorted({*JAVA.glob("*.java")} - {TOOLS_SOURCE, RESUME_SOURCE, TIMED_SOURCE, FILTER_SOURCE})
+    sorted(
+        {*JAVA.glob("*.java")}
+        - {TOOLS_SOURCE, RESUME_SOURCE, TIMED_SOURCE, FILTER_SOURCE, SIGNED_SOURCE}
+    )
 )
 """What uses the client alone, so that every version of it can be compiled against."""
 

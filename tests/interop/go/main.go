@@ -2,10 +2,11 @@
 // JSON object a line, so that the tests in Python decide what is right.
 //
 //	peer NAMESERVER PREFIX OUT
+//	peer signed NAMESERVER TOPIC GROUP COUNT OUT [NAME SECRET]...
 //
-// runs every scenario at once. Each has a topic and groups of its own (PREFIX and its name; the topics
-// are there when it starts) and writes a line for each thing that happened. A scenario that fails
-// writes the event "failed", and the others go on.
+// The first runs every scenario at once. Each has a topic and groups of its own (PREFIX and its name; the
+// topics are there when it starts) and writes a line for each thing that happened. A scenario that fails
+// writes the event "failed", and the others go on. The second signs what it asks, see signed.go.
 package main
 
 import (
@@ -38,6 +39,14 @@ type Peer struct {
 }
 
 func main() {
+	if len(os.Args) > 7 && os.Args[1] == "signed" {
+		rlog.SetLogLevel("error")
+		if err := signed(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if len(os.Args) != 4 {
 		fmt.Fprintln(os.Stderr, "usage: peer NAMESERVER PREFIX OUT")
 		os.Exit(2)

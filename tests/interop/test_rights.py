@@ -1,0 +1,358 @@
+"""Users and policies: official clients sign for them, and either broker opens what the other kept.
+
+With SPROCKET_INTEROP_BROKER=rocketmq the clients are judged by the real broker.
+"""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.interop import link, mqadmin, peers
+from tests.interop.clusters import Cluster
+from tests.waits import LONG_SECONDS
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.slow,
+    pytest.mark.xdist_group("interop-rights"),  # one worker, or each would start the brokers
+]
+
+ROOT = ("root", "root-secret")
+INNER = ("inner", "inner-secret")
+QUEUES = 2
+NO_PERMISSION = 16
+TOPIC_RIGHTS = {"shop": ["Pub", "Sub"], "reader": ["Sub"], "writer": ["Pub"], "far": ["All"]}
+"""Who has which rights on the topic and, but for those who only write, on the group."""
+FAR = ["10.0.0.0/8"]
+"""Where one of them must be, and is not."""
+REAL = {
+    "authenticationEnabled": "true",
+    "authorizationEnabled": "true",
+    "authenticationProvider": (
+        "org.apache.rocketmq.auth.authentication.provider.DefaultAuthenticationProvider"
+    ),
+    "authenticationMetadataProvider": (
+        "org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider"
+    ),
+    "authorizationProvider": (
+        "org.apache.rocketmq.auth.authorization.provider.DefaultAuthorizationProvider"
+    ),
+    "authorizationMetadataProvider": (
+        "org.apache.rocketmq.auth.authorization.provider.LocalAuthorizationMetadataProvider"
+    ),
+    "initAuthenticationUser": json.dumps({"username": ROOT[0], "password": ROOT[1]}),
+    "innerClientAuthenticationCredentials": json.dumps(
+        {"accessKey": INNER[0], "secretKey": INNER[1]}
+    ),
+    "authenticationWhitelist": link.BROKER_RUNTIME_INFO,
+    "authorizationWhitelist": link.BROKER_RUNTIME_INFO,
+}
+"""Of a real broker; the white lists are for whoever waits until it is ready."""
+OURS = (
+    "rights.authentication=true",
+    "rights.authorization=true",
+    f"rights.initial_user={ROOT[0]}",
+    f"rights.initial_password={ROOT[1]}",
+    f"rights.inner_user={INNER[0]}",
+    f"rights.inner_password={INNER[1]}",
+)
+OPTIONS = tuple(word for one in OURS for word in ("--set", one))
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[peers.Broker]:
+    """Run our broker with rights, or, so that the tests are judged too, the real one."""
+    folder = tmp_path_factory.mktemp("guarded")
+    is_real = os.environ.get("SPROCKET_INTEROP_BROKER", "sprocket") == "rocketmq"
+    with real(folder) if is_real else ours(folder) as broker:
+        yield broker
+
+
+@contextmanager
+def ours(folder: Path, store: Path | None = None) -> Iterator[peers.Broker]:
+    """Run our broker with rights."""
+    with peers.Sprocket(folder, store or folder / "store", OPTIONS) as broker:
+        yield broker
+
+
+@contextmanager
+def real(folder: Path, store: Path | None = None) -> Iterator[peers.Broker]:
+    """Run the real one with rights."""
+    try:
+        jars = peers.library()
+    except peers.PeerMissing as missing:
+        pytest.skip(f"NOT RUN: {missing}")
+    with peers.RocketMQ(
+        jars=jars, folder=folder, store=store or folder / "store", settings=REAL
+    ) as broker:
+        yield broker
+
+
+def root(broker: peers.Broker) -> link.Link:
+    """Connect as somebody who may do everything."""
+    return link.Link(broker.address, credentials=ROOT)
+
+
+def make_user(
+    connection: link.Link, name: str, entries: Mapping[str, Sequence[str]], **more: object
+) -> None:
+    """Make a user whose password is the name and `-secret`, and allow them something."""
+    user = json.dumps({"password": f"{name}-secret", "username": name}).encode()
+    connection.call(3001, {"username": name}, user)
+    allowed = [
+        {"resource": resource, "actions": actions, "decision": "Allow", **more}
+        for resource, actions in entries.items()
+    ]
+    subject = f"User:{name}"
+    acl = {"subject": subject, "policies": [{"policyType": "Custom", "entries": allowed}]}
+    connection.call(3006, {"subject": subject}, json.dumps(acl).encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What came of something that a user did: the code and text of the refusal, or bodies."""
+
+    code: int
+    text: str
+    bodies: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What a client showed, by the number of the credentials and by what was done."""
+
+    client: str
+    deeds: Mapping[tuple[int, str], Deed]
+
+
+CREDENTIALS = (
+    ("shop", "shop-secret"),
+    ("shop", "wrong-secret"),
+    ("nobody", "nobody-secret"),
+    ("reader", "reader-secret"),
+    ("writer", "writer-secret"),
+    ("far", "far-secret"),
+)
+
+
+@pytest.fixture(scope="module", params=[*peers.CLIENTS, "go"])
+def shown(
+    request: pytest.FixtureRequest, guarded: peers.Broker, tmp_path_factory: pytest.TempPathFactory
+) -> Shown:
+    """Run one of the official clients, for each of the users."""
+    folder = tmp_path_factory.mktemp("client")
+    topic, group = (
+        f"Rights{request.param.replace('.', '')}",
+        f"rights-{request.param.replace('.', '')}",
+    )
+    command = _command(request.param, folder)
+    suffix = topic.lower()
+    with root(guarded) as connection:
+        link.create_topic(connection, topic, QUEUES)
+        for name, actions in TOPIC_RIGHTS.items():
+            entries = {f"Topic:{topic}": actions}
+            if name != "writer":
+                entries[f"Group:{group}"] = ["Sub"]
+            more = {"sourceIps": FAR} if name == "far" else {}
+            make_user(connection, f"{name}-{suffix}", entries, **more)
+    out = folder / "shown.jsonl"
+    names = [(f"{name}-{suffix}", secret) for name, secret in CREDENTIALS]
+    words = [
+        word
+        for name, secret in names
+        for word in (name, secret.replace("-secret", f"-{suffix}-secret"))
+    ]
+    told = subprocess.run(
+        [*command, guarded.nameserver, topic, group, "3", str(out), *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LONG_SECONDS,
+        check=False,
+        env={**os.environ, "HOME": str(folder), "ROCKETMQ_GO_LOG_LEVEL": "error"},
+    )
+    if "usage: peer" in told.stderr:
+        pytest.skip(f"NOT RUN: the Go program is older than its source: {peers.GO_PREPARE}")
+    assert told.returncode == 0, told.stdout + told.stderr
+    lines = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    deeds = {
+        (one["number"], one["deed"]): Deed(one["code"], one.get("text", ""), one.get("bodies", ()))
+        for one in lines
+    }
+    return Shown(client=request.param, deeds=deeds)
+
+
+def _command(client: str, folder: Path) -> Sequence[str | Path]:
+    try:
+        if client == "go":
+            return [peers.go_program(), "signed"]
+        jars = peers.signing_library(client)
+    except peers.PeerMissing as missing:
+        pytest.skip(f"NOT RUN: {missing}")
+    sources = [peers.SIGNED_SOURCE, peers.JAVA / "Lines.java"]
+    classes = peers.compile_java(jars, folder, sources)
+    return [*peers.java(jars, home=folder, classes=classes), "Signed"]
+
+
+def is_refused(shown: Shown, number: int, deed: str, text: str) -> bool:
+    """Tell whether somebody was refused something with a text; Go's errors have no code."""
+    found = shown.deeds[number, deed]
+    code = found.code if shown.client != "go" else NO_PERMISSION * ("16" in found.text)
+    return code == NO_PERMISSION and text in found.text
+
+
+def test_whoever_may_sends_and_consumes(shown: Shown) -> None:
+    """All that was sent is there, in a pull and with a consumer that runs by itself."""
+    sent = shown.deeds[0, "send"]
+    assert (sent.code, len(sent.bodies)) == (0, 3)
+    deeds = ["consume"] if shown.client == "go" else ["pull", "consume"]
+    for deed in deeds:
+        found = shown.deeds[0, deed]
+        assert (found.code, sorted(found.bodies)) == (0, sorted(sent.bodies)), deed
+
+
+def test_a_wrong_secret_is_refused(shown: Shown) -> None:
+    """And the client says so."""
+    assert is_refused(shown, 1, "send", "check signature failed"), shown.deeds[1, "send"]
+    if shown.client != "go":
+        assert is_refused(shown, 1, "pull", "check signature failed")
+
+
+def test_an_unknown_user_is_refused(shown: Shown) -> None:
+    """By name."""
+    assert is_refused(shown, 2, "send", "is not found")
+
+
+def test_what_is_not_allowed_is_refused(shown: Shown) -> None:
+    """A reader does not send, a writer does not read, and nobody does either from elsewhere."""
+    assert is_refused(shown, 3, "send", "has no permission to access Topic:")
+    assert (shown.deeds[4, "send"].code, len(shown.deeds[4, "send"].bodies)) == (0, 3)
+    assert is_refused(shown, 5, "send", "has no permission to access Topic:")
+    if shown.client != "go":
+        assert shown.deeds[3, "pull"].code == 0
+        assert is_refused(shown, 4, "pull", "has no permission to access")
+
+
+def test_without_a_signature_nothing_is_served(guarded: peers.Broker) -> None:
+    """But for what white lists let through."""
+    with link.Link(guarded.address) as connection:
+        answer = connection.ask(link.GET_MAX_OFFSET, {"topic": "TBW102", "queueId": 0})
+        assert (answer.code, answer.remark) == (NO_PERMISSION, "username cannot be null.")
+
+
+def run_mqadmin(
+    jars: Path, folder: Path, broker: peers.Broker, *stages: Sequence[str]
+) -> Mapping[str, str]:
+    """Run commands of mqadmin as a super user; return what each printed, by its text."""
+    (folder / "conf").mkdir(exist_ok=True)
+    (folder / "conf/tools.yml").write_text(f"accessKey: {ROOT[0]}\nsecretKey: {ROOT[1]}\n")
+    commands = [[f"{one} -b {broker.address}".split() for one in stage] for stage in stages]
+    said = mqadmin.run(jars, folder, broker.nameserver, commands)
+    return dict(zip([one for stage in stages for one in stage], said, strict=True))
+
+
+STAGES = (
+    ("createUser -u m1 -p m1-secret", "createUser -u m2 -p m2-secret -t Super"),
+    ("updateUser -u m1 -p other-secret", "updateUser -u m2 -s disable"),
+    ("createAcl -s User:m1 -r Topic:a*,Group:g -a Pub,Sub -d Allow -i 10.0.0.0/8",),
+    ("updateAcl -s User:m1 -r Topic:a* -a Sub -d Deny",),
+    ("getUser -u m1", "getUser -u m2", "listUser -f m", "getAcl -s User:m1", "listAcl -s m1"),
+    ("deleteAcl -s User:m1 -r Group:g",),
+    ("listAcl", "deleteUser -u m2"),
+    ("listUser", "deleteAcl -s User:m1"),
+    ("getAcl -s User:m1", "getUser -u m2"),
+)
+"""The ten commands of mqadmin, those of a stage beside each other."""
+
+
+def test_the_ten_commands_of_mqadmin(guarded: peers.Broker, jars: Path, tmp_path: Path) -> None:
+    """What they make is there, and what they print says so."""
+    said = run_mqadmin(jars, tmp_path, guarded, *STAGES)
+    for command, text in said.items():
+        assert "Exception" not in text, (command, text)
+    assert rows(said["getUser -u m1"]) == [["m1", "*****", "Normal", "enable"]]
+    assert rows(said["getUser -u m2"]) == []
+    assert ["m2", "*****", "Super", "disable"] in rows(said["listUser -f m"])
+    acl = rows(said["getAcl -s User:m1"])
+    del acl
+    with link.Link(guarded.address, credentials=("m1", "other-secret")) as connection:
+        answer = connection.ask(link.GET_MAX_OFFSET, {"topic": "TBW102", "queueId": 0})
+    assert "has no permission" in (answer.remark or "")
+
+
+def rows(text: str) -> list[list[str]]:
+    """Return the rows of a table without its head."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [line.split() for line in lines]
+
+
+def users(connection: link.Link) -> set[tuple[str, str, str]]:
+    """Return name, kind and status of all users."""
+    found: list[dict[str, Any]] = json.loads(connection.call(3005, {}).body)
+    return {(one["username"], one["userType"], one["userStatus"]) for one in found}
+
+
+def policies(connection: link.Link, subject: str) -> Any:
+    """Return the policies of a subject."""
+    return json.loads(connection.call(3009, {"subject": subject}).body)["policies"]
+
+
+def test_users_go_from_broker_to_broker(jars: Path, tmp_path: Path) -> None:
+    """Ours opens what the real one kept, and the real one what ours kept, one after the other."""
+    store = tmp_path / "store"
+    with ours(tmp_path / "1", store) as broker, root(broker) as connection:
+        make_user(connection, "alice", {"Topic:a*": ["Pub"], "Group:g": ["Sub"]}, sourceIps=FAR)
+        make_user(connection, "bob", {"*": ["All"]})
+        connection.call(3002, {"username": "bob"}, b'{"userStatus":"disable"}')
+        first, alice = users(connection), policies(connection, "User:alice")
+    with real(tmp_path / "2", store) as broker, root(broker) as connection:
+        assert users(connection) == first
+        assert policies(connection, "User:alice") == alice
+        make_user(connection, "carol", {"Topic:orders": ["Sub"]})
+        connection.call(3003, {"username": "bob"})
+        second, carol = users(connection), policies(connection, "User:carol")
+        assert second - first == {("carol", "Normal", "enable")}
+    with ours(tmp_path / "3", store) as broker, root(broker) as connection:
+        assert users(connection) == second
+        assert policies(connection, "User:alice") == alice
+        assert policies(connection, "User:carol") == carol
+        with link.Link(broker.address, credentials=("carol", "carol-secret")) as theirs:
+            assert theirs.ask(*a_pull("orders")).remark != "check signature failed."
+            assert "has no permission to access Group:g" in (
+                theirs.ask(*a_pull("orders")).remark or ""
+            )
+
+
+def a_pull(topic: str) -> tuple[int, dict[str, object]]:
+    """Return a pull of a topic in the group `g`."""
+    return link.PULL_MESSAGE, link.pull_ext(topic, 0, 0, group="g")
+
+
+def test_brokers_with_rights_register_by_their_inner_user(jars: Path, tmp_path: Path) -> None:
+    """Ours with the real NameServer, and the real broker with ours."""
+    cluster = Cluster(tmp_path, jars)
+    try:
+        names = [cluster.real_nameserver(), cluster.nameserver()]
+        settings = REAL | {"brokerClusterName": "DefaultCluster"}
+        mine = cluster.broker("ours", names, *OPTIONS)
+        theirs = cluster.real_broker("theirs", names, settings)
+        for address in (mine, theirs):
+            with link.Link(address, credentials=INNER) as connection:
+                link.create_topic(connection, "Both", QUEUES)
+        for nameserver in names:
+
+            def brokers(nameserver: str = nameserver) -> set[str]:
+                with link.Link(nameserver) as connection:
+                    answer = connection.ask(105, {"topic": "Both"})
+                found = json.loads(answer.body)["brokerDatas"] if answer.code == 0 else []
+                return {one["brokerName"] for one in found}
+
+            peers.wait_until(lambda: brokers() == {"ours", "theirs"}, "both brokers", seconds=60)
+    finally:
+        cluster.close()
