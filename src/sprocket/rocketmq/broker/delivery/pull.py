@@ -347,7 +347,7 @@ class PullService:
         if rule is None:
             raise Refused(
                 Refusal.NO_FILTER,
-                f"there is no condition of group [{name}] for topic [{topic}]; it may be wrong",
+                f"group [{name}] has no condition for topic [{topic}], or one that cannot be read",
             )
         if rule.client_version < query.sub_version:
             raise Refused(
