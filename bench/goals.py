@@ -20,6 +20,8 @@ ANONYMOUS_MIB_MAX = 150.0
 EMPTY_READY_SECONDS_MAX = 1.0
 KILLED_READY_SECONDS_MAX = 3.0
 
+COMMIT_CPU_RATIO_MAX = 2.2
+
 CLIENT_P50_RATIO_MAX = 1.3
 CLIENT_SEND_CPU_US_MAX = 25.0
 CLIENT_SEND_RATE_MIN = 25_000.0
@@ -97,6 +99,11 @@ SENDS: Mapping[Row, Mapping[str, Limits]] = {
         SYNC: Limits(cpu=0.50, rate=1.2),
     },
 }
+COMMITS = (
+    Row(connections=16, outstanding=1, commits=True),
+    Row(connections=4, outstanding=32, commits=True),
+)
+"""A half message and its commit, held against the plain send of the same row."""
 PULLS: Mapping[str, Limits] = {
     PULL: Limits(cpu=0.50, rate=1.0),
     LONG_PULL: Limits(cpu=0.35, rate=1.5, p99=None),
@@ -136,6 +143,27 @@ def compare(medians: Mapping[Key, Figures]) -> list[Goal]:
             found = ours.messages_per_s / theirs.messages_per_s
             goals.append(at_least(f"{row} sync to their async: messages/s", found, ratio))
     return goals
+
+
+def commit_ratios(medians: Mapping[Key, Figures]) -> dict[Key, float]:
+    """Return what a committed message costs, in CPU of plain ones, where both were measured."""
+    found = {}
+    for row in COMMITS:
+        plain = Row(connections=row.connections, outstanding=row.outstanding).name
+        for key, figures in medians.items():
+            beside = medians.get(Key(row=plain, flush=key.flush, broker=key.broker))
+            if key.row == row.name and beside is not None:
+                found[key] = figures.cpu_us_per_message / beside.cpu_us_per_message
+    return found
+
+
+def commits(medians: Mapping[Key, Figures]) -> list[Goal]:
+    """Hold what our transactions cost against their limit."""
+    return [
+        at_most(f"{key.row} {key.flush}: CPU of plain ones", ratio, COMMIT_CPU_RATIO_MAX)
+        for key, ratio in commit_ratios(medians).items()
+        if key.broker == OURS
+    ]
 
 
 def anonymous_memory(flush: str, mib: float) -> Goal:

@@ -152,7 +152,7 @@ def _bench(folder: Path, options: argparse.Namespace) -> Report:
             for (flush, name), broker in brokers.items()
         }
     medians = {key: _median(figures) for key, figures in runs.items()}
-    found = goals.compare(medians)
+    found = goals.compare(medians) + goals.commits(medians)
     if OURS in names:
         for flush in modes:
             found.append(goals.anonymous_memory(flush, memory[f"{OURS} {flush}"]["anonymous_mib"]))
@@ -177,7 +177,7 @@ def in_rounds(bench: Bench, rounds: int, words: Sequence[str] | None) -> dict[Ke
     The brokers take turns, each round the other way.
     """
     runs: dict[Key, list[Figures]] = {}
-    rows = [row for row in goals.SENDS if _is_wanted(row.name, words)]
+    rows = [row for row in (*goals.SENDS, *goals.COMMITS) if _is_wanted(row.name, words)]
     for turn in range(rounds):
         order = list(bench.brokers)[:: 1 if turn % 2 == 0 else -1]
         for row in rows:
@@ -199,7 +199,7 @@ def _note(
 ) -> None:
     runs.setdefault(Key(row=row, flush=flush, broker=name), []).append(figures)
     print(
-        f"round {turn + 1}  {row:10} {flush:5} {name:9} {figures.messages_per_s:9,.0f}/s"
+        f"round {turn + 1}  {row:16} {flush:5} {name:9} {figures.messages_per_s:9,.0f}/s"
         f" {figures.cpu_us_per_message:7.1f} µs CPU  p50 {figures.p50_ms:.2f} ms"
         f"  p99 {figures.p99_ms:.2f} ms",
         flush=True,
@@ -287,6 +287,8 @@ def _print(
             f" | {figures.cpu_us_per_message:.1f} | {figures.p50_ms:.2f} | {figures.p99_ms:.2f} |"
         )
     print()
+    for key, ratio in goals.commit_ratios(medians).items():
+        print(f"{key.row}, {key.flush}, {key.broker}: {ratio:.2f} times the CPU of plain messages")
     for name, said in memory.items():
         peak, anonymous = said["peak_rss_mib"], said["anonymous_mib"]
         print(f"{name:16} peak RSS {peak:,.0f} MiB, of it not of files now {anonymous:,.0f} MiB")

@@ -43,6 +43,19 @@ def test_our_sync_is_held_against_their_async() -> None:
         assert [goal.is_met for goal in goals.compare(medians)] == [False] * count
 
 
+def test_a_commit_is_held_against_a_plain_send() -> None:
+    """Of the same broker in the same mode; only ours has a limit."""
+    medians = {
+        Key(row=row, flush=SYNC, broker=broker): figures(cpu=cpu)
+        for broker, plain, committed in ((OURS, 10.0, 23.0), (THEIRS, 10.0, 40.0))
+        for row, cpu in (("16 × 1", plain), ("16 × 1 committed", committed))
+    }
+    medians[Key(row="4 × 32 committed", flush=SYNC, broker=OURS)] = figures()
+    ratios = goals.commit_ratios(medians)
+    assert {key.broker: ratio for key, ratio in ratios.items()} == {OURS: 2.3, THEIRS: 4.0}
+    assert [goal.is_met for goal in goals.commits(medians)] == [False]
+
+
 def test_memory_and_ready_have_limits() -> None:
     """At most; a goal says its figure, its limit and the outcome."""
     assert goals.anonymous_memory(SYNC, 150.0).is_met

@@ -12,7 +12,7 @@ from tests.interop import link
 from tests.waits import LONG_SECONDS
 
 from sprocket.rocketmq.codec import command
-from sprocket.rocketmq.codec.headers import SendMessageV2
+from sprocket.rocketmq.codec.headers import EndTransaction, SendMessageV2
 from sprocket.rocketmq.codec.record import batch, properties
 from sprocket.rocketmq.codec.signature import SigningKey
 from sprocket.rocketmq.remoting import Connection
@@ -61,9 +61,10 @@ def broker(
         thread.join(LONG_SECONDS)
 
 
-def ok(opaque: int, code: int = 0) -> bytes:
+def ok(opaque: int, code: int = 0, **ext: str) -> bytes:
     """Return an answer as RocketMQ writes it."""
-    header = json.dumps({"code": code, "extFields": {}, "opaque": opaque}, separators=(",", ":"))
+    answer = {"code": code, "extFields": ext, "opaque": opaque}
+    header = json.dumps(answer, separators=(",", ":"))
     body = len(header).to_bytes(4, "big") + header.encode()
     return len(body).to_bytes(4, "big") + body
 
@@ -109,6 +110,46 @@ def test_a_batch_is_one_request_of_many_messages() -> None:
         run = load.run(messages=60)
         assert run.messages == 3 * len(run.latencies) >= 60
         assert max(windows) <= row.outstanding
+
+
+def test_a_message_is_committed_where_it_lies() -> None:
+    """It counts when that is answered; the commit names the half by all that is known of it."""
+    frames: list[bytes] = []
+
+    def stored(opaque: int) -> bytes:
+        return ok(opaque, msgId=f"7F00000100002A9F{opaque:016X}", queueOffset=str(opaque % 1000))
+
+    row = Row(connections=1, outstanding=4, commits=True)
+    assert row.name == "1 × 4 committed"
+    with broker(stored, frames) as (address, windows), Load(address, "T", row, queues=4) as load:
+        run = load.run(messages=40)
+        assert 40 <= run.messages == len(run.latencies)
+        assert max(windows) <= row.outstanding
+    halves: dict[str, tuple[str, int]] = {}
+    ends = []
+    for frame in frames:
+        (request,) = Connection().receive(frame)
+        assert isinstance(request, command.Command)
+        if request.code == link.END_TRANSACTION:
+            ends.append(request.header(EndTransaction))
+            continue
+        half = request.header(SendMessageV2)
+        found = properties.decode(half.properties)
+        assert (found["TRAN_MSG"], half.sys_flag) == ("true", 4)
+        halves[found["UNIQ_KEY"]] = (found["PGROUP"], request.opaque)
+    assert len(ends) == len(halves) == run.messages
+    for end in ends:
+        assert end.msg_id is not None
+        group, place = halves.pop(end.msg_id)
+        assert end == EndTransaction(
+            producer_group=group,
+            topic="T",
+            tran_state_table_offset=place % 1000,
+            commit_log_offset=place,
+            commit_or_rollback=8,
+            msg_id=end.msg_id,
+            transaction_id=end.msg_id,
+        )
 
 
 def shape(text: str) -> list[tuple[str, int]]:
