@@ -167,9 +167,13 @@ class Transacting:
     ) -> "list[Exception | None]":
         """Say how a transaction ended; what is told of that comes into the list."""
         told: list[Exception | None] = []
+
+        def tell(_: Sequence[object], error: Exception | None) -> Release:
+            return lambda: told.append(error)
+
         end = TransactionEnd(group or self.group, place, offset, outcome, was_asked)
         half = self.transactions.find(end)
-        self.transactions.end(half, outcome, told.append)
+        self.transactions.end(half, outcome, tell, None)
         return told
 
     def commit(self, *bodies: bytes) -> None:

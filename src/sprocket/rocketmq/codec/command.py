@@ -36,7 +36,7 @@ from sprocket.rocketmq.codec.codes import (
 from sprocket.rocketmq.codec.config import fastjson, values
 from sprocket.rocketmq.codec.ext import Header, codec
 from sprocket.rocketmq.codec.frame import BINARY, JSON, Buffer
-from sprocket.rocketmq.codec.headers import PullMessage, SendMessageV2
+from sprocket.rocketmq.codec.headers import EndTransaction, PullMessage, SendMessageV2
 from sprocket.rocketmq.model.integers import Int32
 from sprocket.rocketmq.model.rights import AclUser, Action
 
@@ -52,6 +52,7 @@ HOT_HEADERS: Mapping[RequestCode, type[Header]] = {
     RequestCode.SEND_MESSAGE_V2: SendMessageV2,
     RequestCode.SEND_BATCH_MESSAGE: SendMessageV2,
     RequestCode.PULL_MESSAGE: PullMessage,
+    RequestCode.END_TRANSACTION: EndTransaction,
 }
 """Requests that come by the ten thousand a second, and what their ext fields are."""
 
@@ -76,7 +77,7 @@ class Command(msgspec.Struct, gc=False):
     `code` is the request's or the answer's code; `body` is b"" for none; `serialize` is the type of
     the header it came with; `ext` holds its ext fields, typed already if the code is a hot one
     (`raw` then keeps the header's bytes), else as raw JSON until they are asked for. `signer` is
-    who signed it, where a server has looked at that, and the code is not a hot one.
+    who signed it, where a server has looked at that, and it is neither a send nor a pull.
     """
 
     code: int

@@ -1,4 +1,4 @@
-"""The answers to sends and to pulls that found messages, of which a busy broker writes thousands.
+"""Answers of which a busy broker writes thousands: to sends, pulls that found messages, commits.
 
 The bytes are those of `command.response`. They are put into texts that are made once from the
 declared headers; a test compares the two. An answer to a send takes 0.45 µs, not 1.0, one to a pull
@@ -25,7 +25,7 @@ _PLACES = {b"%d" % number: b"%d" for number in range(_QUEUE, _OPAQUE + 1)} | {
 }
 
 
-def _form(header: Header, remark: str | None, order: Sequence[int | str]) -> bytes:
+def _form(header: Header | None, remark: str | None, order: Sequence[int | str]) -> bytes:
     """Return the JSON of an answer with a place to fill in for each mark, which come in `order`."""
     frame = command.response(Command(code=0, opaque=_OPAQUE), 0, header, remark)
     text = b"".join(frame)[PREFIX.size :]
@@ -48,6 +48,7 @@ _STORED_WITHOUT_KEY_FORM = _form(
     None,
     (_QUEUE, _ID, _OFFSET, _OPAQUE),
 )
+_DONE_FORM = _form(None, None, (_OPAQUE,))
 _FOUND_FORM = _form(
     PullMessageAnswer(
         next_begin_offset=_NEXT,
@@ -90,6 +91,12 @@ def stored(
     size = len(header)
     assert size <= FRAME_BYTES_MAX - PREFIX.size, f"a header of {size} bytes"
     return PREFIX.pack(size + 4, JSON << 24 | size) + header
+
+
+def done(opaque: int) -> bytes:
+    """Return the JSON frame that says no more than that it is done."""
+    header = _DONE_FORM % opaque
+    return PREFIX.pack(len(header) + 4, JSON << 24 | len(header)) + header
 
 
 def found(

@@ -60,7 +60,7 @@ def of_clients(broker: Broker, channels: Channels, routes: RouteLookup, name: st
         *SendHandlers(broker.sender, broker.durable, host, name).rows(),
         *RetryHandlers(broker.send_back, broker.durable, broker.stats, topics).rows(reads),
         *RecallHandlers(broker.recalls, broker.durable).rows(),
-        *TransactionHandlers(broker.transactions, broker.durable).rows(reads),
+        *TransactionHandlers(broker.transactions, broker.durable, reads).rows(),
         *PullHandlers(
             broker.puller,
             broker.hold,

@@ -165,6 +165,17 @@ def sending(peer: Peer, buffers: Sequence[Buffer]) -> Callable[[], None] | None:
     return partial(peer.send_now, buffers) if buffers else None
 
 
+def sending_each(answers: Mapping[Peer, Sequence[Buffer]]) -> Callable[[], None]:
+    """Return what sends answers to several, that were made before their time."""
+    return partial(_send_each, answers)
+
+
+def _send_each(answers: Mapping[Peer, Sequence[Buffer]]) -> None:
+    for peer, buffers in answers.items():
+        if buffers:
+            peer.send_now(buffers)
+
+
 def answer(peer: Peer, command: Command, what: Answer) -> None:
     """Send an answer, unless nobody waits for it."""
     buffers = encoded(command, what)

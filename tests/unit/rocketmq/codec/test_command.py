@@ -367,6 +367,9 @@ EXT = {
     310: '"a":"p","b":"T","e":"1","f":"0","g":"9","h":"0","i":"x\\u0001y\\u0002"',
     11: '"consumerGroup":"g","topic":"T","queueId":"0","queueOffset":"7","maxMsgNums":"32",'
     '"sysFlag":"2"',
+    37: '"producerGroup":"g","tranStateTableOffset":"3","commitLogOffset":"7",'
+    '"commitOrRollback":"8",'
+    '"fromTransactionCheck":"true"',
 }
 
 

@@ -36,6 +36,13 @@ def test_an_answer_with_messages_is_right_to_the_byte(opaque: int) -> None:
     assert all(one is other for one, other in zip(found[1:], runs, strict=True))
 
 
+@pytest.mark.parametrize("opaque", [0, -7, (1 << 31) - 1])
+def test_that_something_is_done(opaque: int) -> None:
+    """To the byte."""
+    expected = command.response(Command(code=37, opaque=opaque), 0)
+    assert b"".join(expected) == quick_answers.done(opaque)
+
+
 def test_no_frame_is_larger_than_a_client_takes() -> None:
     """Who asks for one is mistaken: the number of a batch's messages has a limit."""
     with pytest.raises(AssertionError, match="a header of"):

@@ -8,7 +8,7 @@ class EndedHalves:
     """A set of offsets that has all of them below `floor`, and ranges above it.
 
     A range costs two numbers, however many offsets it has. `add` and `discard` cost what moving
-    the ranges behind them in a list costs.
+    the ranges behind them in a list costs, so that several are best added in their order.
 
     Args:
         floor: All offsets below it have ended.
@@ -38,6 +38,10 @@ class EndedHalves:
 
     def add(self, offset: int) -> None:
         """Note that an offset has ended."""
+        if offset == self._floor:
+            self._floor += 1
+            self._raise()
+            return
         if offset in self:
             return
         at = bisect_left(self._starts, offset)

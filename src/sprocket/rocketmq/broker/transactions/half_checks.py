@@ -34,6 +34,7 @@ from sprocket.base.clock import LogClock
 from sprocket.base.disk import gather
 from sprocket.base.errors import DiskFailed, OffsetTooSmall, StoreError
 from sprocket.rocketmq.broker.groups import ClientManager, Link
+from sprocket.rocketmq.broker.messages import Release
 from sprocket.rocketmq.broker.transactions.half_records import HalfRecords, StoredHalf
 from sprocket.rocketmq.broker.transactions.recovery import UNREADABLE, Half
 from sprocket.rocketmq.broker.transactions.transactions import Transactions
@@ -234,11 +235,13 @@ class HalfChecks:
         records = [self._records.renewed(half) for half in renewed]
         records += [self._records.given_up(half) for half in given_up]
         asked: list[TransactionQuestion] = []
+
+        def told(error: Exception | None) -> Release:
+            return partial(self._stored, ended[0].offset, asked, is_over, error)
+
         if given_up:
             self.make_topic(CHECKED_TOO_OFTEN_TOPIC, 1)
-        stored = self._transactions.append_with_op(
-            records, ended, partial(self._stored, ended[0].offset, asked, is_over)
-        )
+        stored = self._transactions.append_with_op(records, ended, told)
         places = zip(stored.physical_offsets, stored.queue_offsets, strict=True)
         for half, again, (place, offset) in zip(renewed, records, places, strict=False):
             self._transactions.follow(Half(offset, place, half.root))

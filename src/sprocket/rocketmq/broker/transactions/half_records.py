@@ -39,6 +39,8 @@ _marks = {
         *(properties.TRANSACTION_CHECK_TIMES, properties.TRAN_PREPARED_QUEUE_OFFSET),
     )
 }
+_ROOT_MARK = _marks[properties.TRAN_PREPARED_QUEUE_OFFSET]
+_IMMUNITY_MARK = _marks[properties.CHECK_IMMUNITY_SECONDS]
 _EXAMINED_MARKS = [f"\x02{name}\x01".encode() for name in sorted(EXAMINED)]
 """What may have a message that is committed wait."""
 _ADDED_BYTES_MAX = 128
@@ -75,6 +77,8 @@ class StoredHalf(Struct, frozen=True, gc=False):
     @property
     def root(self) -> int:
         """The offset of the half message that its producer sent."""
+        if _ROOT_MARK not in self.closed:
+            return self.offset
         root = self.number(properties.TRAN_PREPARED_QUEUE_OFFSET)
         return self.offset if root is None else root
 
@@ -86,6 +90,8 @@ class StoredHalf(Struct, frozen=True, gc=False):
     @property
     def immunity_ms(self) -> int | None:
         """For how long nobody is to be asked about it; None if it does not say."""
+        if _IMMUNITY_MARK not in self.closed:
+            return None
         seconds = self.number(properties.CHECK_IMMUNITY_SECONDS)
         return None if seconds is None else seconds * 1000
 
@@ -118,16 +124,11 @@ def read_half(stored: memoryview) -> StoredHalf:
     if without_tail >= 0 and found.startswith(CRC_NAME, without_tail):
         found = found[:without_tail]
     record = NewRecord(
-        topic=topic_text(stored, topic_at, topic_end),
-        queue_id=fields[3],
-        body=bytes(stored[body_at : body_at + fields[14]]),
-        properties=found,
-        born_host=fields[9],
-        store_host=fields[11],
-        flag=fields[4],
-        sys_flag=fields[7],
-        born_at_ms=fields[8],
-        reconsume_times=fields[12],
+        topic_text(stored, topic_at, topic_end),
+        fields[3],
+        bytes(stored[body_at : body_at + fields[14]]),
+        found,
+        *(fields[9], fields[11], fields[4], fields[7], fields[8], fields[12]),
     )
     return StoredHalf(record, b"\x02" + found, fields[5], fields[6], fields[10])
 
@@ -166,21 +167,26 @@ class HalfRecords:
             Refused: It cannot wait where it wants to.
         """
         topic, queue_id = half.target()
-        text = half.record.properties
+        given = half.record
+        text = given.properties
         if place != half.place or [mark for mark in _EXAMINED_MARKS if mark in half.closed]:
             found = properties.decode(text)
             if place != half.place:
                 found[properties.TRAN_PREPARED_QUEUE_OFFSET] = str(half.root)
             topic, queue_id = self._waits.divert(topic, queue_id, found)
             text = properties.encode(found)
-        return structs.replace(
-            half.record,
-            topic=topic,
-            queue_id=queue_id,
-            properties=text,
-            store_host=self._store_host,
-            sys_flag=half.record.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT,
-            prepared_transaction_offset=place,
+        return NewRecord(
+            topic,
+            queue_id,
+            given.body,
+            text,
+            given.born_host,
+            self._store_host,
+            given.flag,
+            given.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT,
+            given.born_at_ms,
+            given.reconsume_times,
+            place,
         )
 
     def has_room(self, half: StoredHalf) -> bool:

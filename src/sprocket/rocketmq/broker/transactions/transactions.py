@@ -23,6 +23,7 @@ Source: RocketMQ `EndTransactionProcessor`, `TransactionalMessageServiceImpl`.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -33,7 +34,7 @@ from sprocket.base.errors import (
     WireError,
 )
 from sprocket.rocketmq.broker.groups import ConsumerOffsets
-from sprocket.rocketmq.broker.messages import DurableAppender, Release
+from sprocket.rocketmq.broker.messages import DurableAppender, Release, pending_acks
 from sprocket.rocketmq.broker.transactions.half_records import HalfRecords, StoredHalf, read_half
 from sprocket.rocketmq.broker.transactions.recovery import UNREADABLE, Half, half_at, recover
 from sprocket.rocketmq.codec.record import properties, record
@@ -54,8 +55,12 @@ from sprocket.rocketmq.store.store import Store
 
 _log = log.get_limited_logger(__name__)
 
-Told = Callable[[Exception | None], None]
-"""Told once that a transaction has ended and is stored, or why not."""
+Prepared: TypeAlias = Callable[[Exception | None], Release]
+"""Prepares what is told when something is stored, or why it is not. It has no effect of its own,
+and may be called once more if a sync fails."""
+
+Ended: TypeAlias = Callable[[Sequence[object], Exception | None], Release]
+"""Does that for all who asked for ends of transactions that are stored together."""
 
 
 class _End(Struct, frozen=True, gc=False):
@@ -63,7 +68,12 @@ class _End(Struct, frozen=True, gc=False):
 
     half: StoredHalf
     outcome: Outcome
-    told: Told
+    told: Ended
+    asked: object
+
+    def refuse(self, error: Exception) -> None:
+        """Tell why it does not end."""
+        self.told([self.asked], error)()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +135,12 @@ class Transactions:
                 Refusal.OTHER, f"Find prepared transaction message failed: {error}"
             ) from error
         group = half.value(properties.PRODUCER_GROUP)
-        for what, said, found in (
-            ("topic", HALF_TOPIC, half.record.topic),
-            ("producer group", asked.group, group),
-            ("transaction state table offset", asked.half_offset, half.offset),
-        ):
-            if said != found:
-                raise Refused(Refusal.OTHER, f"The {what} wrong: {said!r}, stored is {found!r}")
+        if half.record.topic != HALF_TOPIC:
+            raise _wrong("topic", HALF_TOPIC, half.record.topic)
+        if group != asked.group:
+            raise _wrong("producer group", asked.group, group)
+        if half.offset != asked.half_offset:
+            raise _wrong("transaction state table offset", asked.half_offset, half.offset)
         own_ms = half.immunity_ms
         if own_ms is not None and not asked.was_asked:
             wait_ms = max(own_ms, self._settings.timeout_ms)
@@ -139,11 +148,18 @@ class Transactions:
                 raise Refused(Refusal.TOO_LATE, f"{wait_ms} ms are over: producers will be asked")
         return half
 
-    def end(self, half: StoredHalf, outcome: Outcome, told: Told) -> None:
-        """End a transaction, together with others that end in these turns of the loop."""
+    def end(self, half: StoredHalf, outcome: Outcome, told: Ended, asked: object) -> None:
+        """End a transaction, together with others that end in these turns of the loop.
+
+        Args:
+            half: One of its half messages.
+            outcome: How it ends.
+            told: Prepares what is told of all that it was given for.
+            asked: What `told` gets of this one.
+        """
         if not self._ends:
             self._durable.enqueue(self)
-        self._ends.append(_End(half, outcome, told))
+        self._ends.append(_End(half, outcome, told, asked))
 
     @property
     def waiting_count(self) -> int:
@@ -172,7 +188,7 @@ class Transactions:
                 if end.outcome is Outcome.COMMIT:
                     copies.append(self._records.committed(end.half, half.place))
             except (Refused, WireError) as error:
-                end.told(error)
+                end.refuse(error)
                 continue
             taken.append(end)
             offsets.add(half.offset)
@@ -180,10 +196,10 @@ class Transactions:
         if not taken:
             return
         try:
-            self.append_with_op(copies, committed + others, partial(self._stored, taken))
+            self.append_with_op(copies, committed + others, partial(_ready, taken))
         except StoreError as error:
             if len(taken) == 1:
-                taken[0].told(error)
+                taken[0].refuse(error)
                 return
             for end in taken:
                 self._end_all([end])
@@ -194,14 +210,14 @@ class Transactions:
         return self._last.get(root) or Half(half.offset, half.place, root)
 
     def append_with_op(
-        self, records: Sequence[NewRecord], ended: Sequence[Half], told: Told
+        self, records: Sequence[NewRecord], ended: Sequence[Half], told: Prepared
     ) -> AppendedBatch:
         """Append records, and behind them the op message of what ends with them, as one piece.
 
         Args:
             records: What to append.
             ended: What ends with that; first, in their order, those that a record follows.
-            told: Told once it is stored as the flush mode says, or why not.
+            told: Prepares what is told once it is stored as the flush mode says, or why not.
 
         Returns:
             Where the records will be, and the op message behind them.
@@ -212,9 +228,11 @@ class Transactions:
         offsets = [half.offset for half in ended]
         op = self._records.op(offsets, followed=len(records), synced=self._store.synced)
         stored = self._durable.append_together([*records, op], partial(self._told, ended), [told])
-        for half in ended:
-            self.ended.add(half.offset)
-            self._last.pop(half.root, None)
+        for offset in sorted(offsets):
+            self.ended.add(offset)
+        if self._last:
+            for half in ended:
+                self._last.pop(half.root, None)
         self._ops.append((stored.queue_offsets[-1], max(offsets)))
         return stored
 
@@ -225,18 +243,19 @@ class Transactions:
     def _told(
         self,
         ended: Sequence[Half],
-        asked: Sequence[Told],
+        asked: Sequence[Prepared],
         stored: AppendedBatch | None,
         error: StoreError | None,
     ) -> Release:
-        return partial(self._release, ended, asked, stored is not None, error)
+        is_stored = stored is not None
+        why = None if is_stored and isinstance(error, SyncLate) else error
+        return partial(self._release, ended, is_stored, [told(why) for told in asked])
 
     def _release(
         self,
         ended: Sequence[Half],
-        asked: Sequence[Told],
         is_stored: bool,
-        error: StoreError | None,
+        releases: Sequence[Release],
     ) -> None:
         """Tell who waits; what was not stored has not ended after all."""
         if not is_stored:
@@ -245,13 +264,7 @@ class Transactions:
                 self._last.pop(half.root, None)
                 if half.root != half.offset:
                     self.follow(half)
-        for told in asked:
-            told(None if is_stored and isinstance(error, SyncLate) else error)
-
-    @staticmethod
-    def _stored(ends: Sequence[_End], error: Exception | None) -> None:
-        for end in ends:
-            end.told(error)
+        pending_acks.send(releases)
 
     def resume(self, message_id: str) -> NewRecord:
         """Return the half message to append of one that was given up: it is asked about anew.
@@ -312,3 +325,15 @@ class Transactions:
                 self._ops.popleft()
             op = self._ops[0][0] if self._ops else self._store.queue_end(OP_TOPIC, 0)
             self._unsafe = _Progress(floor, op, written)
+
+
+def _wrong(what: str, said: object, found: object) -> Refused:
+    return Refused(Refusal.OTHER, f"The {what} wrong: {said!r}, stored is {found!r}")
+
+
+def _ready(ends: Sequence[_End], error: Exception | None) -> Release:
+    """Prepare what is told of ends, at once of all that the same function tells of."""
+    asked: dict[Ended, list[object]] = {}
+    for end in ends:
+        asked.setdefault(end.told, []).append(end.asked)
+    return partial(pending_acks.send, [told(those, error) for told, those in asked.items()])

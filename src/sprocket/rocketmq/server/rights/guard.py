@@ -105,7 +105,7 @@ class Guard:
         may_be_unsigned = code in settings.unsigned_codes
         is_authorized = is_authorizing and code not in settings.unchecked_codes
         needed = NEEDS.get(code, NOTHING_KNOWN)
-        is_hot = code in HOT_HEADERS
+        is_hot = HOT_HEADERS.get(code) in (SendMessageV2, PullMessage)
         permits: Permits = {}
 
         def handle(peer: Peer, command: Command) -> Answer | None:

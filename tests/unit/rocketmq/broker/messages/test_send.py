@@ -1,5 +1,6 @@
 """The record that a send becomes: its properties, keys, queue and hosts."""
 
+import random
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any, cast
@@ -234,6 +235,23 @@ def test_many_at_once_become_what_each_would_be(changes: dict[str, Any], beside:
         assert isinstance(one, NewRecord)
         assert (one.unique_key, one.queue_id) == (f"U{number}", 0)
         assert one == single.sender.record(sent(plain[number]))
+
+
+@pytest.mark.parametrize("flag", [0, 4])
+def test_any_three_at_once_become_what_each_would_be(flag: int) -> None:
+    """What one lacks is not made good by another."""
+    rng = random.Random(1)
+    every = [*TEXTS, *HALVES]
+    drawn = [rng.choices(every, k=3) for _ in range(300)]
+    for texts in [["UNIQ_KEY\x01U\x02A\x01b", HALVES[0], "UNIQ_KEY\x01U\x02\x02"], *drawn]:
+        single, many = _harness(), _harness()
+        given = [header(properties=text, sys_flag=flag) for text in texts]
+        for one, found in zip(given, many.sender.records(sends(*given)), strict=True):
+            try:
+                expected: object = single.sender.record(sent(one))
+            except Refused as refused:
+                expected = refused
+            assert _outcome(found) == _outcome(expected)
 
 
 def test_a_body_is_needed_by_each() -> None:

@@ -2,9 +2,8 @@
 
 import struct
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeAlias, TypeVar
 
 from msgspec import structs
@@ -36,7 +35,16 @@ from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.model.internal import HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from sprocket.rocketmq.model.message import NewRecord, ProducedMessage, SendRequest
 from sprocket.rocketmq.model.rights import Action
-from sprocket.rocketmq.server.dispatch import Answer, Request, Row, busy, encoded, row, sending
+from sprocket.rocketmq.server.dispatch import (
+    Answer,
+    Request,
+    Row,
+    busy,
+    encoded,
+    row,
+    sending,
+    sending_each,
+)
 from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
@@ -153,7 +161,7 @@ class SendHandlers:
                 ready[peer] += self._answer(
                     request, queue_id, unique_key, found, error, handle=handle
                 )
-            return partial(_send, ready)
+            return sending_each(ready)
         encode, start = quick_answers.stored, self._id_start
         physical_offsets, offsets = stored.physical_offsets, stored.queue_offsets
         for (peer, request, queue_id, unique_key, handle), place, offset in zip(
@@ -167,7 +175,7 @@ class SendHandlers:
             elif not request.flag & ONEWAY_FLAG:
                 frame = encode(request.opaque, start, place, queue_id, offset, unique_key)
                 ready[peer].append(frame)
-        return partial(_send, ready)
+        return sending_each(ready)
 
     def _stored_batch(
         self, asked: Sequence[_AskedBatch], stored: AppendedBatch | None, error: StoreError | None
@@ -286,18 +294,13 @@ def meant(header: M, version: int) -> M:
     return structs.replace(header, max_reconsume_times=None)
 
 
-def _send(answers: Mapping[Peer, Sequence[Buffer]]) -> None:
-    """Send to each what was made for it before its time."""
-    for peer, buffers in answers.items():
-        if buffers:
-            peer.send_now(buffers)
-
-
 def real_queue_id(record: NewRecord, message: ProducedMessage) -> int:
     """Return the queue in which a record that waits will be, or that its sender named."""
+    if message.queue_id >= 0:
+        return message.queue_id
     found = properties.find(record.properties, properties.REAL_QID)
     if found is None or record.topic not in (SCHEDULE_TOPIC, HALF_TOPIC, TIMER_TOPIC):
-        return max(0, message.queue_id)
+        return 0
     return int(found)
 
 

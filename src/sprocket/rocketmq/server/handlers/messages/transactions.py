@@ -4,16 +4,20 @@ Source: RocketMQ `EndTransactionProcessor`, `AbstractTransactionalMessageCheckLi
 `AdminBrokerProcessor.resumeCheckHalfMessage`.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from sprocket.base.disk import WouldBlock
 from sprocket.base.errors import StoreError
 from sprocket.rocketmq.broker.groups import Link
 from sprocket.rocketmq.broker.messages import DurableAppender, Release
 from sprocket.rocketmq.broker.transactions import Transactions
-from sprocket.rocketmq.codec import command
+from sprocket.rocketmq.codec import command, quick_answers
 from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.command import ONEWAY_FLAG
+from sprocket.rocketmq.codec.frame import JSON, Buffer
 from sprocket.rocketmq.codec.headers import CheckTransaction, EndTransaction, ResumeCheck
 from sprocket.rocketmq.codec.record import ids, properties, record
 from sprocket.rocketmq.errors import Refusal, Refused
@@ -34,6 +38,7 @@ from sprocket.rocketmq.server.dispatch import (
     failed,
     row,
     sending,
+    sending_each,
 )
 from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.runtime.cold_reads import ColdReads
@@ -53,12 +58,13 @@ class TransactionHandlers:
 
     _transactions: Transactions
     _durable: DurableAppender
+    _reads: ColdReads
 
-    def rows(self, reads: ColdReads) -> list[Row]:
+    def rows(self) -> list[Row]:
         """Return the table."""
         return [
-            row(RequestCode.END_TRANSACTION, EndTransaction, self.end, reads),
-            row(RequestCode.RESUME_CHECK_HALF_MESSAGE, ResumeCheck, self.resume, reads),
+            row(RequestCode.END_TRANSACTION, EndTransaction, self.end),
+            row(RequestCode.RESUME_CHECK_HALF_MESSAGE, ResumeCheck, self.resume, self._reads),
         ]
 
     def end(self, request: Request, header: EndTransaction) -> None:
@@ -78,17 +84,23 @@ class TransactionHandlers:
             return
         if self._durable.pressure.is_full:
             raise busy()
-        half = self._transactions.find(
-            TransactionEnd(
-                header.producer_group,
-                header.commit_log_offset,
-                header.tran_state_table_offset,
-                outcome,
-                header.from_transaction_check,
-            )
+        asked = TransactionEnd(
+            header.producer_group,
+            header.commit_log_offset,
+            header.tran_state_table_offset,
+            outcome,
+            header.from_transaction_check,
         )
-        request.check_topic(half.value(properties.REAL_TOPIC), Action.PUB)
-        self._transactions.end(half, outcome, partial(_ended, request))
+        try:
+            self._reads.attempt(self._end, request, asked)
+        except WouldBlock as stop:
+            self._reads.go_on(stop, partial(self._end, request, asked), request.fail)
+
+    def _end(self, request: Request, asked: TransactionEnd) -> None:
+        half = self._transactions.find(asked)
+        if request.command.signer is not None:
+            request.check_topic(half.value(properties.REAL_TOPIC), Action.PUB)
+        self._transactions.end(half, asked.outcome, _ended, request)
 
     def resume(self, request: Request, header: ResumeCheck) -> None:
         """Have it asked again how a transaction ended that was given up."""
@@ -98,11 +110,18 @@ class TransactionHandlers:
         self._durable.append([half], _resumed, [request])
 
 
-def _ended(request: Request, error: Exception | None) -> None:
-    if error is None:
-        request.answer(Answer())
-    else:
-        request.fail(error)
+def _ended(asked: Sequence[object], error: Exception | None) -> Release:
+    """Make the answers to those whose transactions ended together, or did not."""
+    ready: defaultdict[Peer, list[Buffer]] = defaultdict(list)
+    for request in asked:
+        assert isinstance(request, Request)
+        said = request.command
+        if error is not None or said.serialize != JSON:
+            found = Answer() if error is None else failed(request.peer, said, error)
+            ready[request.peer] += encoded(said, found)
+        elif not said.flag & ONEWAY_FLAG:
+            ready[request.peer].append(quick_answers.done(said.opaque))
+    return sending_each(ready)
 
 
 def _resumed(
