@@ -3,7 +3,7 @@
 .PHONY: bench bench-alternation bench-spark
 
 bench: $(STAMP) ## figures of the store, filters and the broker for tests, and their goals (a few minutes, 6 GB of disk, all removed)
-	@code=0; for part in fixture filters rights descriptors tables store slow_disk opening; do \
+	@code=0; for part in fixture filters filtered_read rights descriptors tables store slow_disk opening; do \
 		$(BIN)/python -m bench.$$part; ended=$$?; if [ $$ended -gt $$code ]; then code=$$ended; fi; \
 	done; exit $$code
 

@@ -29,6 +29,7 @@ from sprocket.base.clock import Clock, LogClock
 from sprocket.base.disk import Disk, Steps, outside, steps, try_room
 from sprocket.base.errors import DiskFailed, DiskFull, StoreError, StoreFailed
 from sprocket.base.progress import Step, unwatched
+from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.filters import MessageFilter
@@ -505,6 +506,18 @@ class Store:
         scan = LogScanner(self._files.segments, first, check_crc=False)
         scan.damage = [] if damage is None else damage
         return self._log.records(scan, end)
+
+    def record_batches(self, start: PhysicalOffset) -> Iterator[RecordBatch]:
+        """Give all records of the log from `start` on, many at a time.
+
+        Damage is stepped over.
+
+        Args:
+            start: Where a record begins.
+        """
+        written = self._log.written
+        scan = LogScanner(self._files.segments, start, check_crc=False, until=written)
+        return scan.batches()
 
     # Keeping.
 

@@ -102,6 +102,13 @@ class EndedHalves:
                 yield offset
                 offset += 1
 
+    def gaps(self, end: int) -> list[tuple[int, int]]:
+        """Return what has not ended before `end`: starts, and the ends behind them."""
+        starts = [self._floor, *self._ends]
+        ends = [*self._starts, max(end, *starts)]
+        pairs = zip(starts, ends, strict=True)
+        return [(start, min(stop, end)) for start, stop in pairs if start < min(stop, end)]
+
     def _raise(self) -> None:
         while self._starts and self._starts[0] <= self._floor:
             self._floor = max(self._floor, self._ends.pop(0))

@@ -133,6 +133,15 @@ def read_half(stored: memoryview) -> StoredHalf:
     return StoredHalf(record, b"\x02" + found, fields[5], fields[6], fields[10])
 
 
+def follows_another(stored: bytes) -> bool:
+    """Say whether any of some half messages may be another one of its transaction than the first.
+
+    Args:
+        stored: One record or several.
+    """
+    return _ROOT_MARK in stored
+
+
 class HalfRecords:
     """Makes the records that follow a half message.
 

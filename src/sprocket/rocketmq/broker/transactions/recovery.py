@@ -15,26 +15,32 @@ From there on the log is looked through for those records:
 RocketMQ's op messages come up to three seconds after the copies and do not say this, so that more
 of the log is looked through behind them. RocketMQ itself delivers after a kill twice what was
 committed in that time.
+
+Most halves that have not ended are the first of their transaction, and nothing is to be known of
+them: they are read by the thousand, and none of them is kept in memory.
 """
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 from sprocket.base import log
 from sprocket.base.errors import CorruptRecord, OffsetTooLarge, OffsetTooSmall, WireError
+from sprocket.base.units import MIB
 from sprocket.rocketmq.broker.groups import ConsumerOffsets
 from sprocket.rocketmq.broker.transactions.ended_halves import EndedHalves
 from sprocket.rocketmq.broker.transactions.half_records import (
     HalfRecords,
     Op,
     StoredHalf,
+    follows_another,
     read_half,
     read_op,
 )
-from sprocket.rocketmq.codec.record import properties, record
+from sprocket.rocketmq.codec.columns import RecordBatch
+from sprocket.rocketmq.codec.record import Entry, properties, record
 from sprocket.rocketmq.model.internal import (
     CHECKED_TOO_OFTEN_TOPIC,
     HALF_TOPIC,
@@ -50,6 +56,8 @@ _log = log.get_logger(__name__)
 
 OPS_READ = 256
 """Op messages whose units are read at once."""
+HALVES_READ = 1024
+"""Halves that are read at once, MIB of them at most."""
 
 OP_LATE_MS = 10_000
 """So much later than a copy RocketMQ may have stored its op message: what was stored in this time
@@ -108,21 +116,23 @@ def recover(store: Store, offsets: ConsumerOffsets, records: HalfRecords) -> Rec
     for offset, op in _op_messages(store, offsets.get(TRANSACTION_GROUP, OP_TOPIC, 0) or 0):
         for one in op.ended:
             ended.add(one)
-        named = max(named, *op.ended)
+        named = max([named, *op.ended])
         ops.append((offset, max(op.ended, default=0)))
         recent.append(op)
         while _is_certain(recent[0], op):
             recent.popleft()
-    pending = list(_pending(store, ended, high))
+    renewed = list(_renewed(store, ended, high))
     doubtful = list(_followed_by(store, recent))
-    last = {half.root: half for half in pending if half.root != half.offset}
+    last = {half.root: half for half in renewed}
     found: set[Half] = set()
-    if pending or doubtful:
-        start = _start(recent)
-        if not doubtful:
-            start = max(start, min(half.place for half in pending))
-        found = _followed(store, [*pending, *doubtful], start)
-    without_op = [half for half in pending if half in found]
+    pending = next(ended.pending(0, high), None)
+    if pending is not None or doubtful:
+        start = max(_start(store, recent), store.first)
+        if pending is not None and not doubtful:
+            with suppress(*UNREADABLE):
+                start = max(start, half_at(store, pending).place)
+        found = set(_followed(store, _Halves(store, ended, high, [*renewed, *doubtful]), start))
+    without_op = sorted(half for half in found if half.offset not in ended)
     without_record = {half.root: half for half in doubtful if half not in found}
     for half in without_op:
         ended.add(half.offset)
@@ -187,9 +197,23 @@ def _append(
     ]
 
 
-def _pending(store: Store, ended: EndedHalves, high: int) -> Iterator[Half]:
-    """Give the halves of which no op message says that they have ended."""
-    for offset in ended.pending(0, high):
+def _renewed(store: Store, ended: EndedHalves, high: int) -> Iterator[Half]:
+    """Give the halves that have not ended and follow others; what is lost has ended."""
+    for begin, end in ended.gaps(high):
+        offset = begin
+        while offset < end:
+            got = store.get_messages(
+                HALF_TOPIC, 0, offset, max_count=min(end - offset, HALVES_READ), max_bytes=MIB
+            )
+            behind = max(got.next_offset, offset + 1)
+            if got.count < behind - offset or any(follows_another(bytes(run)) for run in got.runs):
+                yield from _each_renewed(store, ended, range(offset, min(behind, end)))
+            offset = behind
+
+
+def _each_renewed(store: Store, ended: EndedHalves, offsets: Iterable[int]) -> Iterator[Half]:
+    """Look at each of some halves, as `_renewed` does."""
+    for offset in offsets:
         try:
             half = half_at(store, offset)
         except UNREADABLE as error:
@@ -197,7 +221,8 @@ def _pending(store: Store, ended: EndedHalves, high: int) -> Iterator[Half]:
                 _log.error("a half message is lost", queue_offset=offset, why=str(error))
             ended.add(offset)
             continue
-        yield Half(offset, half.place, half.root)
+        if half.root != offset:
+            yield Half(offset, half.place, half.root)
 
 
 def _followed_by(store: Store, recent: Iterable[Op]) -> Iterator[Half]:
@@ -209,34 +234,86 @@ def _followed_by(store: Store, recent: Iterable[Op]) -> Iterator[Half]:
                 yield Half(offset, half.place, half.root)
 
 
-def _followed(store: Store, halves: Sequence[Half], start: int) -> set[Half]:
-    """Return those of some halves that a record from `start` on follows.
+class _Halves:
+    """The halves that a record may follow: those that have not ended, and some others.
+
+    Args:
+        store: Where they are.
+        ended: Which have ended.
+        high: The end of their queue.
+        known: Those that are not the first of their transaction, and the others.
+    """
+
+    def __init__(self, store: Store, ended: EndedHalves, high: int, known: Sequence[Half]) -> None:
+        self._store = store
+        self._ended = ended
+        self._high = high
+        self._by_place = {half.place: half for half in known}
+        self._by_root: dict[int, list[Half]] = {}
+        for half in known:
+            self._by_root.setdefault(half.root, []).append(half)
+
+    def at(self, place: int) -> Half | None:
+        """Return the one that lies at a place of the log."""
+        known = self._by_place.get(place)
+        if known is not None:
+            return known
+        try:
+            half = read_half(self._store.record_at(PhysicalOffset(place)))
+        except UNREADABLE:
+            return None
+        found = self._first(half.offset) if half.record.topic == HALF_TOPIC else None
+        return found if found is not None and found.place == place else None
+
+    def of(self, root: int) -> list[Half]:
+        """Return those of the transaction whose first half has an offset."""
+        first = self._first(root)
+        known = self._by_root.get(root, [])
+        return known if first is None or first in known else [first, *known]
+
+    def _first(self, offset: int) -> Half | None:
+        """Return one that has not ended and is the first of its transaction."""
+        if offset >= self._high or offset in self._ended:
+            return None
+        try:
+            half = half_at(self._store, offset)
+        except UNREADABLE:
+            return None
+        return Half(offset, half.place, offset) if half.root == offset else None
+
+
+def _followed(store: Store, halves: _Halves, start: int) -> Iterator[Half]:
+    """Give those of some halves that a record from `start` on follows.
 
     A record says so by their place. It may also be the follower of a follower that is lost: so what
     has the same root counts, too.
     """
-    by_place = {half.place: half for half in halves}
-    by_root: dict[int, list[Half]] = {}
-    for half in halves:
-        by_root.setdefault(half.root, []).append(half)
-    found: set[Half] = set()
-    for place, stored in store.records(PhysicalOffset(start)):
-        try:
-            entry = record.entry(stored, with_keys=False)
-        except WireError as error:
-            _log.error("a record cannot be read", place=place, why=str(error))
-            continue
+    followers = chain.from_iterable(map(_followers, store.record_batches(PhysicalOffset(start))))
+    for entry, stored in followers:
         is_copy = entry.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT
-        if not is_copy and entry.topic not in (HALF_TOPIC, CHECKED_TOO_OFTEN_TOPIC):
-            continue
-        named = by_place.get(entry.prepared_transaction_offset)
-        if named is not None and (is_copy or entry.prepared_transaction_offset > 0):
-            found.add(named)
+        prepared = entry.prepared_transaction_offset
+        named = halves.at(prepared) if is_copy or prepared > 0 else None
+        if named is not None:
+            yield named
         root = record.stored_properties(stored).get(properties.TRAN_PREPARED_QUEUE_OFFSET, "")
-        for half in by_root.get(int(root), ()) if root.isdecimal() else ():
+        for half in halves.of(int(root)) if root.isdecimal() else ():
             if entry.topic != HALF_TOPIC or entry.queue_offset > half.offset:
-                found.add(half)
-    return found
+                yield half
+
+
+def _followers(batch: RecordBatch) -> Iterator[tuple[Entry, memoryview]]:
+    """Give those of some records that may follow a half, what they say and as they are stored."""
+    records = batch.records
+    stored = memoryview(records.data)
+    may_follow = batch.topic_number < 0
+    for number, name in enumerate(batch.topic_names):
+        if name in (HALF_TOPIC, CHECKED_TOO_OFTEN_TOPIC):
+            may_follow |= batch.topic_number == number
+    if not follows_another(bytes(stored[records.start[0] : records.end[-1]])):
+        may_follow &= records.number("prepared_transaction_offset") > 0
+    may_follow |= batch.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT
+    for number in may_follow.nonzero()[0].tolist():
+        yield batch.entry(number), stored[records.start[number] : records.end[number]]
 
 
 def _op_messages(store: Store, start: int) -> Iterator[tuple[int, Op]]:
@@ -266,8 +343,10 @@ def _is_certain(op: Op, last: Op) -> bool:
     return op.stored_at_ms < last.stored_at_ms - OP_LATE_MS
 
 
-def _start(recent: Sequence[Op]) -> int:
+def _start(store: Store, recent: Sequence[Op]) -> int:
     """Return from where on the log is to be looked through; see `_is_certain`."""
     if not recent:
-        return 0
+        ops = _op_messages(store, store.queue_end(OP_TOPIC, 0) - 1)
+        last = next((op for _, op in ops), None)  # all that it names have ended, as is noted
+        return 0 if last is None or last.synced is None else last.synced
     return recent[0].place if recent[-1].synced is None else recent[-1].synced

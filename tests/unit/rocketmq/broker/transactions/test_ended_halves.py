@@ -26,6 +26,10 @@ def test_it_is_a_set(floor: int, calls: list[tuple[str, int]], start: int, end: 
     assert list(ended.pending(start, end)) == [
         one for one in range(start, end) if one not in expected
     ]
+    gaps = ended.gaps(end)
+    assert [one for begin, stop in gaps for one in range(begin, stop)] == [
+        one for one in range(end) if one not in expected
+    ]
 
 
 def test_what_ends_in_order_is_one_range() -> None:

@@ -1,16 +1,21 @@
 """A committed message comes once, one that was rolled back never, and nobody waits for ever."""
 
 from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests.half_messages import GROUP, Transacting
 
 from sprocket.base.errors import DiskFailed
+from sprocket.rocketmq.broker.transactions.half_records import read_op
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.internal import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, OP_TOPIC
+from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.model.transaction import Outcome
 from sprocket.rocketmq.settings import TransactionSettings
+from sprocket.rocketmq.store.store import Store
 
 
 def sent(*bodies: bytes, **found: str) -> Transacting:
@@ -169,6 +174,24 @@ def test_a_second_process_knows_what_has_ended() -> None:
     told = third.end(*acked[b"a"])
     third.timers.drain()
     assert isinstance(told[0], Refused)
+
+
+def test_a_start_looks_at_the_end_of_the_log_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows a half that has not ended can only be where no op message was synced."""
+    process = sent(*[b"%d" % number for number in range(20)])
+    process.commit(b"0")
+    (op,) = [read_op(message) for message in process.messages(OP_TOPIC, 0)]
+    starts: list[object] = []
+    batches = Store.record_batches
+
+    def watched(store: Store, start: PhysicalOffset) -> Iterator[Any]:
+        starts.append(start)
+        return batches(store, start)
+
+    monkeypatch.setattr(Store, "record_batches", watched)
+    again = Transacting(process.stop(), clock=process.clock)
+    assert starts == [op.synced]
+    assert again.transactions.ended.gaps(20) == [(1, 20)]
 
 
 def test_nobody_is_asked_before_the_message_allows_it() -> None:
