@@ -6,9 +6,11 @@ ROCKETMQ := .peers/rocketmq-5.3.3
 ROCKETMQ_JAR := $(ROCKETMQ)/lib/rocketmq-broker-5.3.3.jar
 CLIENT_4 := .peers/rocketmq-4.9.8
 CLIENT_4_JAR := $(CLIENT_4)/lib/rocketmq-client-4.9.8.jar
+SPRING := .peers/rocketmq-spring-2.3.1
+SPRING_JAR := $(SPRING)/lib/rocketmq-spring-boot-starter-2.3.1.jar
 GO_PEER := .peers/go/peer
 # If these variables say where the jars are, or the program with the Go client, nothing is fetched.
-PEERS := $(if $(SPROCKET_ROCKETMQ_LIB),,$(ROCKETMQ_JAR)) $(if $(SPROCKET_ROCKETMQ_4_LIB),,$(CLIENT_4_JAR))
+PEERS := $(if $(SPROCKET_ROCKETMQ_LIB),,$(ROCKETMQ_JAR)) $(if $(SPROCKET_ROCKETMQ_4_LIB),,$(CLIENT_4_JAR)) $(if $(SPROCKET_ROCKETMQ_SPRING_LIB),,$(SPRING_JAR))
 PEERS_GO := $(if $(SPROCKET_GO_PEER),,$(GO_PEER))
 KAFKA := .peers/kafka-4.3.1
 KAFKA_JAR := $(KAFKA)/lib/kafka_2.13-4.3.1.jar
@@ -24,7 +26,7 @@ PEERS_RABBITMQ := $(if $(SPROCKET_RABBITMQ_ROOT),,$(RABBITMQ_ERL))
 
 .PHONY: peers peers-go peers-kafka peers-rabbitmq interop-java interop-client interop-go interop-rabbitmq peers-amqp interop-amqp bench-rocketmq bench-rabbitmq torture
 
-peers: $(ROCKETMQ_JAR) $(CLIENT_4_JAR) ## fetch the real RocketMQ 5.3.3, and its Java clients 5.3.3 and 4.9.8, once
+peers: $(ROCKETMQ_JAR) $(CLIENT_4_JAR) $(SPRING_JAR) ## fetch the real RocketMQ 5.3.3, its Java clients 5.3.3 and 4.9.8, and Spring's, once
 
 $(ROCKETMQ_JAR): tests/interop/java/pom.xml
 	@$(NEEDS_MAVEN)
@@ -36,6 +38,12 @@ $(CLIENT_4_JAR): tests/interop/java/pom-4.xml
 	@$(NEEDS_MAVEN)
 	@echo "peers: RocketMQ's Java client 4.9.8 into $(CLIENT_4), about 14 MB"
 	@$(COPY_JARS) --file tests/interop/java/pom-4.xml -DoutputDirectory=$(CURDIR)/$(CLIENT_4)/lib
+	@touch $@
+
+$(SPRING_JAR): tests/interop/java/pom-spring.xml
+	@$(NEEDS_MAVEN)
+	@echo "peers: Spring's starter for RocketMQ into $(SPRING), about 40 MB"
+	@$(COPY_JARS) --file tests/interop/java/pom-spring.xml -DoutputDirectory=$(CURDIR)/$(SPRING)/lib
 	@touch $@
 
 peers-kafka: $(KAFKA_JAR) $(SPARK_KAFKA_JAR) ## fetch Kafka's broker 4.3.1 and Spark's connector to it, once
@@ -89,7 +97,7 @@ interop-client: $(STAMP) $(if $(SPROCKET_ROCKETMQ_LIB),,$(ROCKETMQ_JAR)) ## our 
 	@$(BIN)/python -m pytest tests/interop/test_client_*.py -m interop -v -rs
 
 interop-go: $(STAMP) $(PEERS_GO) ## the official Go client against Sprocket
-	@$(BIN)/python -m pytest tests/interop/test_go_client.py -m interop -v -rs
+	@$(BIN)/python -m pytest tests/interop/test_go_client.py tests/interop/test_traces.py::test_we_show_traces_of_go -m interop -v -rs
 
 bench-rocketmq: $(STAMP) $(PEERS) ## messages per second and per CPU second, ours and RocketMQ's, broker and client
 	@code=0; for part in rocketmq clients; do \

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.interop import both, peers
+from tests.interop.go_client import GoClient
 from tests.interop.java_client import JavaClient
 
 
@@ -40,6 +41,16 @@ def java_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], JavaCli
 def java(java_of: Callable[[str], JavaClient]) -> JavaClient:
     """Return the official Java client 5.3.3, under orders."""
     return java_of("5.3.3")
+
+
+@pytest.fixture(scope="session")
+def go(tmp_path_factory: pytest.TempPathFactory) -> GoClient:
+    """Return the official Go client, under orders, or skip the test."""
+    try:
+        program = peers.go_program()
+    except peers.PeerMissing as missing:
+        pytest.skip(f"NOT RUN: {missing}")
+    return GoClient(program=program, folder=tmp_path_factory.mktemp("go"))
 
 
 @pytest.fixture(scope="module")

@@ -133,6 +133,12 @@ class JavaClient:
         words = ",".join(plan), "silent" if silent else "talking"
         return Half(self._start("transact", nameserver, topic, group, *words, out), out)
 
+    def trace(self, nameserver: str, topic: str, *, group: str) -> list[str]:
+        """Send and consume two messages, noting it; the second fails once. Return their ids."""
+        out = self.folder / f"trace-{topic}.jsonl"
+        self._finish(self._start("trace", nameserver, topic, group, out))
+        return [line["id"] for line in _read_lines(out)]
+
     def _half(self, command: str, nameserver: str, topic: str, count: int) -> "Half":
         out = self.folder / f"{command}-{topic}.jsonl"
         return Half(self._start(command, nameserver, topic, count, out), out)
@@ -166,7 +172,7 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """Java's half of a talk, under way."""
+    """A client's half of a talk, under way."""
 
     child: subprocess.Popen[str]
     out: Path

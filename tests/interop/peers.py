@@ -28,6 +28,9 @@ PREPARE = "make peers"
 CLIENTS = {"5.3.3": "SPROCKET_ROCKETMQ_LIB", "4.9.8": "SPROCKET_ROCKETMQ_4_LIB"}
 """Versions of the Java client, and the variable that names the folder with a version's jars."""
 
+SPRING = "2.3.1"
+"""Version of `rocketmq-spring-boot-starter`, as `java/pom-spring.xml` names it."""
+
 GO_CLIENT = "v2.1.2"
 """Version of `rocketmq-client-go/v2`, as `go/go.mod` names it."""
 GO_PREPARE = "make peers-go"
@@ -96,6 +99,16 @@ def signing_library(version: str) -> Path:
     return folder
 
 
+def spring_library() -> Path:
+    """Return the folder with Spring's jars, as `library` does. Raises PeerMissing."""
+    made = ROOT / f".peers/rocketmq-spring-{SPRING}/lib"
+    folder = Path(os.environ.get("SPROCKET_ROCKETMQ_SPRING_LIB", made))
+    jar = folder / f"rocketmq-spring-boot-starter-{SPRING}.jar"
+    if not jar.exists() or shutil.which("java") is None:
+        raise PeerMissing(f"no {jar.name} in {folder}, or no java; prepare them with: {PREPARE}")
+    return folder
+
+
 def go_program() -> Path:
     """Return the Go program, `SPROCKET_GO_PEER` or what `make peers-go` built.
 
@@ -121,6 +134,8 @@ RESUME_SOURCE = JAVA / "Resume.java"
 """As that."""
 TIMED_SOURCE = JAVA / "Timed.java"
 """What needs a client that knows of times: 4.9.8 does not."""
+SPRING_SOURCE = JAVA / "spring/Shop.java"
+"""What needs Spring Boot."""
 FILTER_SOURCE = JAVA / "SqlTable.java"
 """What needs the broker's filter, which clients come without too."""
 SIGNED_SOURCE = JAVA / "Signed.java"

@@ -4,12 +4,12 @@
 """
 
 import base64
-import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from tests.interop import link, peers
+from tests.interop.go_client import GoClient
 from tests.interop.told import Event, Shown, Telling, numbers
 
 pytestmark = [
@@ -35,26 +35,13 @@ NO_NEW_MESSAGE = 1
 
 
 @pytest.fixture(scope="module")
-def shown(broker: peers.Broker, tmp_path_factory: pytest.TempPathFactory) -> Shown:
+def shown(go: GoClient, broker: peers.Broker) -> Shown:
     """Run the program to its end."""
-    try:
-        program = peers.go_program()
-    except peers.PeerMissing as missing:
-        pytest.skip(f"NOT RUN: {missing}")
-    folder = tmp_path_factory.mktemp("go")
     with link.Link(broker.address) as connection:
         for name, queues in QUEUES.items():
             link.create_topic(connection, PREFIX + name, queues)
-    out = folder / "told.jsonl"
-    child = subprocess.Popen(
-        [program, broker.nameserver, PREFIX, out],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={"HOME": str(folder), "ROCKETMQ_GO_LOG_LEVEL": "error"},  # it keeps offsets in HOME
-    )
-    telling = Telling(child, out)
+    out = go.folder / "told.jsonl"
+    telling = Telling(go.start(broker.nameserver, PREFIX, out), out)
     try:
         return Shown(PREFIX, peers.GO_CLIENT, telling.finish())
     finally:
@@ -90,7 +77,7 @@ def test_sends_are_answered_with_their_places(shown: Shown) -> None:
         assert event.line["status"] == 0
         answered += event.line["numbers"]
         for at, number in enumerate(event.line["numbers"]):
-            if number not in places or number == 2:  # a delayed one waits in another queue
+            if number not in places or number in (2, 5):  # what is delayed waits in another queue
                 continue
             wanted = (event.line["queue_id"], event.line["queue_offset"] + at)
             assert places[number].place == wanted
@@ -105,6 +92,14 @@ def test_a_delay_level(shown: Shown) -> None:
     (got,) = [event for event in shown.of("Sends", "received") if event.number == 2]
     assert got.at_ms - sent.at_ms >= 1_000 - 50
     assert got.line["properties"]["DELAY"] == "1"
+
+
+def test_a_delay_of_milliseconds(shown: Shown) -> None:
+    """The client has no call for it, but the property does it."""
+    (sent,) = [event for event in shown.of("Sends", "sent") if event.line["numbers"] == [5]]
+    (got,) = [event for event in shown.of("Sends", "received") if event.number == 5]
+    assert got.at_ms - sent.at_ms >= 1_500 - 50
+    assert got.line["properties"]["TIMER_DELAY_MS"] == "1500"
 
 
 def test_a_condition_on_properties(shown: Shown) -> None:

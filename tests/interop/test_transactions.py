@@ -127,7 +127,7 @@ def work(transaction: Transaction) -> TransactionState:
 
 
 def wait_until_sent(half: Half) -> list[dict[str, str]]:
-    """Wait until Java has sent all; return what it told of each message."""
+    """Wait until a client has sent all; return what it told of each message."""
 
     def is_ready() -> bool:
         if half.child.poll() is not None:
@@ -158,9 +158,12 @@ def test_java_ends_its_transactions(
         assert all(line["transaction"] == sent[line["word"]] for line in told)
 
 
-@pytest.mark.parametrize("survivor", [*peers.CLIENTS, "python"])
+@pytest.mark.parametrize("survivor", [*peers.CLIENTS, "python", "go"])
 def test_another_of_the_group_is_asked(
-    survivor: str, java_of: Callable[[str], JavaClient], tmp_path: Path
+    survivor: str,
+    java_of: Callable[[str], JavaClient],
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
 ) -> None:
     """When the producer has died our broker asks the other one, also after it was killed itself."""
     topic = f"Survives{survivor.replace('.', '')}"
@@ -181,9 +184,14 @@ def test_another_of_the_group_is_asked(
             with TransactionProducer(broker.nameserver, group=topic, check=check):
                 wait_until_ended(broker)
         else:
-            java = java_of(survivor)
-            # 5.3.3 introduces itself to no broker before it sends something
-            half = java.start_transacting(broker.nameserver, topic, group=topic, plan=["commit"])
+            # Go's and Java's 5.3.3 introduce themselves to no broker before they send something.
+            half = (
+                request.getfixturevalue("go").start_answering(broker.nameserver, topic, group=topic)
+                if survivor == "go"
+                else java_of(survivor).start_transacting(
+                    broker.nameserver, topic, group=topic, plan=["commit"]
+                )
+            )
             try:
                 wait_until_sent(half)
                 wait_until_ended(broker)

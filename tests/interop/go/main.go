@@ -3,9 +3,11 @@
 //
 //	peer NAMESERVER PREFIX OUT
 //	peer signed NAMESERVER TOPIC GROUP COUNT OUT [NAME SECRET]...
+//	peer trace NAMESERVER TOPIC GROUP OUT    send and consume a message, noting it
+//	peer answer NAMESERVER TOPIC GROUP OUT   answer how transactions ended, until it is killed
 //
-// The first runs every scenario at once. Each has a topic and groups of its own (PREFIX and its name; the
-// topics are there when it starts) and writes a line for each thing that happened. A scenario that fails
+// The first runs every scenario at once. Each has a topic and groups of its own (PREFIX and its name; the topics
+// are there when it starts) and writes a line for each thing that happened. A scenario that fails
 // writes the event "failed", and the others go on. The second signs what it asks, see signed.go.
 package main
 
@@ -47,17 +49,41 @@ func main() {
 		}
 		os.Exit(0)
 	}
-	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "usage: peer NAMESERVER PREFIX OUT")
+	arguments := os.Args[1:]
+	command := ""
+	if len(arguments) == 5 {
+		command, arguments = arguments[0], arguments[1:]
+	}
+	if len(arguments) != 3+min(len(command), 1) {
+		fmt.Fprintln(os.Stderr, "usage: peer NAMESERVER PREFIX OUT, or peer trace|answer NAMESERVER TOPIC GROUP OUT")
 		os.Exit(2)
 	}
 	rlog.SetLogLevel("error")
-	out, err := os.Create(os.Args[3])
+	out, err := os.Create(arguments[len(arguments)-1])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	peer := &Peer{nameserver: primitive.NamesrvAddr{os.Args[1]}, prefix: os.Args[2], out: out}
+	peer := &Peer{nameserver: primitive.NamesrvAddr{arguments[0]}, prefix: arguments[1], out: out}
+	switch command {
+	case "":
+		peer.show()
+	case "trace":
+		err = peer.trace(arguments[2])
+	case "answer":
+		err = peer.answer(arguments[2])
+	default:
+		err = fmt.Errorf("unknown command %s", command)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0) // the client leaves goroutines behind
+}
+
+// show runs every scenario to its end.
+func (peer *Peer) show() {
 	var open sync.WaitGroup
 	for name, scenario := range map[string]func() error{
 		"Sends":        peer.sends,
@@ -80,7 +106,6 @@ func main() {
 		}(name, scenario)
 	}
 	open.Wait()
-	os.Exit(0) // the client leaves goroutines behind
 }
 
 // tell writes one line; it is in the file when tell returns.

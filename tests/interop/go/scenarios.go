@@ -34,6 +34,9 @@ func (peer *Peer) sends() error {
 		if number == 2 {
 			message.WithDelayTimeLevel(1)
 		}
+		if number == 5 {
+			message.WithProperty("TIMER_DELAY_MS", "1500")
+		}
 		sent, err := sender.SendSync(background, message)
 		if err != nil {
 			return err
@@ -366,18 +369,8 @@ func (one knowing) CheckLocalTransaction(message *primitive.MessageExt) primitiv
 // transactions: commits, rollbacks, and what the broker has to ask about.
 func (peer *Peer) transactions() error {
 	const name = "Transactions"
-	sender, err := rocketmq.NewTransactionProducer(
-		knowing{peer},
-		producer.WithInstanceName(peer.prefix+name), // one that is shared takes questions of its first group alone
-		producer.WithNameServer(peer.nameserver),
-		producer.WithGroupName(peer.prefix+name+"_producer"),
-		producer.WithSendMsgTimeout(timeout),
-		producer.WithRetry(retries),
-	)
+	sender, err := peer.transactional(knowing{peer}, peer.prefix+name+"_producer")
 	if err != nil {
-		return err
-	}
-	if err := sender.Start(); err != nil {
 		return err
 	}
 	for number := 0; number < 9; number++ {
@@ -393,6 +386,76 @@ func (peer *Peer) transactions() error {
 		return err
 	}
 	time.Sleep(settling)
+	if err := receiver.Shutdown(); err != nil {
+		return err
+	}
+	return sender.Shutdown()
+}
+
+func (peer *Peer) transactional(listener primitive.TransactionListener, group string) (rocketmq.TransactionProducer, error) {
+	made, err := rocketmq.NewTransactionProducer(
+		listener,
+		producer.WithInstanceName(group), // one that is shared takes questions of its first group alone
+		producer.WithNameServer(peer.nameserver),
+		producer.WithGroupName(group),
+		producer.WithSendMsgTimeout(timeout),
+		producer.WithRetry(retries),
+	)
+	if err != nil {
+		return nil, err
+	}
+	return made, made.Start()
+}
+
+// survivor commits its own message; of others it knows that "commit-check" is to be committed, and no other.
+type survivor struct{ peer *Peer }
+
+func (survivor) ExecuteLocalTransaction(*primitive.Message) primitive.LocalTransactionState {
+	return primitive.CommitMessageState
+}
+
+func (one survivor) CheckLocalTransaction(message *primitive.MessageExt) primitive.LocalTransactionState {
+	one.peer.tellMessage("Answer", "checked", message)
+	if string(message.Body) == "commit-check" {
+		return primitive.CommitMessageState
+	}
+	return primitive.RollbackMessageState
+}
+
+// answer: a member of a group of transactions that is asked about those of others, until it is killed.
+func (peer *Peer) answer(group string) error {
+	sender, err := peer.transactional(survivor{peer}, group)
+	if err != nil {
+		return err
+	}
+	message := primitive.NewMessage(peer.prefix, []byte("commit"))
+	if _, err := sender.SendMessageInTransaction(context.Background(), message); err != nil {
+		return err
+	}
+	peer.tell("Answer", "ready", map[string]any{})
+	select {}
+}
+
+// trace: a message that is sent and consumed, both of which is noted.
+func (peer *Peer) trace(group string) error {
+	config := &primitive.TraceConfig{Access: primitive.Local, Resolver: primitive.NewPassthroughResolver(peer.nameserver)}
+	sender, err := peer.producer("", producer.WithGroupName(group+"_producer"), producer.WithTrace(config))
+	if err != nil {
+		return err
+	}
+	sent, err := sender.SendSync(context.Background(), peer.message("", noTag, 0))
+	if err != nil {
+		return err
+	}
+	peer.tellSent("Trace", []int{0}, sent)
+	count, receiver, err := peer.receive("", "received", anything, consumer.WithGroupName(group), consumer.WithTrace(config))
+	if err != nil {
+		return err
+	}
+	if err := until(func() bool { return count.Load() >= 1 }, "the message"); err != nil {
+		return err
+	}
+	time.Sleep(settling) // what is noted is sent later
 	if err := receiver.Shutdown(); err != nil {
 		return err
 	}

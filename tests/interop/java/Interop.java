@@ -38,6 +38,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
  * ask     NAMESERVER TOPIC COUNT OUT                             send requests, see Replies.java
  * answer  NAMESERVER TOPIC COUNT OUT                             reply to requests
  * transact NAMESERVER TOPIC GROUP PLAN SILENT OUT                see Transactions.java; until it is killed
+ * trace   NAMESERVER TOPIC GROUP OUT                            send and consume, noting it, see Traced.java
  * </pre>
  *
  * A message to send: how (sync, async, batch), batch (number; equal neighbours go together), topic,
@@ -71,6 +72,7 @@ public final class Interop {
                 Replies.answer(arguments[1], arguments[2], Integer.parseInt(arguments[3]), Path.of(arguments[4]));
             case "transact" -> Transactions.transact(
                 arguments[1], arguments[2], arguments[3], arguments[4], arguments[5], Path.of(arguments[6]));
+            case "trace" -> Traced.trace(arguments[1], arguments[2], arguments[3], Path.of(arguments[4]));
             default -> throw new IllegalArgumentException("unknown command " + arguments[0]);
         }
     }
