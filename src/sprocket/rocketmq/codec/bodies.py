@@ -808,6 +808,19 @@ class Permission(Struct, frozen=True, kw_only=True):
 # Figures: rates by the minute, hour and day, and how replicas keep up
 
 
+class ColdReadTable(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The answer of GET_COLD_DATA_FLOW_CTR_INFO 2003: which groups read old messages slowly.
+
+    The sizes are RocketMQ's defaults; nothing uses them while nobody is slowed down.
+    """
+
+    runtime_table: Mapping[str, int] = field(default_factory=dict)
+    config_table: Mapping[str, int] = field(default_factory=dict)
+    cg_cold_read_threshold: int = 3 * MIB
+    global_cold_read_threshold: int = 100 * MIB
+    global_acc: int = 0
+
+
 class SlaveStatus(Struct, frozen=True, kw_only=True):
     """How far one slave is."""
 

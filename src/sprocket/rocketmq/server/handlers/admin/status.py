@@ -1,11 +1,11 @@
-"""Requests about the broker itself: 25, 26, 28, 315, 907; and to clean up: 306, 316, 329."""
+"""Requests about the broker: 25, 26, 28, 315, 907, 2002, 2003; to clean up: 306, 316, 329."""
 
 from dataclasses import dataclass
 
 from sprocket.rocketmq.broker.admin import Removal, Upkeep
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.codec import bodies
-from sprocket.rocketmq.codec.bodies import KeyValueTable, ReplicaStatus
+from sprocket.rocketmq.codec.bodies import ColdReadTable, KeyValueTable, ReplicaStatus
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.config import java_properties
 from sprocket.rocketmq.codec.headers import BrokerConfigAnswer, NoFields, ViewStats
@@ -40,6 +40,8 @@ class StatusHandlers:
             row(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, NoFields, self.clean),
             row(RequestCode.DELETE_EXPIRED_COMMITLOG, NoFields, self.clean),
             row(RequestCode.CLEAN_UNUSED_TOPIC, NoFields, self.clean_unused),
+            row(RequestCode.GET_COLD_DATA_FLOW_CTR_INFO, NoFields, self.slowed),
+            row(RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, NoFields, self.unslow),
         ]
 
     def update(self, request: Request, _header: NoFields) -> Answer:
@@ -72,6 +74,14 @@ class StatusHandlers:
         """Answer how slaves keep up: this master has none."""
         status = ReplicaStatus(log_end=self._store.end, is_master=True)
         return Answer(body=(bodies.encode(status),))
+
+    def slowed(self, _: Request, _header: NoFields) -> Answer:
+        """Answer which groups are slowed down as they read old messages: none ever is."""
+        return Answer(body=(bodies.encode(ColdReadTable()),))
+
+    def unslow(self, _: Request, _header: NoFields) -> Answer:
+        """Slow a group down no more: none is."""
+        return Answer()
 
     def clean(self, request: Request, _header: NoFields) -> None:
         """Delete old log files that have expired, with the units and keys of their messages.
