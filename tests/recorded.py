@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from sprocket.rocketmq.codec.bloom import Bloom
-from sprocket.rocketmq.geometry import Geometry, IndexGeometry, LogGeometry, QueueGeometry
+from sprocket.rocketmq.geometry import (
+    CompactionGeometry,
+    Geometry,
+    IndexGeometry,
+    LogGeometry,
+    QueueGeometry,
+)
 from sprocket.rocketmq.store.queue import GroupFilter
 from sprocket.testing.disk import SimulatedDisk
 
@@ -149,6 +155,14 @@ class Recorded:
             index=IndexGeometry(
                 slots=int(settings.get("maxHashSlotNum", default.index.slots)),
                 units=int(settings.get("maxIndexNum", default.index.units)),
+            ),
+            compaction=CompactionGeometry(
+                log_bytes=int(
+                    settings.get("compactionMappedFileSize", default.compaction.log_bytes)
+                ),
+                units_bytes=int(
+                    settings.get("compactionCqMappedFileSize", default.compaction.units_bytes)
+                ),
             ),
         )
 

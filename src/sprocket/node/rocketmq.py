@@ -42,7 +42,7 @@ ASYNC_MEMORY_PART = 16
 stand still, and with them the event loop, when 15 % of what is free does."""
 NAMESERVER_FOLDER = "namesrv"
 """What the NameServer keeps, in a store's folder."""
-GEOMETRY_GROUPS = ("log.", "queue.", "index.")
+GEOMETRY_GROUPS = ("log.", "queue.", "index.", "compaction_files.")
 
 _MEANING = {
     "sync": "on the disk (one fdatasync covers everybody who waits)",

@@ -3,8 +3,8 @@
 
 The names tell an unsupported setting from a misspelt one. A value is RocketMQ's default if that is
 also true of Sprocket, or if nothing reads it, such as a time or a size of something that is not
-here. The others have the value that is true here: what is missing is off (compaction, messages by
-time, the port for slaves), and every number of threads is 1.
+here. The others have the value that is true here: what is missing is off (the port for slaves),
+and every number of threads is 1.
 
 Source: the answers of a real 5.3.3 to GET_BROKER_CONFIG 26 and GET_NAMESRV_CONFIG 319; and the
 properties of `BrokerConfig`, `BrokerIdentity`, `MessageStoreConfig`, `AuthConfig`,
@@ -50,7 +50,7 @@ BROKER = _SERVER | _texts(
         disableConsumeIfConsumerReadSlowly disableNettyWorkerGroup dispatchFromSenderThread
         duplicationEnable enableAutoInSyncReplicas enableBatchPush
         enableBuildConsumeQueueConcurrently enableCleanExpiredOffset
-        enableCompaction enableControllerMode enableDLegerCommitLog
+        enableControllerMode enableDLegerCommitLog
         enableFastChannelEventProcess enableLmqStats enableMixedMessageType
         enableNetWorkFlowControl enablePopBatchAck enablePopBufferMerge enablePopLog
         enablePopMessageThreshold enableRemoteEscape enableRetryTopicV2
@@ -116,8 +116,6 @@ BROKER = _SERVER | _texts(
         commitCommitLogLeastPages=4 commitCommitLogThoroughInterval=200
         commitIntervalCommitLog=200 commitLogForceSwapMapInterval=43200000
         commitLogSwapMapInterval=3600000 commitLogSwapMapReserveFileNum=100
-        compactionCqMappedFileSize=10485760 compactionMappedFileSize=104857600
-        compactionScheduleInternal=900000
         configBlackList=configBlackList;brokerConfigPath;rocketmqHome configManagerVersion=v1
         connectTimeoutMillis=3000 consumerFallbehindThreshold=17179869184
         consumerManagerThreadPoolQueueCapacity=1000000 consumerOffsetUpdateVersionStep=500
@@ -141,7 +139,7 @@ BROKER = _SERVER | _texts(
         maxAsyncPutMessageRequests=5000 maxBatchDeleteFilesNum=50 maxChecksumRange=1073741824
         maxConsumeQueueScan=20000 maxFilterMessageSize=16000
         maxHaTransferByteInSecond=104857600 maxLmqConsumeQueueNum=20000
-        maxOffsetMapSize=104857600 maxPopPollingSize=100000 maxReconnectIntervalTimeSeconds=60
+        maxPopPollingSize=100000 maxReconnectIntervalTimeSeconds=60
         maxRecoveryCommitlogFiles=30 maxSlaveResendLength=268435456 maxStatsIdleTimeInMinutes=-1
         maxTopicLength=127 maxTransferBytesOnMessageInDisk=65536
         maxTransferCountOnMessageInDisk=8 memTableFlushIntervalMs=3600000 messageStorePlugIn=

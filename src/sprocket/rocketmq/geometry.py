@@ -18,6 +18,8 @@ INDEX_HEADER_BYTES = 40
 INDEX_SLOT_BYTES = 4
 INDEX_UNIT_BYTES = 20
 """The parts of an index file."""
+_UNIT_FILES_MIN = 5
+"""A file of records is as long as so many files of their units, at least."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,16 +86,51 @@ class IndexGeometry:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CompactionGeometry:
+    """Files of what is kept of compaction topics."""
+
+    log_bytes: Annotated[int, Meta(ge=1, le=GIB)] = 104_857_600
+    """About the length of a file of records, which is a multiple of that of units and at least five
+    times as long; compactionMappedFileSize. What was sent last is compacted when its file is full.
+    """
+    units_bytes: Annotated[int, Meta(ge=3 * BATCH_UNIT_BYTES, le=256 * MIB)] = 10_485_760
+    """About the length of a file of their units, of 46 bytes each; compactionCqMappedFileSize."""
+
+    @property
+    def units_file_bytes(self) -> int:
+        """The length of a file of units: whole units."""
+        return self.units_bytes - self.units_bytes % BATCH_UNIT_BYTES
+
+    @property
+    def log_file_bytes(self) -> int:
+        """The length of a file of records, as RocketMQ rounds it."""
+        unit = self.units_file_bytes
+        count, rest = divmod(self.log_bytes, unit)
+        if count < _UNIT_FILES_MIN:
+            return _UNIT_FILES_MIN * unit
+        return count * unit if 0 < rest < unit // 2 else (count + 1) * unit
+
+    @classmethod
+    def small(cls) -> "CompactionGeometry":
+        """Return files so small that tests roll."""
+        return cls(log_bytes=4417, units_bytes=8 * BATCH_UNIT_BYTES)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Geometry:
     """What fixes the files of a store; written into it when it is made, compared at each open."""
 
     log: LogGeometry = field(default_factory=LogGeometry)
     queue: QueueGeometry = field(default_factory=QueueGeometry)
     index: IndexGeometry = field(default_factory=IndexGeometry)
+    compaction: CompactionGeometry = field(default_factory=CompactionGeometry)
 
     @classmethod
     def small(cls) -> "Geometry":
         """Return the small geometry of every part."""
         return cls(
-            log=LogGeometry.small(), queue=QueueGeometry.small(), index=IndexGeometry.small()
+            log=LogGeometry.small(),
+            queue=QueueGeometry.small(),
+            index=IndexGeometry.small(),
+            compaction=CompactionGeometry.small(),
         )

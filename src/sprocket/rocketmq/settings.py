@@ -9,7 +9,13 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import Meta
 
 from sprocket.base.units import GIB, KIB, MIB
-from sprocket.rocketmq.geometry import Geometry, IndexGeometry, LogGeometry, QueueGeometry
+from sprocket.rocketmq.geometry import (
+    CompactionGeometry,
+    Geometry,
+    IndexGeometry,
+    LogGeometry,
+    QueueGeometry,
+)
 from sprocket.runtime.settings import ClientLimits, EncryptionSettings, ListenSettings
 
 FOUND_MESSAGES_MAX = 64
@@ -203,6 +209,18 @@ class TimerSettings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CompactionSettings:
+    """How compaction topics come to keep the last message of each key only."""
+
+    interval_ms: Annotated[int, Meta(ge=10, le=86_400_000)] = 900_000
+    """How often it is looked for queues with files to compact; compactionScheduleInternal. RocketMQ
+    adds up to as much again, by chance."""
+    keys_bytes_max: Annotated[int, Meta(ge=2400, le=2 * GIB)] = 100 * MIB
+    """Memory for the keys of one queue, 24 bytes each; one that has more new ones is compacted in
+    several rounds. Up to three times as much is used for moments. maxOffsetMapSize."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class MemberSettings:
     """How long a silent client counts as there."""
 
@@ -269,6 +287,9 @@ class StoreSettings:
     light_queues: bool = False
     """Also put messages into the light queues that they name; enableLmq and enableMultiDispatch.
     Any producer can make as many as it likes."""
+    compact: bool = True
+    """Keep the last message of each key of compaction topics apart from the log, which may then go;
+    off, they are like other topics. enableCompaction."""
     delay_levels: Annotated[str, Meta(min_length=2)] = DELAY_LEVELS
     """How long the messages of each delay level wait, level 1 first; messageDelayLevel. A message
     that waits already keeps its time, unless that is more than the level's new wait ahead: then it
@@ -367,6 +388,7 @@ class Settings:
     pull: PullSettings = field(default_factory=PullSettings)
     transactions: TransactionSettings = field(default_factory=TransactionSettings)
     timers: TimerSettings = field(default_factory=TimerSettings)
+    compaction: CompactionSettings = field(default_factory=CompactionSettings)
     members: MemberSettings = field(default_factory=MemberSettings)
     offsets: OffsetSettings = field(default_factory=OffsetSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
@@ -375,8 +397,11 @@ class Settings:
     log: LogGeometry = field(default_factory=LogGeometry)
     queue: QueueGeometry = field(default_factory=QueueGeometry)
     index: IndexGeometry = field(default_factory=IndexGeometry)
+    compaction_files: CompactionGeometry = field(default_factory=CompactionGeometry)
 
     @property
     def geometry(self) -> Geometry:
         """The groups that fix the files of a store made with these settings."""
-        return Geometry(log=self.log, queue=self.queue, index=self.index)
+        return Geometry(
+            log=self.log, queue=self.queue, index=self.index, compaction=self.compaction_files
+        )

@@ -21,6 +21,7 @@ from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, TopicSettings
 from sprocket.rocketmq.store import topic_table
+from sprocket.rocketmq.store.compaction.compacted_file import END_UNIT, unit_of
 from sprocket.rocketmq.store.index import Indexes, key_string
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.log import Damage, log_repair
@@ -129,6 +130,13 @@ def test_the_batch_queue_on_its_page() -> None:
     made.put_round([batch, Entry("T", 0, 3, 1324, 168, code, 1_700_000_000_124)])
     data = example("batch-queue.md")
     assert data.ljust(3 * 46, b"\0") == read_file(disk, f"/batches/T/0/{0:020d}")
+
+
+def test_the_compacted_file_on_its_page() -> None:
+    """Copying its record gives the units."""
+    code = hash32("TagA")
+    entry = Entry("T", 0, 7, 4711, 168, code, 1_700_000_000_123)
+    assert example("compaction-files.md") == unit_of(entry, 0) + END_UNIT
 
 
 def test_the_unit_in_rocksdb_on_its_page(tmp_path: Path) -> None:

@@ -61,7 +61,6 @@ def test_they_are_names_that_a_settings_file_may_hold() -> None:
         ("slaveReadEnable", "false"),
         ("traceOn", "true"),
         ("aclEnable", "false"),
-        ("enableCompaction", "false"),
         ("sendMessageThreadPoolNums", "1"),
     ],
 )

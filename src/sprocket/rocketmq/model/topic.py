@@ -18,6 +18,11 @@ SINGLE_TAG = "SINGLE_TAG"
 MULTI_TAG = "MULTI_TAG"
 
 
+CLEANUP_POLICY = "cleanup.policy"
+"""The attribute that says how old messages of the topic go."""
+COMPACTION = "COMPACTION"
+"""Its value for a topic of which the last message of each key is kept."""
+
 QUEUE_TYPE = "queue.type"
 """The attribute that says what the topic's queues hold."""
 BATCH_QUEUES = "BatchCQ"
@@ -55,6 +60,11 @@ class TopicConfig(Struct, frozen=True, kw_only=True, rename="camel"):
     def takes_batches(self) -> bool:
         """Whether a batch sent to it is kept as one record."""
         return self.attributes.get(QUEUE_TYPE) == BATCH_QUEUES
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether the last message of each key is kept."""
+        return self.attributes.get(CLEANUP_POLICY) == COMPACTION
 
     @property
     def reserve_hours(self) -> int:

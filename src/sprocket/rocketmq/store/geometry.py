@@ -27,6 +27,7 @@ from sprocket.base.errors import DiskFailed, ForeignStore
 from sprocket.rocketmq.geometry import (
     BATCH_UNIT_BYTES,
     QUEUE_UNIT_BYTES,
+    CompactionGeometry,
     Engine,
     Geometry,
     IndexGeometry,
@@ -52,6 +53,8 @@ class _File(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     queue_engine: Engine = "files"
     queue_batch_units_per_file: int = QueueGeometry().batch_units_per_file
     queue_extension_bytes: int = QueueGeometry().extension_bytes
+    compaction_log_bytes: int = CompactionGeometry().log_bytes
+    compaction_units_bytes: int = CompactionGeometry().units_bytes
 
 
 _FORMAT = 1
@@ -68,6 +71,8 @@ def encode(geometry: Geometry) -> bytes:
         geometry.queue.engine,
         geometry.queue.batch_units_per_file,
         geometry.queue.extension_bytes,
+        geometry.compaction.log_bytes,
+        geometry.compaction.units_bytes,
     )
     return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
 
@@ -93,6 +98,9 @@ def decode(data: bytes, path: str) -> Geometry:
             extension_bytes=content.queue_extension_bytes,
         ),
         index=IndexGeometry(slots=content.index_slots, units=content.index_units),
+        compaction=CompactionGeometry(
+            log_bytes=content.compaction_log_bytes, units_bytes=content.compaction_units_bytes
+        ),
     )
 
 
@@ -156,6 +164,7 @@ def _inferred(disk: Disk, layout: StoreLayout, wanted: Geometry | None) -> Geome
         log=LogGeometry(segment_bytes=log) if log else otherwise.log,
         queue=_inferred_queue(disk, layout, otherwise.queue),
         index=_inferred_index(disk, layout.index, otherwise.index),
+        compaction=_inferred_compaction(disk, layout, otherwise.compaction),
     )
 
 
@@ -181,6 +190,24 @@ def _inferred_queue(disk: Disk, layout: StoreLayout, otherwise: QueueGeometry) -
         ),
         extension_bytes=found(layout.extension, 1, otherwise.extension_bytes),
     )
+
+
+def _inferred_compaction(
+    disk: Disk, layout: StoreLayout, otherwise: CompactionGeometry
+) -> CompactionGeometry:
+    """Tell the lengths of the files of compaction topics from the files."""
+    logs = Counter(_queue_sizes(disk, layout.compaction_log)).most_common(1)
+    units = Counter(_queue_sizes(disk, layout.compaction_units)).most_common(1)
+    if not logs or not units:
+        return otherwise
+    log, unit = logs[0][0], units[0][0]
+    for known in (
+        *(otherwise, CompactionGeometry()),
+        CompactionGeometry(log_bytes=log + 1, units_bytes=unit),
+    ):
+        if (known.log_file_bytes, known.units_file_bytes) == (log, unit):
+            return known
+    return otherwise
 
 
 def _queue_sizes(disk: Disk, folder: str) -> Iterator[int]:

@@ -14,6 +14,7 @@ from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store import topic_table
+from sprocket.rocketmq.store.compaction import Compactions
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.layout import OPENED_FROM, StoreLayout, require_store
 from sprocket.rocketmq.store.log import CommitLog
@@ -80,11 +81,14 @@ def to_write(
         geometries.keep(disk, layout, resolved)
         parts = _parts(disk, layout, settings, clock, resolved, subscriptions, step, write=True)
         parts.is_geometry_certain = is_certain
+        last = recovery.last_end(disk, layout)
+        parts.compactions.load(_compacted_topics(disk, layout, settings), last)
         with uncollected():
             report = recovery.recover(parts, clock, os.getpid())
         if parts.index is not None:
             parts.index.prepare()
         log = CommitLog(parts.files, report.end, crc_tail=settings.crc_tail)
+        parts.compactions.agree_with(parts.queues, log, parts.deletions.pending)
         return Opened(parts, resolved, clock, log, lock, report)
     except BaseException:
         if parts is not None:
@@ -103,6 +107,9 @@ def to_read(disk: Disk, folder: str, geometry: Geometry | None) -> Opened:
     with uncollected():
         scan = recovery.find_end(parts)
     log = CommitLog(parts.files, scan.end, crc_tail=False)
+    topics = _compacted_topics(disk, layout, StoreSettings())
+    parts.compactions.load(topics, recovery.last_end(disk, layout))
+    parts.compactions.agree_with(parts.queues, log, ())
     return Opened(parts, resolved, clock, log, None, None)
 
 
@@ -152,6 +159,7 @@ def _parts(
         queues=engines.make(disk, layout, geometry.queue, others, write=write),
         index=index,
         deletions=deletions,
+        compactions=Compactions(disk, layout, geometry.compaction, write=write),
         step=step,
         units=UnitAssigner(
             files,
@@ -171,6 +179,16 @@ def _batch_topics(disk: Disk, layout: StoreLayout) -> set[str]:
     """
     topics = (topic_table.read(disk, layout) or {}).values()
     return {topic.name for topic in topics if topic.takes_batches}
+
+
+def _compacted_topics(disk: Disk, layout: StoreLayout, settings: StoreSettings) -> list[str]:
+    """Return the compaction topics; if the table of topics is lost, those that have something."""
+    if not settings.compact:
+        return []
+    topics = topic_table.read(disk, layout)
+    if topics is None:
+        return list(disk.folders(layout.compaction_log))
+    return [topic.name for topic in topics.values() if topic.is_compacted]
 
 
 def _write_lock_file(disk: Disk, layout: StoreLayout) -> None:

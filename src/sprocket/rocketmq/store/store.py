@@ -26,8 +26,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from msgspec.structs import replace
 
 from sprocket.base.clock import Clock, LogClock
-from sprocket.base.disk import Disk, Steps, outside, steps, try_room
-from sprocket.base.errors import DiskFailed, DiskFull, StoreError, StoreFailed
+from sprocket.base.disk import Disk, Steps, StepsTo, outside, steps, try_room
+from sprocket.base.errors import DiskFailed, DiskFull, DiskRefused, StoreError, StoreFailed
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.errors import MessageIllegal
@@ -36,6 +36,7 @@ from sprocket.rocketmq.model.filters import MessageFilter
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.settings import FOUND_MESSAGES_MAX, RetentionSettings, StoreSettings
 from sprocket.rocketmq.store import opening
+from sprocket.rocketmq.store.compaction import CompactedQueue, compacted_reader
 from sprocket.rocketmq.store.log import (
     Appender,
     Damage,
@@ -70,6 +71,9 @@ from sprocket.rocketmq.store.retention import Retention
 INDEX_STEP_RECORDS = 1024
 """Records that upkeep puts into the index before it lets others go on: about 1 ms."""
 
+PARTS_AT_CLOSE_MAX = 1 << 30
+"""At a stop all is copied that compaction keeps: RocketMQ would not find it anywhere else."""
+
 
 _NO_HOURS: Mapping[str, int] = {}
 
@@ -82,6 +86,8 @@ class Store:
         deletions: Which topics were deleted; the owner finishes what is `pending`.
         page_cache: What the system keeps of the log; the owner gives back after each write.
         batch_topics: Topics whose queues are batch queues; see `take_batches`.
+        compacted_topics: Topics of which the last message of each key is kept; see
+            `take_compaction`.
         give_up_unwritten: Forget what was taken up and not written.
     """
 
@@ -94,6 +100,8 @@ class Store:
         self._disk = parts.disk
         self._layout = parts.layout
         self._files = parts.files
+        self._compactions = parts.compactions
+        self.compacted_topics = parts.compactions.topics
         self.deletions = parts.deletions
         self._log = opened.log
         self._lock, self._report = opened.lock, opened.report
@@ -114,7 +122,9 @@ class Store:
         self.append_all = self._appender.append_all
         self.append_batch = self._appender.append_batch
         self.give_up_unwritten = self._appender.give_up_unwritten
-        self._deleter = Deleter(parts.deletions, opened.log, self._appender, parts.queues)
+        self._deleter = Deleter(
+            parts.deletions, opened.log, self._appender, parts.queues, parts.compactions
+        )
         self._retention = Retention(parts, self._appender, opened.clock, self._safe_end)
         self._is_keeping = False
         self._is_sync = parts.settings.flush == "sync"
@@ -141,7 +151,8 @@ class Store:
         return appender
 
     def _safe_end(self) -> int:
-        return min(self._flush.synced, self._checkpointer.kept_to)
+        durable = min(self._flush.synced, self._checkpointer.kept_to)
+        return min(durable, self._compactions.safe_end(self._queues))
 
     @classmethod
     def open(
@@ -392,18 +403,28 @@ class Store:
                 self._dispatch_now()
         except (DiskFull, DiskFailed) as error:
             cause = error
+        queue = self._queues.by_key.get((topic, queue_id))
+        reading = Reading(max_count, max_bytes, wanted, reader)
+        compacted = queue if topic in self.compacted_topics else None
+        kept = None
+        if compacted is not None:
+            kept = self._kept(topic, queue_id)
+            found = compacted_reader.get_kept(kept, compacted, offset, reading)
+            if isinstance(found, GetResult):
+                return found
+            offset = found
         got = queue_reader.get_messages(
-            self._queues.by_key.get((topic, queue_id)),
+            queue,
             self._log,
             offset,
-            Reading(max_count, max_bytes, wanted, reader),
+            reading,
             bytes_in_memory=self._bytes_in_memory,
             page_cache=None if reader is None else self.page_cache,
             own_from=self._dispatch.began_at,
         )
         if cause is not None and offset >= got.max_offset:
             raise cause  # the message may be there anyway
-        return got
+        return got if compacted is None else compacted_reader.as_compacted(got, kept, compacted)
 
     def units(self, topic: str, queue_id: int, offset: int, count: int) -> list[UnitRead]:
         """Return up to `count` units of a queue; dispatches first. See `read.units`."""
@@ -416,7 +437,7 @@ class Store:
     def queue_range(self, topic: str, queue_id: int) -> OffsetRange:
         """Return first and next offset of a queue, 0 and 0 if it never had a message."""
         queue = self._whole(topic, queue_id)
-        return OffsetRange(QueueOffset(0), QueueOffset(0)) if queue is None else _range(queue)
+        return OffsetRange(QueueOffset(0), QueueOffset(0)) if queue is None else self._range(queue)
 
     def queue_end(self, topic: str, queue_id: int) -> QueueOffset:
         """Return the next offset of a queue, 0 if it never had a message; reads nothing."""
@@ -433,17 +454,29 @@ class Store:
     def queues(self) -> Iterable[tuple[str, int, OffsetRange]]:
         """Give every queue that has had a message, sorted by topic and id."""
         self._dispatch_now()
-        return sorted((*key, _range(queue)) for key, queue in self._queues.by_key.items())
+        return sorted((*key, self._range(queue)) for key, queue in self._queues.by_key.items())
+
+    def _range(self, queue: Queue) -> OffsetRange:
+        """Return what can be read of a queue."""
+        if queue.topic not in self.compacted_topics:
+            return OffsetRange(queue.min_offset, queue.max_offset)
+        return compacted_reader.range_of(self._kept(queue.topic, queue.queue_id), queue)
+
+    def _kept(self, topic: str, queue_id: int) -> CompactedQueue | None:
+        """Return what compaction has kept of a queue, None if nothing."""
+        return self._compactions.by_key.get((topic, queue_id))
 
     def offset_by_time(
         self, topic: str, queue_id: int, at_ms: int, boundary: time_search.Boundary
     ) -> QueueOffset:
         """Return the queue offset that belongs to a store time; see `read.time_search`."""
-        return time_search.offset_by_time(self._whole(topic, queue_id), self._log, at_ms, boundary)
+        queue, kept = self._whole(topic, queue_id), self._kept(topic, queue_id)
+        return compacted_reader.offset_by_time(kept, queue, self._log, at_ms, boundary)
 
     def stored_at_ms(self, topic: str, queue_id: int, offset: int) -> int:
         """Return the store time of a message, −1 if it cannot be read."""
-        return time_search.stored_at_ms(self._whole(topic, queue_id), self._log, offset)
+        queue, kept = self._whole(topic, queue_id), self._kept(topic, queue_id)
+        return compacted_reader.stored_at_ms(kept, queue, self._log, offset)
 
     def _whole(self, topic: str, queue_id: int) -> Queue | None:
         """Return a queue with all that may be seen of it; None if it never had a message."""
@@ -538,9 +571,50 @@ class Store:
             with contextlib.suppress(DiskFull, DiskFailed):  # `refusal` says so
                 yield from self._undo_steps()
             self._dispatch_now()
+            failed = yield from self._follow_steps()
             while self.dispatch_index(INDEX_STEP_RECORDS) == INDEX_STEP_RECORDS:
                 yield lambda: None  # others may go on in between
             yield from self._alone(self._checkpointer.keep_steps())
+            if failed is not None:
+                raise failed
+
+    def _follow_steps(self) -> StepsTo[StoreError | None]:
+        """Copy what compaction keeps; return why it could not all be copied."""
+        synced = self._flush.synced
+        try:
+            yield from self._alone(
+                self._compactions.follow_steps(self._queues, self._files, synced)
+            )
+        except StoreError as error:
+            if not isinstance(error, DiskFull | DiskRefused):
+                self._checkpointer.doubt()
+            return error
+        return None
+
+    def compact_steps(self, keys_bytes_max: int) -> Steps:
+        """Have only the last message of each key left of what compaction topics keep.
+
+        Of the files of a queue all but the last are looked at. Beside `maintain_steps` and all
+        else, but not beside itself. Views that `get_messages` gave stay valid.
+
+        Args:
+            keys_bytes_max: Memory for the keys of one queue.
+
+        Raises:
+            StoreError: A queue could not be compacted, and is as it was; others may be.
+        """
+        if self._can_keep:
+            yield from self._compactions.round_steps(keys_bytes_max)
+
+    def take_compaction(self, topic: str) -> None:
+        """Have a topic compacted from now on, unless none is in this store.
+
+        Raises:
+            CorruptRecord: The topic cannot be a folder's name.
+            DiskFull, DiskFailed: It is not.
+        """
+        if self.settings.compact:
+            self._compactions.take_topic(topic)
 
     def clean_steps(
         self,
@@ -652,6 +726,7 @@ class Store:
             self._queues.close()
             if self._index is not None:
                 self._index.close_handles()
+            self._compactions.close()
             self._files.close()
             if self._lock is not None:
                 self._lock.release()
@@ -665,8 +740,10 @@ class Store:
         self.sync()
         self._dispatch_now()
         self.dispatch_index()
+        steps.run(
+            self._compactions.follow_steps(
+                self._queues, self._files, self._flush.synced, parts_max=PARTS_AT_CLOSE_MAX
+            )
+        )
+        self._compactions.save_positions()
         self._checkpointer.seal(self._appender.last_record)
-
-
-def _range(queue: Queue) -> OffsetRange:
-    return OffsetRange(queue.min_offset, queue.max_offset)

@@ -10,6 +10,7 @@ valid, and nothing has to be moved:
 3. The index files that have entries of erased messages are made again without them, the others
    are copied.
 4. Records of the timer log say the sizes that erased messages have now.
+5. What is kept of compaction topics is copied without them; nothing stands in their place.
 
 What lies after the end of the log, or after the blank record of a file, is not copied: remains
 of older messages may be there. All is made in a folder beside the target, and renamed when it is on
@@ -28,16 +29,25 @@ from typing import Annotated, Any
 import numpy as np
 import pyarrow as pa
 
-from sprocket.base.disk import Disk, File, RealDisk, copying, read_file, replace_file
+from sprocket.base.disk import (
+    Disk,
+    File,
+    RealDisk,
+    SegmentFiles,
+    copying,
+    read_file,
+    replace_file,
+)
 from sprocket.base.errors import ForeignStore, SettingsError
 from sprocket.base.progress import Step, unwatched
 from sprocket.base.units import MIB
 from sprocket.rocketmq.codec.columns import Ints, RecordBatch, Records
-from sprocket.rocketmq.codec.record import Entry, erased
+from sprocket.rocketmq.codec.record import Entry, erased, record
 from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.hashes import hash32
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC, TIMER_TOPIC
 from sprocket.rocketmq.store import geometry as geometries
+from sprocket.rocketmq.store.compaction import copy_without
 from sprocket.rocketmq.store.index import compacted
 from sprocket.rocketmq.store.layout import StoreLayout, require_store
 from sprocket.rocketmq.store.queue import QUEUE_UNIT, UNIT_BYTES, UnitAssigner
@@ -69,6 +79,7 @@ class EraseReport(JobReport, frozen=True, kw_only=True):
         kept: Records that were copied as they were.
         index_entries: Entries that the index has no more.
         topics: A row for each topic with erased messages: `topic`, `messages`.
+        compacted: Messages that were erased of what is kept of compaction topics.
         not_copied: What of the old store is in the new one in no form: files and folders that are
             not known to be free of what was erased.
     """
@@ -78,6 +89,7 @@ class EraseReport(JobReport, frozen=True, kw_only=True):
     bytes: int
     kept: int
     index_entries: int
+    compacted: int
     topics: list[dict[str, Any]]
     not_copied: list[str]
 
@@ -174,7 +186,7 @@ def erase(
     chosen = _Chosen(keys, _places(spark, source, files.options(store), where, progress))
     if run.dry_run:
         found = _erased(spark, stored, source, None, chosen, geometry, progress)
-        return _report(found, 0, [], is_written=False)
+        return _report(found, 0, 0, [], is_written=False)
     disk = RealDisk()
     made = f"{target}.erasing"
     os_parent = os.path.dirname(os.path.abspath(target))
@@ -188,6 +200,7 @@ def erase(
         found = _erased(spark, stored, source, made, chosen, geometry, progress)
         entries = _index(spark, source, made, geometry, found.places, progress)
         _resize_timers(disk, StoreLayout(made), found.timed)
+        compacted = _compacted(source, made, geometry, chosen, found.places)
         _note(disk, StoreLayout(made), found)
         if source.disk().exists(source.layout.abort):
             raise ForeignStore(f"{source.path} was opened meanwhile; the copy is not used")
@@ -197,7 +210,7 @@ def erase(
             disk.remove_tree(target)  # an empty folder
         disk.rename(made, target)
         disk.sync_folder(os_parent)
-    return _report(found, entries, left, is_written=True)
+    return _report(found, entries, compacted, left, is_written=True)
 
 
 class _Locked:
@@ -311,7 +324,7 @@ def _copy_rest(
     geometries.keep(RealDisk(), new, geometry)
     known = (
         *(old.commitlog, old.consumequeue, old.index, old.config, old.checkpoint, old.lock),
-        *(old.batch_queues, old.extension, old.timer_log, old.timer_wheel),
+        *(old.batch_queues, old.extension, old.timer_log, old.timer_wheel, old.compaction),
     )
     return [name for name in disk.list(source.path) if f"{source.path}/{name}" not in known]
 
@@ -551,13 +564,66 @@ def _resize_timers(disk: Disk, layout: StoreLayout, timed: Ints) -> None:
     timer_checkpoint.save(disk, layout.timer_checkpoint, checkpoint)  # without the old checksums
 
 
-def _report(found: _Found, entries: int, left: Sequence[str], *, is_written: bool) -> EraseReport:
+# 5. What is kept of compaction topics.
+
+
+def _compacted(
+    source: StoreFolder, made: str, geometry: Geometry, chosen: _Chosen, places: Ints
+) -> int:
+    """Copy what is kept without the messages that are erased; return how many these are.
+
+    Args:
+        source: The old store.
+        made: The new one.
+        geometry: Of both.
+        chosen: Says which keys are erased.
+        places: Where in the log erased messages lie; their copies go with them.
+    """
+    disk, old, new = source.disk(), source.layout, StoreLayout(made)
+    if not disk.is_folder(old.compaction):
+        return 0
+    topics = frozenset(disk.folders(old.compaction_log))
+    gone = _messages_at(disk, old, geometry, places) if topics else frozenset()
+
+    def is_erased(stored: memoryview) -> bool:
+        entry = record.entry(stored)
+        message = entry.topic, entry.queue_id, entry.queue_offset
+        return message in gone or not chosen.keys.isdisjoint(entry.keys)
+
+    RealDisk().make_folder(new.compaction)
+    if disk.exists(old.compaction_positions):
+        _copy_file(disk, old.compaction_positions, new.compaction_positions)
+    return copy_without(disk, old, RealDisk(), new, geometry.compaction, is_erased)
+
+
+def _messages_at(
+    disk: Disk, layout: StoreLayout, geometry: Geometry, places: Ints
+) -> frozenset[tuple[str, int, int]]:
+    """Return topic, queue and offset of the messages at some places of the log."""
+    found = set()
+    with closing(
+        SegmentFiles(disk, layout.commitlog, geometry.log.segment_bytes, write=False)
+    ) as log:
+        log.load()
+        for place in places.tolist():
+            segment = log.segment(place)
+            at = place - segment.start
+            size = int.from_bytes(segment.read(at, 4), "big")
+            entry = record.entry(segment.read(at, size), with_keys=False)
+            found.add((entry.topic, entry.queue_id, entry.queue_offset))
+    return frozenset(found)
+
+
+def _report(
+    found: _Found, entries: int, compacted: int, left: Sequence[str], *, is_written: bool
+) -> EraseReport:
     return EraseReport(
         is_written=is_written,
         messages=len(found.places),
         bytes=found.size,
         kept=found.kept,
         index_entries=entries,
+        compacted=compacted,
         topics=[{"topic": topic, "messages": n} for topic, n in sorted(found.topics.items())],
         not_copied=list(left),
     )

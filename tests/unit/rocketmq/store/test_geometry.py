@@ -87,6 +87,8 @@ def _foreign() -> SimulatedDisk:
     disk, store = filled(60, extended_units=True)
     store.batch_topics.add("batches")
     store.append(new("batches"))
+    store.take_compaction("table")
+    store.append(new("table", keys=("k",)))
     store.close()
     disk.remove(LAYOUT.geometry)
     return disk
@@ -101,7 +103,7 @@ def test_missing_parts_are_taken_by_default() -> None:
     """A store may have no index and no queue."""
     disk = _foreign()
     disk.remove_tree(LAYOUT.index)
-    for folder in (LAYOUT.consumequeue, LAYOUT.extension, LAYOUT.batch_queues):
+    for folder in (LAYOUT.consumequeue, LAYOUT.extension, LAYOUT.batch_queues, LAYOUT.compaction):
         disk.remove_tree(folder)
     assert geometry.resolve(disk, LAYOUT, None) == Geometry(log=LogGeometry.small())
 
@@ -195,10 +197,11 @@ def test_an_empty_index_fits_anything() -> None:
 def test_queue_files_of_no_whole_units_say_nothing() -> None:
     """They are made again."""
     disk = _foreign()
-    for queue_id in disk.list(f"{LAYOUT.consumequeue}/topic"):
-        folder = LAYOUT.queue("topic", int(queue_id))
-        for name in disk.list(folder):
-            disk.open(f"{folder}/{name}", write=True).resize(199)
+    for topic in disk.list(LAYOUT.consumequeue):
+        for queue_id in disk.list(f"{LAYOUT.consumequeue}/{topic}"):
+            folder = LAYOUT.queue(topic, int(queue_id))
+            for name in disk.list(folder):
+                disk.open(f"{folder}/{name}", write=True).resize(199)
     expected = QueueGeometry().units_per_file
     assert geometry.resolve(disk, LAYOUT, None).queue.units_per_file == expected
     found = geometry.resolve(disk, LAYOUT, Geometry.small()).queue.units_per_file

@@ -1,9 +1,10 @@
 """The stored message, whose bytes lie as `codec.record_layout` says.
 
 `record` encodes and decodes it, `record_scan` scans many, `batch` knows messages that travel
-together; `properties`, `ids`, `extra` and `op_message` are parts of them; `erased` is what takes
-the place of a message, and `recall_handle` what one is taken back by. `batch_rows` is not exported
-because it needs numpy. Source: RocketMQ `MessageExtEncoder`, `MessageDecoder`.
+together; `properties`, `ids`, `extra` and `op_message` are parts of them; `keyed` is what
+compaction needs to know; `erased` is what takes the place of a message, and `recall_handle` what
+one is taken back by. `batch_rows` is not exported because it needs numpy. Source: RocketMQ
+`MessageExtEncoder`, `MessageDecoder`.
 """
 
 from sprocket.rocketmq.codec.record import (
@@ -11,6 +12,7 @@ from sprocket.rocketmq.codec.record import (
     erased,
     extra,
     ids,
+    keyed,
     op_message,
     properties,
     recall_handle,
@@ -35,6 +37,7 @@ __all__ = [
     "erased",
     "extra",
     "ids",
+    "keyed",
     "op_message",
     "parse_host",
     "properties",

@@ -25,6 +25,7 @@ class Rule(Enum):
     INDEX_MISSING = "each key of each record can be found by the index"
     CHECKPOINT = "the checkpoint is one page of times and places, none of them below zero"
     OFFSET_BEYOND = "a group's committed offset does not lie behind the end of its queue"
+    COMPACTION = "each message that is kept of a compaction topic is intact, and has its unit"
     CONFIG = "the tables in the folder config can be read"
 
 

@@ -20,7 +20,7 @@ from sprocket.rocketmq.store.queue.queue import (
     QueueKey,
     UnitRead,
 )
-from sprocket.rocketmq.store.queue.queue_files import QueueFiles
+from sprocket.rocketmq.store.queue.queue_files import QueueFiles, move_away
 from sprocket.rocketmq.store.queue.queue_units import (
     GroupFilter,
     Subscriptions,
@@ -69,6 +69,7 @@ __all__ = [
     "engines",
     "is_address",
     "is_database",
+    "move_away",
     "ranges",
     "read_all",
 ]

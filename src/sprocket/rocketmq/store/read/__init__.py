@@ -6,7 +6,13 @@ where to read.
 
 from sprocket.rocketmq.store.read import key_search, queue_reader, time_search
 from sprocket.rocketmq.store.read.key_search import FindResult
-from sprocket.rocketmq.store.read.queue_reader import GetResult, GetStatus, OffsetRange, Reading
+from sprocket.rocketmq.store.read.queue_reader import (
+    GetResult,
+    GetStatus,
+    LogReader,
+    OffsetRange,
+    Reading,
+)
 from sprocket.rocketmq.store.read.time_search import Boundary
 
 __all__ = [
@@ -14,6 +20,7 @@ __all__ = [
     "FindResult",
     "GetResult",
     "GetStatus",
+    "LogReader",
     "OffsetRange",
     "Reading",
     "key_search",

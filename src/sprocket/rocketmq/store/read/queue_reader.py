@@ -34,7 +34,7 @@ from sprocket.rocketmq.codec.record_layout import (
 )
 from sprocket.rocketmq.model.filters import MessageFilter, OwnedBits
 from sprocket.rocketmq.model.internal import LIGHT_PREFIX
-from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
+from sprocket.rocketmq.model.offsets import ANYWHERE, PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.log import PageCache
 from sprocket.rocketmq.store.queue import FILLER_SIZE, Queue, UnitRead, is_address
 from sprocket.rocketmq.store.read.property_scan import PropertyScan, scan_of
@@ -221,12 +221,9 @@ def get_messages(
         found = _own(queue, log, offset, reading, max_bytes, own_from, page_cache)
         if found is not None:
             return found
-    scan_end = offset - -max(SCAN_BYTES_MIN, max_count * queue.unit_bytes) // queue.unit_bytes
-    limits = _Limits(max_count, max_bytes, far_before, scan_end)
-    result = GetResult(
-        GetStatus.NO_MATCHED_MESSAGE, QueueOffset(offset), queue.min_offset, queue.max_offset, []
-    )
-    look_at = scan_end - offset
+    look_at = _look_at(queue, reading)
+    limits = _Limits(max_count, max_bytes, far_before, offset + look_at)
+    result = _nothing_yet(queue, offset)
     if wanted is None:
         look_at = min(look_at, max_count + SPARE_UNITS)
     try:
@@ -242,6 +239,44 @@ def get_messages(
         result.status = GetStatus.OFFSET_FOUND_NULL
         result.next_offset = queue.after_unreadable(result.next_offset)
     return result
+
+
+def get_sparse(queue: Queue, log: LogReader, offset: int, reading: Reading) -> GetResult:
+    """Read messages of a queue in which offsets may be missing; see `get_messages`.
+
+    Args:
+        queue: The queue; its units lead to `log`.
+        log: Where the messages lie.
+        offset: Queue offset of the first message wanted; not below that of the first unit.
+        reading: Who reads, and how much.
+
+    Raises:
+        OffsetTooLarge: There is no message at `offset` or behind.
+    """
+    max_bytes = min(max(reading.max_bytes, ANSWER_BYTES_MIN), ANSWER_BYTES_MAX)
+    limits = _Limits(reading.max_count, max_bytes, -1, ANYWHERE)
+    wanted, look_at = reading.wanted, _look_at(queue, reading)
+    if wanted is None:
+        look_at = min(look_at, reading.max_count + SPARE_UNITS)
+    result = _nothing_yet(queue, offset)
+    units = queue.units(offset, look_at)
+    result.next_offset = QueueOffset(units[0][0])
+    if wanted is None or not wanted.cost:
+        _collect(result, queue, log, limits, wanted, units)
+    else:
+        _select(result, queue, log, limits, scan_of(wanted), wanted.bits, units)
+    return result
+
+
+def _look_at(queue: Queue, reading: Reading) -> int:
+    """Return how many units a read looks at if it has a filter."""
+    return -(-max(SCAN_BYTES_MIN, reading.max_count * queue.unit_bytes) // queue.unit_bytes)
+
+
+def _nothing_yet(queue: Queue, offset: int) -> GetResult:
+    return GetResult(
+        GetStatus.NO_MATCHED_MESSAGE, QueueOffset(offset), queue.min_offset, queue.max_offset, []
+    )
 
 
 def _outside(queue: Queue, offset: int) -> GetResult:

@@ -72,6 +72,7 @@ from sprocket.rocketmq.model.offsets import ANYWHERE, PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import clean_note
 from sprocket.rocketmq.store.clean_note import CleanNote
+from sprocket.rocketmq.store.compaction import Compactions, LastEnd
 from sprocket.rocketmq.store.consistency import range_check
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.layout import StoreLayout
@@ -218,6 +219,7 @@ class StoreParts:
     queues: Queues
     index: Indexes | None
     deletions: Deletions
+    compactions: Compactions
     is_geometry_certain: bool = True
     units: UnitAssigner = field(default_factory=UnitAssigner)
     step: Step = unwatched
@@ -227,6 +229,7 @@ class StoreParts:
         self.queues.close()
         if self.index is not None:
             self.index.close_handles()
+        self.compactions.close()
         self.files.close()
 
 
@@ -305,6 +308,12 @@ def _last_life(disk: Disk, layout: StoreLayout) -> _LastLife:
         note=note,
         checkpoint=checkpoints.load(disk, layout.checkpoint),
     )
+
+
+def last_end(disk: Disk, layout: StoreLayout) -> LastEnd:
+    """Return how the store was left, as those parts need to know that are not made from the log."""
+    life = _last_life(disk, layout)
+    return LastEnd(life.clean, life.doubtful)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from posixpath import basename
 from sprocket.base.disk import Disk, File, copying
 from sprocket.base.errors import FileMissing
 from sprocket.base.progress import Step, unwatched
+from sprocket.rocketmq.store.compaction import copy_kept
 from sprocket.rocketmq.store.layout import StoreLayout, trash
 from sprocket.rocketmq.store.rights_tables import copy_rights
 
@@ -52,6 +53,7 @@ def back_up_store(
         for path in (
             *(old.lock, old.room, old.rebuilt, old.new_consumequeue, trash(old.consumequeue)),
             *(trash(old.extension), trash(old.batch_queues)),
+            *(old.compaction, trash(old.compaction)),
         )
     }
     by_hand = {basename(path) for path in (old.config, old.index, old.commitlog)}
@@ -81,6 +83,7 @@ def back_up_store(
         def is_wanted(name: str) -> bool:
             return name not in passed_over and name not in by_hand and name not in others
 
+        size += copy_kept(disk, old, new, open_log)
         size += copying.copy_tree(disk, source, target, is_wanted, open_log)
         size += copying.copy_tree(disk, old.index, new.index, after_each=open_log)
         disk.make_folder(new.commitlog, durable=False)

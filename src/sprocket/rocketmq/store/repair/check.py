@@ -15,6 +15,7 @@ from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.store import committed_offsets
+from sprocket.rocketmq.store.compaction import checking
 from sprocket.rocketmq.store.consistency import (
     CheckedLog,
     Finding,
@@ -107,6 +108,9 @@ def rest(
         expected = f"at most {one.end} for {one.group} in {one.topic}/{one.queue_id}"
         path = store.layout.consumer_offsets
         yield Finding(Rule.OFFSET_BEYOND, path, 0, expected, str(one.offset))
+    if not store.is_open:
+        for kept in checking.wrong(store.disk, store.layout, store.geometry.compaction):
+            yield Finding(Rule.COMPACTION, kept.path, kept.position, kept.expected, kept.found)
     yield from _checkpoint_findings(store.disk, store.layout.checkpoint)
     yield from _table_findings(store.disk, store.layout)
 

@@ -4,7 +4,7 @@ Each record has the same place in the new log as in the old one, and keeps its o
 So message ids, committed offsets, and links between messages stay valid. Damage is replaced by
 padding records, which no consumer gets (`log_repair`), and by blank records at the ends of files; a
 missing file becomes one with nothing but a blank. In the queues fillers take the offsets of
-messages that are gone.
+messages that are gone. What compaction has kept is copied as it is.
 
 The recovery of the new store makes queues and index again from the log; of the old ones only the
 ends of the queues are used. The old store is only read, and may be open.
@@ -30,6 +30,7 @@ from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import geometry as geometries
+from sprocket.rocketmq.store.compaction import copy_kept
 from sprocket.rocketmq.store.consistency import LogCheck
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.log import Damage, log_repair
@@ -120,6 +121,10 @@ def _salvage(store: StoreFiles, new: StoreLayout, clock: Clock, step: Step) -> S
         copy = _Copy(log, store.segments, files)
         copy.run(kept)
     tables, tables_left = _copy_tables(disk, old, new, unread)
+    try:
+        copy_kept(disk, old, new)
+    except DiskFailed as error:
+        unread.append(str(error))
     Store.open(disk, new.root, StoreSettings(fill_ahead_bytes=0), clock).close()
     _keep_places(disk, new, resolved, copy, kept)
     return SalvageReport(

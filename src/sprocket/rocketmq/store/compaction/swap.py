@@ -1,0 +1,107 @@
+"""The swap at the end of a round: new files take the place of old ones, or nothing has happened.
+
+A round writes into the folders `compacting`. When all of that is on the disk, a file there says
+which files are to go and which are to come, and from then on the swap is certain. New files have
+names that no old one has, so they are moved up first, and the old ones deleted then. All of it may
+be repeated. What a crash leaves is finished when the store is opened; without that file there is
+nothing but `compacting`, which is removed.
+
+    {"old":[0],"new":[104857460]}
+
+RocketMQ passes folders over, and starts on what lies there in between as long as records and units
+have the same names.
+"""
+
+import msgspec
+
+from sprocket.base.disk import Disk, read_file, remove_if_there, replace_file
+from sprocket.base.errors import FileMissing
+from sprocket.rocketmq.store.compaction.compacted_file import CompactedFile
+from sprocket.rocketmq.store.compaction.queue_folders import QueueFolders
+
+NAME = "sprocket.swap"
+
+
+class Swap(msgspec.Struct, frozen=True):
+    """Addresses of the files that go, and of those that come."""
+
+    old: tuple[int, ...]
+    new: tuple[int, ...]
+
+
+class PendingSwap(msgspec.Struct):
+    """A swap that has begun.
+
+    Attributes:
+        old: The files that go.
+        made: Those that come in their place.
+        position: Up to which queue offset the queue is compacted then.
+        is_taken: Whether the queue has the new ones already.
+    """
+
+    old: list[CompactedFile]
+    made: list[CompactedFile]
+    position: int
+    is_taken: bool = False
+
+    @property
+    def swap(self) -> Swap:
+        """What is written down of it."""
+        return Swap(tuple(f.start for f in self.old), tuple(f.start for f in self.made))
+
+
+def prepare(disk: Disk, folders: QueueFolders) -> None:
+    """Make the folders that a round writes to, empty."""
+    discard(disk, folders)
+    for folder in (folders.compacting.log, folders.compacting.units):
+        disk.make_folder(folder)
+
+
+def discard(disk: Disk, folders: QueueFolders) -> None:
+    """Remove what a round has written."""
+    for folder in (folders.compacting.log, folders.compacting.units):
+        disk.remove_tree(folder)
+
+
+def commit(disk: Disk, folders: QueueFolders, swap: Swap) -> None:
+    """Make a swap certain. What is to come must be on the disk."""
+    replace_file(disk, _path(folders), msgspec.json.encode(swap))
+
+
+def pending(disk: Disk, folders: QueueFolders) -> Swap | None:
+    """Return the swap that was begun, None if there is none."""
+    try:
+        return msgspec.json.decode(read_file(disk, _path(folders)), type=Swap)
+    except (FileMissing, msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def move_up(disk: Disk, folders: QueueFolders, swap: Swap) -> None:
+    """Move the new files to where they belong. Durable on return."""
+    made = folders.compacting
+    for start in swap.new:
+        _move(disk, made.units_path(start), folders.units_path(start))
+        _move(disk, made.log_path(start), folders.log_path(start))
+    for folder in (folders.units, folders.log):
+        disk.sync_folder(folder)
+
+
+def _move(disk: Disk, source: str, target: str) -> None:
+    if disk.exists(source):
+        disk.rename(source, target)
+
+
+def finish(disk: Disk, folders: QueueFolders, swap: Swap) -> None:
+    """Delete the old files, which nobody reads any more, and forget the swap. Durable on return."""
+    for start in swap.old:
+        remove_if_there(disk, folders.units_path(start))
+        remove_if_there(disk, folders.log_path(start))
+    for folder in (folders.units, folders.log):
+        disk.sync_folder(folder)
+    remove_if_there(disk, _path(folders))
+    disk.sync_folder(folders.compacting.log)
+    discard(disk, folders)
+
+
+def _path(folders: QueueFolders) -> str:
+    return f"{folders.compacting.log}/{NAME}"
