@@ -245,6 +245,8 @@ class Broker:
             make_topic=topics.make_internal,
         )
         self._check_seconds = settings.transactions.check_interval_ms / 1000
+        self._compaction = settings.compaction
+        self._is_compacting = False
         self.puller = PullService(
             store,
             topics,
@@ -267,7 +269,7 @@ class Broker:
         """Finish what a crash cut off, then begin what happens now and then."""
         self.upkeep.start()
         self.removal.finish()
-        self.take_batches()
+        self.take_kinds()
         self.commits.start()
         self._rounds.start()
         self.delays.start()
@@ -279,6 +281,7 @@ class Broker:
             (self._check_seconds, self.check_halves, "check halves"),
             (self._flush_seconds, self.snapshots.begin, "snapshots"),
             (FILTERS_SECONDS, self._flush_filters, "filters"),
+            (self._compaction.interval_ms / 1000, self.compact, "compaction"),
         ):
             self._tasks.repeat(seconds, work, name)
         if self._rules is not None:
@@ -304,14 +307,18 @@ class Broker:
         waits = self.delays.next_due_ms(), self.timed.next_due_ms()
         return min((one for one in waits if one is not None), default=None)
 
-    def take_batches(self) -> None:
-        """Give their batch queues to topics that were new when a crash came."""
+    def take_kinds(self) -> None:
+        """Give topics that were new when a crash came the kinds of queues that they are to have."""
         for topic in self.topics.all():
-            if topic.takes_batches:
-                try:
+            try:
+                if topic.takes_batches:
                     self.store.take_batches(topic.name)
-                except StoreError as error:
-                    _log.error("a topic has no batch queues", topic=topic.name, why=str(error))
+                if topic.is_compacted:
+                    self.store.take_compaction(topic.name)
+            except StoreError as error:
+                _log.error(
+                    "a topic has not the queues that it says", topic=topic.name, why=str(error)
+                )
 
     def settings_users(self) -> dict[str, Callable[[Settings], None]]:
         """Return what takes up new settings while the broker runs, by the name of their group."""
@@ -381,6 +388,20 @@ class Broker:
         """Ask how transactions ended of which nobody says it; every half minute."""
         self.transactions.note_progress()
         self.half_checks.begin()
+
+    def compact(self) -> None:
+        """Drop what newer messages of compaction topics replaced; every quarter of an hour."""
+        if not self._is_compacting:
+            self._is_compacting = True
+            work = self.store.compact_steps(self._compaction.keys_bytes_max)
+            self.thread.drive(work, self._compacted)
+
+    def _compacted(self, error: BaseException | None) -> None:
+        self._is_compacting = False
+        if isinstance(error, StoreError):
+            _log.error("a queue could not be compacted; trying again", why=str(error))
+        elif error is not None:
+            raise error
 
     def expire(self) -> None:
         """Forget clients that have gone silent, and what they held; every ten seconds."""

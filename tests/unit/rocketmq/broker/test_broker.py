@@ -186,7 +186,7 @@ def left_by_a_broker() -> SimulatedDisk:
     async def scenario(broker: Broker, disk: SimulatedDisk) -> None:
         batches = {"queue.type": "BatchCQ"}
         broker.topics.put(TopicConfig(name="B", write_queues=2, attributes=batches))
-        broker.take_batches()
+        broker.take_kinds()
         broker.topics.put(TopicConfig(name="T", read_queues=4, write_queues=4))
         for topic, queue_id in (("T", 0), ("T", 3), ("B", 1), ("%LMQ%x", 0)):
             broker.store.append(new(topic, queue_id))

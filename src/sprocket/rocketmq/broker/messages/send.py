@@ -234,14 +234,14 @@ class Sender:
         """
         message, body = request.message, request.body
         topic, queue_id = self._place(message)
-        if not body:
+        if not body and not topic.is_compacted:  # there it deletes what its key had
             raise Refused(Refusal.OTHER, "the message has no body")
         found = properties.decode(message.properties)
         way = InboundMessage(message, message.topic, queue_id, found, message.sys_flag)
         for divert in self._diverters:
             divert(way)
         if topic.attributes:
-            _check_compaction(topic, found)
+            _check_key(topic, found)
         if way.sys_flag & _SPECIAL_FLAGS:
             _check_flags(way.sys_flag)
         stored = self._properties(found, {})
@@ -305,6 +305,8 @@ class Sender:
         unique_key = shared.get(properties.UNIQ_KEY, "")
         record = self._bare(request, queue_id, unique_key)
         if is_inner:
+            if topic.attributes:
+                _check_key(topic, shared)
             record = structs.replace(record, body=body)
             return self._inner_batch(record, len(parts.bodies), shared)
         if not _NOT_SHARED.isdisjoint(shared):
@@ -334,7 +336,7 @@ class Sender:
         found = properties.decode(given)
         self._refuse_unsupported_in_batch(found)
         if topic.attributes:
-            _check_compaction(topic, found)
+            _check_key(topic, found)
         return self._properties(found, shared)
 
     def _properties(self, found: dict[str, str], shared: Mapping[str, str]) -> bytes:
@@ -485,10 +487,10 @@ def _each_has(texts: Sequence[bytes], closed: str, name: str, value: str) -> boo
     return not [text for text in texts if pair not in text]
 
 
-def _check_compaction(topic: TopicConfig, found: dict[str, str]) -> None:
-    policy = topic.attributes.get("cleanup.policy", "")
-    if policy.upper() == "COMPACTION" and properties.KEYS not in found:
-        raise _illegal(f"topic {topic.name} is compacted by key, and the message has no KEYS")
+def _check_key(topic: TopicConfig, found: dict[str, str]) -> None:
+    """Refuse what compaction could not keep, in RocketMQ's words."""
+    if topic.is_compacted and not found.get(properties.KEYS, "").strip():
+        raise _illegal("Required message key is missing")
 
 
 def _check_flags(sys_flag: int) -> None:

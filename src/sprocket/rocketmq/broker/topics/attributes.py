@@ -1,7 +1,8 @@
 """Attributes of topics, RocketMQ 5's named settings of one topic, and how they are changed.
 
 A change is `+name=value` (add, or replace) or `-name` (remove), several joined by commas. What
-kind of queues a topic has is fixed when it is made; the rest may be changed later.
+kind of queues a topic has, and whether it is compacted, is fixed when it is made; the rest may be
+changed later.
 
 Source: RocketMQ `AttributeParser`, `AttributeUtil`, `TopicAttributes`.
 """
@@ -9,14 +10,21 @@ Source: RocketMQ `AttributeParser`, `AttributeUtil`, `TopicAttributes`.
 from collections.abc import Mapping
 
 from sprocket.rocketmq.errors import Refusal, Refused
-from sprocket.rocketmq.model.topic import BATCH_QUEUES, QUEUE_TYPE, RESERVE_TIME, is_hours
+from sprocket.rocketmq.model.topic import (
+    BATCH_QUEUES,
+    CLEANUP_POLICY,
+    COMPACTION,
+    QUEUE_TYPE,
+    RESERVE_TIME,
+    is_hours,
+)
 
 MESSAGE_TYPE = "message.type"
 
 VALUES = {
     MESSAGE_TYPE: ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION"),
     QUEUE_TYPE: ("SimpleCQ", BATCH_QUEUES),
-    "cleanup.policy": ("DELETE",),
+    CLEANUP_POLICY: ("DELETE", COMPACTION),
 }
 """What may be said, by name: nothing that asks for what is not there."""
 

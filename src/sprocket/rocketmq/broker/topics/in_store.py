@@ -1,7 +1,13 @@
 """The topics that a store has messages of, as far as its queues tell what they are like."""
 
 from sprocket.rocketmq.model.internal import LIGHT_PREFIX
-from sprocket.rocketmq.model.topic import BATCH_QUEUES, QUEUE_TYPE, TopicConfig
+from sprocket.rocketmq.model.topic import (
+    BATCH_QUEUES,
+    CLEANUP_POLICY,
+    COMPACTION,
+    QUEUE_TYPE,
+    TopicConfig,
+)
 from sprocket.rocketmq.store.store import Store
 
 
@@ -16,7 +22,16 @@ def topics_in(store: Store) -> list[TopicConfig]:
             name=topic,
             read_queues=count,
             write_queues=count,
-            attributes={QUEUE_TYPE: BATCH_QUEUES} if topic in store.batch_topics else {},
+            attributes=_attributes(store, topic),
         )
         for topic, count in counts.items()
     ]
+
+
+def _attributes(store: Store, topic: str) -> dict[str, str]:
+    found = {}
+    if topic in store.batch_topics:
+        found[QUEUE_TYPE] = BATCH_QUEUES
+    if topic in store.compacted_topics:
+        found[CLEANUP_POLICY] = COMPACTION
+    return found

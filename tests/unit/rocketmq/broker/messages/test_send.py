@@ -428,13 +428,16 @@ def test_a_broker_that_is_closed_to_writing_keeps_topics_in_order(permission: An
 
 
 def test_compacted_topics_need_keys() -> None:
-    """A store of RocketMQ may hold such a topic."""
+    """In RocketMQ's words; there a message without a body deletes its key."""
     harness = Harness()
     harness.topics.put(TopicConfig(name="T", attributes={"cleanup.policy": "COMPACTION"}))
-    with pytest.raises(Refused) as refused:
-        harness.sender.record(sent(header()))
-    assert refused.value.why is Refusal.ILLEGAL_MESSAGE
-    assert harness.sender.record(sent(header(properties="KEYS\x01k\x02")))
+    for properties_ in ("", "KEYS\x01 \x02"):
+        with pytest.raises(Refused, match="Required message key is missing") as refused:
+            harness.sender.record(sent(header(properties=properties_)))
+        assert refused.value.why is Refusal.ILLEGAL_MESSAGE
+    keyed = header(properties="KEYS\x01k\x02")
+    assert harness.sender.record(sent(keyed)).body
+    assert harness.sender.record(sent(keyed, b"")).body == b""
 
 
 def test_retries_become_dead_letters_beyond_their_limit() -> None:

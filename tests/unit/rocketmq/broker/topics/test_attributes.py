@@ -40,7 +40,7 @@ def test_changes_are_made() -> None:
         ({}, {"+queue.type": "SimpleCQ"}, Refusal.OTHER, "cannot be changed"),
         (None, {"+queue.type": "Batch"}, Refusal.OTHER, "SimpleCQ, BatchCQ"),
         ({"queue.type": "BatchCQ"}, {"+queue.type": "BatchCQ"}, Refusal.OTHER, "cannot be changed"),
-        (None, {"+cleanup.policy": "COMPACTION"}, Refusal.OTHER, "DELETE"),
+        (None, {"+cleanup.policy": "DROP"}, Refusal.OTHER, "DELETE, COMPACTION"),
         (None, {"+message.type": "normal"}, Refusal.OTHER, "NORMAL"),
         (None, {"+reserve.time": "-2"}, Refusal.OTHER, "hours"),
         (None, {"+reserve.time": "1.5"}, Refusal.OTHER, "hours"),

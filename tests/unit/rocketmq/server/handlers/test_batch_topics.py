@@ -156,7 +156,7 @@ def test_a_topic_that_a_crash_left_without_batch_queues_has_them_at_the_next_sta
         broker = lab.node.broker
         broker.topics.put(TopicConfig(name="B", attributes={"queue.type": "BatchCQ"}))
         assert broker.store.batch_topics == set()
-        broker.take_batches()
+        broker.take_kinds()
         assert broker.store.batch_topics == {"B"}
         assert (await lab.broker.call(320, ext("B", m=True, i=WHOLE), THREE)).code == 0
 

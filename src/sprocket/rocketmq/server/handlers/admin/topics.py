@@ -128,6 +128,8 @@ class TopicHandlers:
         for topic in topics:
             if topic.takes_batches:
                 self._store.take_batches(topic.name)
+            if topic.is_compacted:
+                self._store.take_compaction(topic.name)
 
     def _answer_when_kept(self, request: Request) -> None:
         def kept(error: StoreError | None) -> None:

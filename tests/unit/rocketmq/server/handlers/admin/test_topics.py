@@ -93,7 +93,7 @@ def test_what_may_not_be_made_is_refused(on_node: Callable[..., None]) -> None:
             ({"readQueueNums": "x"}, 1),
             ({"topicFilterType": "WHATEVER"}, 1),
             ({"attributes": "+message.type=MIXED"}, 29),
-            ({"attributes": "+cleanup.policy=COMPACTION"}, 1),
+            ({"attributes": "+cleanup.policy=COMPACT"}, 1),
             ({"attributes": "+queue.type=BigCQ"}, 1),
             ({"attributes": "nonsense"}, 1),
             ({"attributes": "+message.type=FIFO"}, 0),
