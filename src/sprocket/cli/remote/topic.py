@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Topics of a running broker or cluster.")
 
+Attributes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attribute",
+        metavar="NAME=VALUE",
+        help="An attribute, such as message.type=FIFO; -NAME takes one away. Repeatable.",
+    ),
+]
+
 PERMISSIONS = {"r": 4, "w": 2, "rw": 6, "none": 0}
 
 
@@ -42,12 +51,23 @@ def create_topic(
     remote: Remote,
     name: TopicName,
     queues: Annotated[int, typer.Option(min=1, max=1024, help="Queues, to read and write.")] = 8,
+    compact: Annotated[
+        bool, typer.Option("--compact", help="Keep the last message of each key, for ever.")
+    ] = False,
+    attribute: Attributes = None,
     cluster: Cluster = None,
     broker: BrokerName = None,
 ) -> CommandAnswer:
     """Create a topic on every broker, or give one that exists another number of queues."""
     admin = remote.admin()
-    admin.topic.create(name, queues, cluster=cluster, broker=broker)
+    admin.topic.create(
+        name,
+        queues,
+        attributes=_attributes(attribute),
+        compact=compact,
+        cluster=cluster,
+        broker=broker,
+    )
     return _how_it_is(admin, name)
 
 
@@ -66,13 +86,15 @@ def update_topic(
     perm: Annotated[
         str | None, typer.Option(metavar="r|w|rw|none", help="What is allowed.")
     ] = None,
+    attribute: Attributes = None,
     broker: BrokerName = None,
 ) -> CommandAnswer:
-    """Change a topic that exists: its queues, or who may read and write it."""
+    """Change a topic that exists: its queues, attributes, or who may read and write it."""
     if perm is not None and perm not in PERMISSIONS:
         raise SettingsError(f"{perm!r} is not a permission: expected r, w, rw or none")
-    if (queues, read_queues, perm) == (None, None, None):
-        raise SettingsError("say what to change: --queues, --read-queues or --perm")
+    attributes = _attributes(attribute)
+    if (queues, read_queues, perm) == (None, None, None) and not attributes:
+        raise SettingsError("say what to change: --queues, --read-queues, --perm or --attribute")
     admin = remote.admin()
     there = admin.topic.config(name)
     if broker is not None and broker not in there:
@@ -85,9 +107,21 @@ def update_topic(
             queues or one.write_queues,
             read_queues=read_queues or queues or one.read_queues,
             perm=one.perm if perm is None else PERMISSIONS[perm],
+            attributes=attributes,
             broker=broker_name,
         )
     return _how_it_is(admin, name)
+
+
+def _attributes(given: list[str] | None) -> dict[str, str]:
+    """Return attributes of a topic as they were given; a name without a value is taken away."""
+    found = {}
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not name.strip("+-") or bool(equals) == name.startswith("-"):
+            raise SettingsError(f"{text!r} is not an attribute: expected NAME=VALUE, or -NAME")
+        found[name] = value
+    return found
 
 
 def _how_it_is(admin: "Admin", name: str) -> CommandAnswer:

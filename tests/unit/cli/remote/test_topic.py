@@ -77,3 +77,27 @@ def test_bad_input_is_one_line(broker: LocalBroker) -> None:
         broker, "topic", "update", "orders", "--perm", "x"
     )
     assert "say what to change" in refused(broker, "topic", "update", "orders")
+
+
+def test_attributes(broker: LocalBroker) -> None:
+    """They are set when a topic is made, and some are changed later."""
+    done(broker, "topic", "create", "table", "--compact", "--attribute", "message.type=FIFO")
+    done(broker, "topic", "update", "table", "--attribute", "reserve.time=5")
+    done(broker, "topic", "update", "table", "--attribute", "-message.type")
+    with blocking.Admin(broker.nameserver) as admin:
+        (config,) = admin.topic.config("table").values()
+    assert config.attributes == {"cleanup.policy": "COMPACTION", "reserve.time": "5"}
+    assert "expected NAME=VALUE" in refused(
+        broker, "topic", "update", "table", "--attribute", "reserve.time"
+    )
+
+
+def test_a_compaction_topic_wants_keys(broker: LocalBroker) -> None:
+    """It takes no message without one; a message without a body is one more of its key."""
+    done(broker, "topic", "create", "table", "--compact", "--queues", 1)
+    assert "Required message key is missing" in refused(broker, "produce", "table", "x")
+    with blocking.Producer(broker.nameserver, group="p") as producer:
+        for body in (b"1", b"2", b""):
+            producer.send(Message("table", body, keys=["k"]))
+    found = rows(broker, "consume", "table", "--from", "first", "--until-end")
+    assert len(found) == 3

@@ -21,7 +21,14 @@ from sprocket.rocketmq.codec.headers import (
 from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.internal import TEMPLATE_TOPIC
 from sprocket.rocketmq.model.route import MessageQueue, TopicRoute
-from sprocket.rocketmq.model.topic import READ, SINGLE_TAG, WRITE, TopicConfig
+from sprocket.rocketmq.model.topic import (
+    CLEANUP_POLICY,
+    COMPACTION,
+    READ,
+    SINGLE_TAG,
+    WRITE,
+    TopicConfig,
+)
 
 _POLL_S = 0.05
 _ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
@@ -43,6 +50,7 @@ class TopicAdmin:
         cluster: str | None = None,
         broker: str | None = None,
         attributes: Mapping[str, str] | None = None,
+        compact: bool = False,
         is_ordered: bool = False,
     ) -> None:
         """Create a topic, or change the one that exists, and wait for its route.
@@ -54,7 +62,10 @@ class TopicAdmin:
             perm: 2 write, 4 read; the sum for both.
             cluster: Only on the brokers of this cluster.
             broker: Only on this broker.
-            attributes: 5.x settings, such as `{"+message.type": "FIFO"}`.
+            attributes: 5.x settings, such as `{"message.type": "FIFO"}`; a name with a minus before
+                it takes one away.
+            compact: Keep the last message of each key, however old it is: `cleanup.policy` is
+                `COMPACTION`. Only for a topic that is new.
             is_ordered: Fix the queues in the NameServers, so that senders keep to them while a
                 broker is away.
 
@@ -75,7 +86,7 @@ class TopicAdmin:
             write_queue_nums=queues,
             perm=perm,
             order=is_ordered,
-            attributes=",".join(f"{key}={value}" for key, value in (attributes or {}).items()),
+            attributes=_changes(attributes or {}, compact=compact),
         )
         masters = await self._reach.masters(cluster=cluster, broker=broker)
         await self._reach.call_all(masters, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
@@ -229,3 +240,16 @@ class TopicAdmin:
         routes = self._reach.instance.routes
         route = await self._reach.route(name)
         return {one.name: routes.require_master(one.name) for one in route.brokers}
+
+
+def _changes(attributes: Mapping[str, str], *, compact: bool) -> str:
+    """Return changes of attributes as they are sent: `+name=value` and `-name`."""
+    changes = []
+    if compact:
+        changes.append(f"+{CLEANUP_POLICY}={COMPACTION}")
+    for name, value in attributes.items():
+        if name[:1] == "-":
+            changes.append(name)
+        else:
+            changes.append(f"+{name.removeprefix('+')}={value}")
+    return ",".join(changes)
