@@ -300,7 +300,7 @@ def test_what_is_no_plain_log_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("inside", "said"),
-    [("dledger-n0/data", "a log of DLedger"), ("compactionLog/t/0", "compaction left of topics")],
+    [("dledger-n0/data", "a log of DLedger"), ("compactionLog/t/0", "kept of compaction topics")],
 )
 def test_logs_of_other_formats_are_named(tmp_path: Path, inside: str, said: str) -> None:
     """A broker with DLedger may have a folder commitlog as well, with nothing in it."""
