@@ -29,6 +29,7 @@ from sprocket.spark.source_options import (
     count,
     count_or_none,
     declare,
+    declared,
     duration_ms,
     folder,
     mode,
@@ -335,6 +336,14 @@ class Options:
     )
     include_internal_topics: bool = _of_directories(
         "includeInternalTopics", boolean, False, "also system, retry and half-message topics"
+    )
+    compacted: bool = _option(
+        Where.DIRECTORY_BATCH,
+        "compacted",
+        boolean,
+        False,
+        "of compaction topics only: the last message of each key in a queue, without those that"
+        " were deleted",
     )
     split_mode: str = _of_directories(
         "splitMode",
@@ -688,9 +697,26 @@ def _read(given: Mapping[str, str], where: Where) -> Options:
     options = Options(**values)
     _check_topics(options, values)
     _check_trigger(options, values)
+    _check_compacted(options, values)
     if not where & Where.STREAM:
         _check_batch(options, _CALLED[where])
     return options
+
+
+_NOT_COMPACTED = frozenset(
+    {
+        *("starting_offsets", "ending_offsets", "starting_times", "ending_times"),
+        *("starting_at_ms", "ending_at_ms", "partitions_min", "partition_bytes_max", "split_mode"),
+    }
+)
+"""Options of parts of a log or a queue; a key's last message is that of all of it."""
+
+
+def _check_compacted(options: Options, given: Collection[str]) -> None:
+    """Raise if only a part is asked for where the last messages of all are."""
+    if options.compacted and (parts := sorted(_NOT_COMPACTED.intersection(given))):
+        name = declared(Options)[parts[0]].name
+        raise SettingsError(f"options compacted and {name} exclude each other; leave {name} away")
 
 
 def _check_trigger(options: Options, given: Collection[str]) -> None:

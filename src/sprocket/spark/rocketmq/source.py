@@ -36,9 +36,14 @@ class RocketMQSource(DataSource):  # type: ignore[misc]
             from sprocket.spark.rocketmq.live.reader import TopicReader
 
             return TopicReader(schema, option_table.read_live_batch(given))
+        options = option_table.read_directory(given)
+        if options.compacted:
+            from sprocket.spark.rocketmq.folder.compacted import CompactedReader
+
+            return CompactedReader(schema, options)
         from sprocket.spark.rocketmq.folder import DirectoryReader
 
-        return DirectoryReader(schema, option_table.read_directory(given))
+        return DirectoryReader(schema, options)
 
     def streamReader(self, schema: Any) -> Any:  # noqa: N802
         """Return the reader of a stream: of a live topic, or of a store directory."""

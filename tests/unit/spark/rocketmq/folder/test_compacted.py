@@ -1,0 +1,65 @@
+"""The option `compacted`: of each key of a queue the last message, before and after rounds."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.stores import new
+
+from sprocket.base.disk import RealDisk, steps
+from sprocket.rocketmq.geometry import Geometry
+from sprocket.rocketmq.settings import StoreSettings
+from sprocket.rocketmq.store.store import Store
+from sprocket.spark import QueryFailed, in_one_line
+from sprocket.testing.clock import FakeClock
+
+SETTINGS = StoreSettings(fill_ahead_bytes=0, message_bytes_max=1 << 20)
+
+
+def send(store: Store, queue_id: int, key: str, body: bytes) -> None:
+    """Send a message to the topic `last`."""
+    store.append(new("last", queue_id, body, keys=(key,)))
+
+
+def store_of(folder: Path) -> tuple[str, dict[tuple[int, str], bytes]]:
+    """Make a store; return its folder, and the last value of each key of each queue."""
+    geometry = Geometry.small()
+    store = Store.open(RealDisk(), str(folder), SETTINGS, FakeClock(), geometry)
+    store.take_compaction("last")
+    values: dict[tuple[int, str], bytes] = {}
+    for number in range(600):
+        queue_id, key = number % 2, f"key {number * 7 % 50}"
+        body = b"" if number % 11 == 0 else b"value %d" % number
+        send(store, queue_id, key, body)
+        values[queue_id, key] = body
+        store.append(new("plain", 0, b"x", keys=(key,)))
+        store.write()
+        if number % 200 == 150:
+            store.sync()
+            steps.run(store.maintain_steps())
+            steps.run(store.compact_steps(1 << 20))
+    store.sync()
+    store.close()
+    return str(folder), {key: body for key, body in values.items() if body}
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_each_key_has_its_last_value(spark: Any, tmp_path: Path) -> None:
+    """Those that were deleted have none; columns and filters are as without it."""
+    folder, values = store_of(tmp_path / "store")
+
+    def read(**options: object) -> Any:
+        return spark.read.format("rocketmq").options(compacted=True, **options).load(folder)
+
+    rows = read().collect()
+    assert {(row.queueId, row.keys): bytes(row.body) for row in rows} == values
+    assert len(rows) == len(values)
+    assert {row.topic for row in rows} == {"last"}
+    assert read(subscribe="last").where("queueId = 1").count() == sum(q for q, _ in values)
+    one = read(assign='{"last":{"b":[0]}}', columns="keys").collect()
+    assert {row["keys"] for row in one} == {key for q, key in values if q == 0}
+    with pytest.raises(QueryFailed, match=r"'plain'.*is not compacted"), in_one_line():
+        read(subscribe="plain").count()
+    with pytest.raises(QueryFailed, match="startingOffsets exclude"), in_one_line():
+        read(startingOffsets="earliest").count()
