@@ -37,13 +37,10 @@ class RocketMQSource(DataSource):  # type: ignore[misc]
 
             return TopicReader(schema, option_table.read_live_batch(given))
         options = option_table.read_directory(given)
-        if options.compacted:
-            from sprocket.spark.rocketmq.folder.compacted import CompactedReader
+        from sprocket.spark.rocketmq.folder import CompactedReader, DirectoryReader
 
-            return CompactedReader(schema, options)
-        from sprocket.spark.rocketmq.folder import DirectoryReader
-
-        return DirectoryReader(schema, options)
+        kind = CompactedReader if options.compacted else DirectoryReader
+        return kind(schema, options)
 
     def streamReader(self, schema: Any) -> Any:  # noqa: N802
         """Return the reader of a stream: of a live topic, or of a store directory."""

@@ -5,6 +5,7 @@ what Spark calls; jobs use the rest.
 """
 
 from sprocket.spark.rocketmq.folder.beyond_end import FoundRecord, IsTaken, records_behind
+from sprocket.spark.rocketmq.folder.compacted import CompactedReader
 from sprocket.spark.rocketmq.folder.copied import copy_records
 from sprocket.spark.rocketmq.folder.known_topics import topics_of
 from sprocket.spark.rocketmq.folder.lost_end import closed_log
@@ -22,6 +23,7 @@ from sprocket.spark.rocketmq.folder.tail import GrowingLog
 from sprocket.spark.rocketmq.rows.damage import DamagedRange, LeftOut
 
 __all__ = [
+    "CompactedReader",
     "DamagedRange",
     "DirectoryReader",
     "DirectoryStream",

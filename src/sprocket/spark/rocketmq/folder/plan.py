@@ -309,8 +309,8 @@ def require_store(disk: Files, folder: str) -> None:
         )
     if {"compactionLog", "compactionCq"}.intersection(names):
         raise ForeignStore(
-            f"{layout.root} holds what is kept of compaction topics, which is not read; the log beside"
-            " it has their messages until it is cleaned"
+            f"{layout.root} holds what is kept of compaction topics, which is not read; the log"
+            " beside it has their messages until it is cleaned"
         )
     if not disk.is_folder(layout.commitlog):
         why = "it has no folder commitlog"

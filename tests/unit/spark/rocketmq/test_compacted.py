@@ -1,9 +1,11 @@
 """The option `compacted`: of each key of a queue the last message, before and after rounds."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.types import StructType
 from tests.stores import new
 
 from sprocket.base.disk import RealDisk, steps
@@ -11,6 +13,7 @@ from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.store import Store
 from sprocket.spark import QueryFailed, in_one_line
+from sprocket.spark.rocketmq import RocketMQSource
 from sprocket.testing.clock import FakeClock
 
 SETTINGS = StoreSettings(fill_ahead_bytes=0, message_bytes_max=1 << 20)
@@ -63,3 +66,15 @@ def test_each_key_has_its_last_value(spark: Any, tmp_path: Path) -> None:
         read(subscribe="plain").count()
     with pytest.raises(QueryFailed, match="startingOffsets exclude"), in_one_line():
         read(startingOffsets="earliest").count()
+
+
+def test_queues_in_a_rocksdb_are_refused(tmp_path: Path) -> None:
+    """Their newest messages would be missing."""
+    pytest.importorskip("rocksdict")
+    small = Geometry.small()
+    geometry = replace(small, queue=replace(small.queue, engine="rocksdb"))
+    Store.open(RealDisk(), str(tmp_path / "s"), SETTINGS, FakeClock(), geometry).close()
+    given = {"path": str(tmp_path / "s"), "compacted": "true"}
+    reader = RocketMQSource(given).reader(StructType().add("body", "binary"))
+    with pytest.raises(SettingsError, match="has its queues in a RocksDB"):
+        reader.partitions()
