@@ -19,7 +19,6 @@ from sprocket.base.units import MIB
 from sprocket.rocketmq.codec.columns import Stop, records, scan
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.codec.record import keyed
-from sprocket.rocketmq.codec.record.keyed import KeyedRecord
 from sprocket.rocketmq.store import geometry
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue import FILLER_SIZE
@@ -70,8 +69,7 @@ class CompactedReader(DataSourceReader):  # type: ignore[misc]
         """Plan a task for each queue.
 
         Raises:
-            SettingsError: A topic that is named is not there, or is not compacted; or the queues are
-            in no files.
+        XX
         """
         folders = self._options.paths or (self._options.path,)
         return [
@@ -85,7 +83,7 @@ class CompactedReader(DataSourceReader):  # type: ignore[misc]
         settled = geometry.resolve(open_disk(folder, self._settings), layout, None)
         if settled.queue.engine != "files":
             raise SettingsError(
-                f"{folder} has its queues in a RocksDB; `sprocket store convert` makes files of them"
+                f"{folder} has its queues in a RocksDB; `store convert` makes files of them"
             )
         known = _compacted_topics(files, layout)
         for topic in options.topics or tuple(options.assigned or ()):
@@ -158,7 +156,7 @@ def _newest(files: Files, part: CompactedPart) -> list[_Value]:
     return sorted(one for one in newest.values() if one.has_body)
 
 
-def _note(newest: dict[bytes, _Value], path: str, position: int, one: KeyedRecord) -> None:
+def _note(newest: dict[bytes, _Value], path: str, position: int, one: keyed.KeyedRecord) -> None:
     if not one.key:
         return
     key = hashlib.blake2b(one.key.encode("utf-8", "replace"), digest_size=_DIGEST_BYTES).digest()
@@ -169,7 +167,7 @@ def _note(newest: dict[bytes, _Value], path: str, position: int, one: KeyedRecor
 
 def _kept(
     files: Files, layout: StoreLayout, part: CompactedPart
-) -> Iterator[tuple[str, int, KeyedRecord]]:
+) -> Iterator[tuple[str, int, keyed.KeyedRecord]]:
     """Give the records that compaction has kept, with their places in their files."""
     folder = f"{layout.compaction_log}/{part.topic}/{part.queue_id}"
     for name, size in files.sizes(folder).items():
@@ -188,7 +186,7 @@ def _kept(
 
 def _newer(
     files: Files, layout: StoreLayout, part: CompactedPart, next_offset: int
-) -> Iterator[tuple[str, int, KeyedRecord]]:
+) -> Iterator[tuple[str, int, keyed.KeyedRecord]]:
     """Give the records of a queue from an offset on, with their places in the files of the log."""
     log = log_files(files, layout)
     queue = queue_files(files, layout, part.topic, part.queue_id)
