@@ -9,6 +9,7 @@ from pyspark.sql.types import StructType
 from tests.stores import new
 
 from sprocket.base.disk import RealDisk, steps
+from sprocket.base.errors import SettingsError
 from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store.store import Store
