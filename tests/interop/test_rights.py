@@ -1,4 +1,4 @@
-"""Users and policies: official clients sign for them, and either broker opens what the other kept.
+"""Users and policies: official clients sign for them, and see what is refused.
 
 With SPROCKET_INTEROP_BROKER=rocketmq the clients are judged by the real broker.
 """
@@ -10,11 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.interop import link, mqadmin, peers
-from tests.interop.clusters import Cluster
+from tests.interop import link, peers
 from tests.waits import LONG_SECONDS
 
 pytestmark = [
@@ -24,7 +22,6 @@ pytestmark = [
 ]
 
 ROOT = ("root", "root-secret")
-INNER = ("inner", "inner-secret")
 QUEUES = 2
 NO_PERMISSION = 16
 TOPIC_RIGHTS = {"shop": ["Pub", "Sub"], "reader": ["Sub"], "writer": ["Pub"], "far": ["All"]}
@@ -47,9 +44,6 @@ REAL = {
         "org.apache.rocketmq.auth.authorization.provider.LocalAuthorizationMetadataProvider"
     ),
     "initAuthenticationUser": json.dumps({"username": ROOT[0], "password": ROOT[1]}),
-    "innerClientAuthenticationCredentials": json.dumps(
-        {"accessKey": INNER[0], "secretKey": INNER[1]}
-    ),
     "authenticationWhitelist": link.BROKER_RUNTIME_INFO,
     "authorizationWhitelist": link.BROKER_RUNTIME_INFO,
 }
@@ -59,8 +53,6 @@ OURS = (
     "rights.authorization=true",
     f"rights.initial_user={ROOT[0]}",
     f"rights.initial_password={ROOT[1]}",
-    f"rights.inner_user={INNER[0]}",
-    f"rights.inner_password={INNER[1]}",
 )
 OPTIONS = tuple(word for one in OURS for word in ("--set", one))
 
@@ -75,22 +67,20 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[peers.Broker]:
 
 
 @contextmanager
-def ours(folder: Path, store: Path | None = None) -> Iterator[peers.Broker]:
+def ours(folder: Path) -> Iterator[peers.Broker]:
     """Run our broker with rights."""
-    with peers.Sprocket(folder, store or folder / "store", OPTIONS) as broker:
+    with peers.Sprocket(folder, folder / "store", OPTIONS) as broker:
         yield broker
 
 
 @contextmanager
-def real(folder: Path, store: Path | None = None) -> Iterator[peers.Broker]:
+def real(folder: Path) -> Iterator[peers.Broker]:
     """Run the real one with rights."""
     try:
         jars = peers.library()
     except peers.PeerMissing as missing:
         pytest.skip(f"NOT RUN: {missing}")
-    with peers.RocketMQ(
-        jars=jars, folder=folder, store=store or folder / "store", settings=REAL
-    ) as broker:
+    with peers.RocketMQ(jars=jars, folder=folder, store=folder / "store", settings=REAL) as broker:
         yield broker
 
 
@@ -244,115 +234,3 @@ def test_without_a_signature_nothing_is_served(guarded: peers.Broker) -> None:
     with link.Link(guarded.address) as connection:
         answer = connection.ask(link.GET_MAX_OFFSET, {"topic": "TBW102", "queueId": 0})
         assert (answer.code, answer.remark) == (NO_PERMISSION, "username cannot be null.")
-
-
-def run_mqadmin(
-    jars: Path, folder: Path, broker: peers.Broker, *stages: Sequence[str]
-) -> Mapping[str, str]:
-    """Run commands of mqadmin as a super user; return what each printed, by its text."""
-    (folder / "conf").mkdir(exist_ok=True)
-    (folder / "conf/tools.yml").write_text(f"accessKey: {ROOT[0]}\nsecretKey: {ROOT[1]}\n")
-    commands = [[f"{one} -b {broker.address}".split() for one in stage] for stage in stages]
-    said = mqadmin.run(jars, folder, broker.nameserver, commands)
-    return dict(zip([one for stage in stages for one in stage], said, strict=True))
-
-
-STAGES = (
-    ("createUser -u m1 -p m1-secret", "createUser -u m2 -p m2-secret -t Super"),
-    ("updateUser -u m1 -p other-secret", "updateUser -u m2 -s disable"),
-    ("createAcl -s User:m1 -r Topic:a*,Group:g -a Pub,Sub -d Allow -i 10.0.0.0/8",),
-    ("updateAcl -s User:m1 -r Topic:a* -a Sub -d Deny",),
-    ("getUser -u m1", "getUser -u m2", "listUser -f m", "getAcl -s User:m1", "listAcl -s m1"),
-    ("deleteAcl -s User:m1 -r Group:g",),
-    ("listAcl", "deleteUser -u m2"),
-    ("listUser", "deleteAcl -s User:m1"),
-    ("getAcl -s User:m1", "getUser -u m2"),
-)
-"""The ten commands of mqadmin, those of a stage beside each other."""
-
-
-def test_the_ten_commands_of_mqadmin(guarded: peers.Broker, jars: Path, tmp_path: Path) -> None:
-    """What they make is there, and what they print says so."""
-    said = run_mqadmin(jars, tmp_path, guarded, *STAGES)
-    for command, text in said.items():
-        assert "Exception" not in text, (command, text)
-    assert rows(said["getUser -u m1"]) == [["m1", "*****", "Normal", "enable"]]
-    assert rows(said["getUser -u m2"]) == []
-    assert ["m2", "*****", "Super", "disable"] in rows(said["listUser -f m"])
-    acl = rows(said["getAcl -s User:m1"])
-    del acl
-    with link.Link(guarded.address, credentials=("m1", "other-secret")) as connection:
-        answer = connection.ask(link.GET_MAX_OFFSET, {"topic": "TBW102", "queueId": 0})
-    assert "has no permission" in (answer.remark or "")
-
-
-def rows(text: str) -> list[list[str]]:
-    """Return the rows of a table without its head."""
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    return [line.split() for line in lines]
-
-
-def users(connection: link.Link) -> set[tuple[str, str, str]]:
-    """Return name, kind and status of all users."""
-    found: list[dict[str, Any]] = json.loads(connection.call(3005, {}).body)
-    return {(one["username"], one["userType"], one["userStatus"]) for one in found}
-
-
-def policies(connection: link.Link, subject: str) -> Any:
-    """Return the policies of a subject."""
-    return json.loads(connection.call(3009, {"subject": subject}).body)["policies"]
-
-
-def test_users_go_from_broker_to_broker(jars: Path, tmp_path: Path) -> None:
-    """Ours opens what the real one kept, and the real one what ours kept, one after the other."""
-    store = tmp_path / "store"
-    with ours(tmp_path / "1", store) as broker, root(broker) as connection:
-        make_user(connection, "alice", {"Topic:a*": ["Pub"], "Group:g": ["Sub"]}, sourceIps=FAR)
-        make_user(connection, "bob", {"*": ["All"]})
-        connection.call(3002, {"username": "bob"}, b'{"userStatus":"disable"}')
-        first, alice = users(connection), policies(connection, "User:alice")
-    with real(tmp_path / "2", store) as broker, root(broker) as connection:
-        assert users(connection) == first
-        assert policies(connection, "User:alice") == alice
-        make_user(connection, "carol", {"Topic:orders": ["Sub"]})
-        connection.call(3003, {"username": "bob"})
-        second, carol = users(connection), policies(connection, "User:carol")
-        assert second - first == {("carol", "Normal", "enable")}
-    with ours(tmp_path / "3", store) as broker, root(broker) as connection:
-        assert users(connection) == second
-        assert policies(connection, "User:alice") == alice
-        assert policies(connection, "User:carol") == carol
-        with link.Link(broker.address, credentials=("carol", "carol-secret")) as theirs:
-            assert theirs.ask(*a_pull("orders")).remark != "check signature failed."
-            assert "has no permission to access Group:g" in (
-                theirs.ask(*a_pull("orders")).remark or ""
-            )
-
-
-def a_pull(topic: str) -> tuple[int, dict[str, object]]:
-    """Return a pull of a topic in the group `g`."""
-    return link.PULL_MESSAGE, link.pull_ext(topic, 0, 0, group="g")
-
-
-def test_brokers_with_rights_register_by_their_inner_user(jars: Path, tmp_path: Path) -> None:
-    """Ours with the real NameServer, and the real broker with ours."""
-    cluster = Cluster(tmp_path, jars)
-    try:
-        names = [cluster.real_nameserver(), cluster.nameserver()]
-        settings = REAL | {"brokerClusterName": "DefaultCluster"}
-        mine = cluster.broker("ours", names, *OPTIONS)
-        theirs = cluster.real_broker("theirs", names, settings)
-        for address in (mine, theirs):
-            with link.Link(address, credentials=INNER) as connection:
-                link.create_topic(connection, "Both", QUEUES)
-        for nameserver in names:
-
-            def brokers(nameserver: str = nameserver) -> set[str]:
-                with link.Link(nameserver) as connection:
-                    answer = connection.ask(105, {"topic": "Both"})
-                found = json.loads(answer.body)["brokerDatas"] if answer.code == 0 else []
-                return {one["brokerName"] for one in found}
-
-            peers.wait_until(lambda: brokers() == {"ours", "theirs"}, "both brokers", seconds=60)
-    finally:
-        cluster.close()

@@ -73,7 +73,7 @@ public final class Signed {
             line.put("text", error.getErrorMessage());
         } catch (MQClientException error) {
             line.put("code", error.getResponseCode());
-            line.put("text", error.getMessage());
+            line.put("text", error.getMessage() + " " + error.getCause());
         }
         Lines.print(out, line);
     }
