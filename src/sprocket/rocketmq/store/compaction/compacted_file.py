@@ -104,7 +104,7 @@ def unit_of(entry: Entry, place: int) -> bytes:
     )
 
 
-class Found(Struct, frozen=True):
+class FoundFile(Struct, frozen=True):
     """A file as it is on the disk.
 
     Attributes:
@@ -126,7 +126,7 @@ def look(
     *,
     is_certain: bool,
     make_units: bool = True,
-) -> Found:
+) -> FoundFile:
     """Find out what a file has.
 
     The ends are looked at, if it is certain that the units were written to their end; if not, or if
@@ -147,15 +147,15 @@ def look(
         try:
             units = disk.open(folders.units_path(start))
         except FileMissing:
-            return _walked(log, b"", folders, key, start, make_units=make_units)
+            return _walked(log, b"", folders, key, start, is_certain, make_units=make_units)
         with closing(units):
             if is_certain:
                 found = _by_ends(log, units, folders, key, start)
                 if found is not None:
-                    return Found(found)
+                    return FoundFile(found)
             size = min(units.data_end(), folders.units_bytes)
             data = read_written(units, 0, size)
-            return _walked(log, data, folders, key, start, make_units=make_units)
+            return _walked(log, data, folders, key, start, is_certain, make_units=make_units)
 
 
 def _by_ends(
@@ -205,9 +205,10 @@ def _walked(
     folders: QueueFolders,
     key: QueueKey,
     start: int,
+    is_certain: bool,
     *,
     make_units: bool,
-) -> Found:
+) -> FoundFile:
     """Return what a file has: units that follow each other, then records that are intact."""
     rows = np.frombuffer(units[: len(units) - len(units) % UNIT_BYTES], _ROW)
     count = _in_order(rows, start)
@@ -221,7 +222,7 @@ def _walked(
             file, count = CompactedFile(start), 0
     lacking: dict[int, bytes] = {}
     while make_units and file.count < folders.count_max:
-        entry = _next_record(log, units, file, folders, key)
+        entry = _next_record(log, units, file, folders, key, is_certain=is_certain)
         if entry is None:
             break
         place = entry.physical_offset
@@ -231,7 +232,7 @@ def _walked(
     rest = units[file.count * UNIT_BYTES :].rstrip(b"\0")
     is_full = HEAD.unpack(behind)[1] == MAGIC_BLANK or file.count >= folders.count_max
     is_marked = rest == END_UNIT.rstrip(b"\0")
-    return Found(
+    return FoundFile(
         replace(file, is_closed=is_full or is_marked), lacking, rest=bool(rest) and not is_marked
     )
 
@@ -252,7 +253,13 @@ def _in_order(rows: "np.ndarray[tuple[int], np.dtype[np.void]]", start: int) -> 
 
 
 def _next_record(
-    log: File, units: bytes, file: CompactedFile, folders: QueueFolders, key: QueueKey
+    log: File,
+    units: bytes,
+    file: CompactedFile,
+    folders: QueueFolders,
+    key: QueueKey,
+    *,
+    is_certain: bool,
 ) -> Entry | None:
     """Return the record that follows in a file, or the next one that units know behind it."""
     for index in range(file.count, file.count + LOOK_UNITS):
@@ -264,42 +271,40 @@ def _next_record(
             place = BATCH_UNIT.unpack(unit)[0]
             if not file.end < place < file.start + folders.log_bytes:
                 continue
-        entry = _certain(log, place, unit, file, folders, key)
-        if entry is not None:
+        stored = _record_at(log, place, file, folders, key)
+        if stored is None:
+            continue
+        entry = keyed.read(stored).entry
+        wrong = sum(map(operator.ne, unit, unit_of(entry, place)))
+        has_unit = len(unit) == UNIT_BYTES and wrong <= WRONG_BYTES_MAX
+        if is_certain or has_unit or keyed.has_right_tail(stored):
             return entry
     return None
 
 
-def _certain(
-    log: File,
-    place: int,
-    unit: bytes,
-    file: CompactedFile,
-    folders: QueueFolders,
-    key: QueueKey,
-) -> Entry | None:
-    """Return what there is of the record at an address, None if that may be a torn one.
+def _record_at(
+    log: File, place: int, file: CompactedFile, folders: QueueFolders, key: QueueKey
+) -> bytes | None:
+    """Return the record at an address if it is one of the queue that may follow in a file.
 
-    It is whole if it has a tail that fits, or if its unit is there but for a few bits.
+    After a crash it may be a torn one all the same. It is whole if it has a tail that fits, or if
+    its unit is there but for a few bits.
     """
     at = place - file.start
     head = log.read(at, PLACE.size)
     if len(head) < PLACE.size:
         return None
-    size, _magic, queue_id, _offset, own_place = PLACE.unpack(head)
+    size, _magic, queue_id, offset, own_place = PLACE.unpack(head)
     fits = RECORD_BYTES_MIN <= size <= folders.log_bytes - BLANK_BYTES - at
-    if not fits or queue_id != key[1] or own_place != place:
+    follows = not file.count or offset >= file.next_offset
+    if not fits or not follows or queue_id != key[1] or own_place != place:
         return None
     stored = log.read(at, size)
     try:
         entry = keyed.read(stored, check_crc=True).entry
     except WireError:
         return None
-    if entry.topic != key[0] or (file.count and entry.queue_offset < file.next_offset):
-        return None
-    expected = unit_of(entry, place)
-    is_there = sum(map(operator.ne, unit, expected)) <= WRONG_BYTES_MAX
-    return entry if keyed.has_right_tail(stored) or (unit and is_there) else None
+    return stored if entry.topic == key[0] else None
 
 
 class StoredRecord(Struct, frozen=True, gc=False):
@@ -309,7 +314,7 @@ class StoredRecord(Struct, frozen=True, gc=False):
     stored: memoryview
 
 
-class Piece(Struct, frozen=True):
+class RecordPiece(Struct, frozen=True):
     """Records that follow each other.
 
     Attributes:
@@ -325,7 +330,7 @@ class Piece(Struct, frozen=True):
 
 def read_piece(
     disk: Disk, folders: QueueFolders, key: QueueKey, file: CompactedFile, place: int
-) -> Piece:
+) -> RecordPiece:
     """Read records of a file from an address on.
 
     Where one is damaged its unit, or the next one that leads to a record, says where to go on.
@@ -347,15 +352,15 @@ def read_piece(
         found = list(_records(data, place, key))
         done = sum(len(one.stored) for one in found)
         if found:
-            return Piece(found, place + done)
+            return RecordPiece(found, place + done)
         (size,) = (int.from_bytes(data[:4], "big", signed=True),)
         if len(data) < size <= end - at:  # it is larger than a piece
             whole = memoryview(log.read(at, size))
             found = list(_records(whole, place, key))
             if found:
-                return Piece(found, place + size)
+                return RecordPiece(found, place + size)
         with closing(disk.open(folders.units_path(file.start))) as units:
-            return Piece([], _place_behind(units, file, place), damaged=1)
+            return RecordPiece([], _place_behind(units, file, place), damaged=1)
 
 
 def _records(data: memoryview, place: int, key: QueueKey) -> Iterator[StoredRecord]:

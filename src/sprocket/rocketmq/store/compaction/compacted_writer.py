@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from sprocket.base.disk import Buffer, Disk, File, create_segment
 from sprocket.base.errors import MessageTooLarge
+from sprocket.base.units import MIB
 from sprocket.rocketmq.codec.record import Entry, keyed, record
 from sprocket.rocketmq.codec.record_layout import BLANK_BYTES
 from sprocket.rocketmq.store.compaction.compacted_file import (
@@ -20,7 +21,7 @@ from sprocket.rocketmq.store.compaction.compacted_file import (
 )
 from sprocket.rocketmq.store.compaction.queue_folders import QueueFolders
 
-WAITING_BYTES_MAX = 4 << 20
+WAITING_BYTES_MAX = 4 * MIB
 """Records that wait to be written at most, unless one is larger."""
 
 

@@ -40,7 +40,7 @@ BLOCK_BYTES = 256 * KIB
 """Records with no more than this between them are read together, up to so much."""
 
 
-class Wanted(Struct, frozen=True, gc=False):
+class WantedMessage(Struct, frozen=True, gc=False):
     """Where a message is: the file of the log, where in it, its size, and its queue offset."""
 
     segment: Segment
@@ -49,7 +49,7 @@ class Wanted(Struct, frozen=True, gc=False):
     offset: int
 
 
-class Part(Struct, frozen=True):
+class CopyPart(Struct, frozen=True):
     """What one step copies.
 
     Attributes:
@@ -67,7 +67,7 @@ class Part(Struct, frozen=True):
     last: CompactedFile | None
     count: int
     wants_file: bool
-    wanted: Sequence[Wanted]
+    wanted: Sequence[WantedMessage]
     followed_to: int
 
 
@@ -83,7 +83,9 @@ class Copied(Struct, frozen=True):
     left_out: int
 
 
-def next_part(target: CompactedQueue, source: Queue, log: SegmentFiles, synced: int) -> Part | None:
+def next_part(
+    target: CompactedQueue, source: Queue, log: SegmentFiles, synced: int
+) -> CopyPart | None:
     """Return what is to be copied next, None if there is nothing.
 
     Args:
@@ -93,7 +95,7 @@ def next_part(target: CompactedQueue, source: Queue, log: SegmentFiles, synced: 
         synced: Up to where the disk has it; the rest may not survive, and waits.
     """
     offset = first = max(target.followed_to, source.min_offset)
-    wanted: list[Wanted] = []
+    wanted: list[WantedMessage] = []
     size_left = PART_BYTES
     while size_left > 0 and len(wanted) < PART_UNITS and offset < source.max_offset:
         try:
@@ -110,17 +112,19 @@ def next_part(target: CompactedQueue, source: Queue, log: SegmentFiles, synced: 
                     segment = log.segment(place)
                 except (OffsetTooSmall, OffsetTooLarge):
                     continue
-                wanted.append(Wanted(segment, place - segment.start, size, unit_first))
+                wanted.append(WantedMessage(segment, place - segment.start, size, unit_first))
                 size_left -= size
             if size_left <= 0 or len(wanted) >= PART_UNITS:
                 break
     return _part(target, wanted, offset, first)
 
 
-def _part(target: CompactedQueue, wanted: list[Wanted], offset: int, first: int) -> Part | None:
+def _part(
+    target: CompactedQueue, wanted: list[WantedMessage], offset: int, first: int
+) -> CopyPart | None:
     if offset == first and first <= target.followed_to:
         return None
-    return Part(
+    return CopyPart(
         target.folders,
         target.key,
         target.files[-1] if target.files else None,
@@ -131,7 +135,7 @@ def _part(target: CompactedQueue, wanted: list[Wanted], offset: int, first: int)
     )
 
 
-def copy(disk: Disk, part: Part) -> Copied:
+def copy(disk: Disk, part: CopyPart) -> Copied:
     """Copy a part.
 
     Raises:
@@ -163,8 +167,8 @@ def copy(disk: Disk, part: Part) -> Copied:
 
 
 def _stored(
-    disk: Disk, wanted: Sequence[Wanted], at_the_end: ExitStack
-) -> Iterator[tuple[Wanted, memoryview]]:
+    disk: Disk, wanted: Sequence[WantedMessage], at_the_end: ExitStack
+) -> Iterator[tuple[WantedMessage, memoryview]]:
     """Give each message with what is stored at its place; what cannot be read is left out."""
     open_files: dict[str, File] = {}
     number = 0
@@ -191,7 +195,7 @@ def _stored(
         number += len(block)
 
 
-def _read_alone(file: File, wanted: Wanted) -> memoryview:
+def _read_alone(file: File, wanted: WantedMessage) -> memoryview:
     try:
         return memoryview(file.read(wanted.position, wanted.size))
     except (FileMissing, DiskRefused):
@@ -200,7 +204,7 @@ def _read_alone(file: File, wanted: Wanted) -> memoryview:
         return memoryview(b"")
 
 
-def _block(wanted: Sequence[Wanted], number: int) -> Iterator[Wanted]:
+def _block(wanted: Sequence[WantedMessage], number: int) -> Iterator[WantedMessage]:
     """Give the messages from one on that are read together."""
     first = wanted[number]
     yield first
@@ -213,7 +217,7 @@ def _block(wanted: Sequence[Wanted], number: int) -> Iterator[Wanted]:
         end = one.position + one.size
 
 
-def _meant(stored: memoryview, wanted: Wanted, key: QueueKey) -> keyed.KeyedRecord | None:
+def _meant(stored: memoryview, wanted: WantedMessage, key: QueueKey) -> keyed.KeyedRecord | None:
     """Return what is to be known of a record, None if it is not the one that is meant, or keyless.
 
     One with a wrong body is copied: readers are told of that by its checksum.

@@ -23,7 +23,7 @@ from sprocket.rocketmq.store.compaction import swap as swaps
 from sprocket.rocketmq.store.compaction.compacted_file import (
     UNIT_BYTES,
     CompactedFile,
-    Found,
+    FoundFile,
     look,
 )
 from sprocket.rocketmq.store.compaction.queue_folders import QueueFolders
@@ -156,7 +156,7 @@ def _complete(disk: Disk, folders: QueueFolders, start: int) -> None:
             disk.sync_folder(folders.units)
 
 
-def _put_right(disk: Disk, folders: QueueFolders, found: Found) -> None:
+def _put_right(disk: Disk, folders: QueueFolders, found: FoundFile) -> None:
     """Write the units that are missing, and wipe what is behind the last one."""
     file = found.file
     with closing(disk.open(folders.log_path(file.start))) as log:

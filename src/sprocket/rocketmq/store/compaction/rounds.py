@@ -24,7 +24,7 @@ from sprocket.base.disk import Disk, Steps
 from sprocket.rocketmq.store.compaction import swap as swaps
 from sprocket.rocketmq.store.compaction.compacted_file import (
     CompactedFile,
-    Piece,
+    RecordPiece,
     StoredRecord,
     read_piece,
 )
@@ -135,7 +135,7 @@ def _copy_kept(
     return piece.next_place
 
 
-def _kept(piece: Piece, keys: KeyMap) -> list[StoredRecord]:
+def _kept(piece: RecordPiece, keys: KeyMap) -> list[StoredRecord]:
     """Return the records of a piece that stay."""
     known = [one.known for one in piece.records]
     offsets = np.array([one.entry.queue_offset for one in known], np.int64)

@@ -19,13 +19,15 @@ from tests.compacted import (
     view,
     write_topics,
 )
-from tests.stores import new
+from tests.stores import ROOT, SMALL, new, open_parts
 
 from sprocket.base.disk import read_file, steps
 from sprocket.base.errors import DiskFailed, DiskFull, StoreError
 from sprocket.rocketmq.geometry import CompactionGeometry
 from sprocket.rocketmq.model import filters
 from sprocket.rocketmq.model.message import INNER_BATCH
+from sprocket.rocketmq.settings import StoreSettings
+from sprocket.rocketmq.store import opening
 from sprocket.rocketmq.store.read import Boundary, GetStatus
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
@@ -96,7 +98,7 @@ def test_values_outlive_the_log() -> None:
     compact(store)
     clean_log(store)
     assert store.first > 0
-    assert store.queue_range(TOPIC, 0).min == view(store)[0][0]
+    assert store.queue_range(TOPIC, 0).min == view(store)[0][0] < 60
     assert table(view(store)) == last_values(60)
     store.close()
     store = opened(disk)
@@ -106,19 +108,21 @@ def test_values_outlive_the_log() -> None:
 
 
 def test_what_is_not_copied_holds_the_log() -> None:
-    """However old it is."""
+    """However old it is, from the first such message on."""
     disk = SimulatedDisk()
-    store = opened(disk)
+    write_topics(disk, TOPIC)
+    parts = open_parts(disk)
+    store, queues = Store(parts), parts.parts.queues
+    assert parts.parts.compactions.safe_end(queues) > 1 << 60
+    put(store, "k", b"1")
+    assert parts.parts.compactions.safe_end(queues) == 0
     follow(store)
-    for number in range(60):
-        put(store, "k", b"%d" % number * 50)
-    steps.run(store._checkpointer.keep_steps())  # units and keys are durable, copies are not
-    clean_log(store)
-    assert store.first == 0
+    second = store.end
+    put(store, "k", b"2")
+    put(store, "k", b"3")
+    assert parts.parts.compactions.safe_end(queues) == second
     follow(store)
-    clean_log(store)
-    assert store.first > 0
-    assert len(view(store)) == 60
+    assert parts.parts.compactions.safe_end(queues) > 1 << 60
 
 
 def test_a_topic_whose_queue_begins_late_is_copied_from_there() -> None:
@@ -147,7 +151,7 @@ def test_statuses_are_those_of_compaction() -> None:
     assert store.get_messages(TOPIC, 0, 1000).next_offset == 0
     compact(store)
     clean_log(store)
-    low = store.queue_range(TOPIC, 0).min
+    low = view(store)[0][0]
     assert low > 0
     assert store.get_messages(TOPIC, 0, 0).status is GetStatus.FOUND
     assert store.get_messages(TOPIC, 0, 1000).next_offset == 40
@@ -431,17 +435,24 @@ def test_damage_in_the_log_is_not_copied() -> None:
 
 
 def test_a_record_that_no_file_takes_holds_the_log() -> None:
-    """And is read from there; others are copied as before."""
+    """And is read from there, with all behind it; other queues are copied as before."""
     disk = SimulatedDisk()
-    store = opened(disk)
-    kept = store._compactions
-    kept._geometry = replace(CompactionGeometry.small(), log_bytes=1)  # 1840 bytes a file
+    write_topics(disk, TOPIC)
+    small = CompactionGeometry(log_bytes=1, units_bytes=8 * 46)  # 1,840 bytes a file
+    geometry = replace(SMALL, compaction=small)
+    settings = StoreSettings(fill_ahead_bytes=0, message_bytes_max=2048)
+    opened_parts = opening.to_write(disk, ROOT, settings, FakeClock(), geometry)
+    store, parts = Store(opened_parts), opened_parts.parts
     put(store, "a", b"1")
     put(store, "b", b"2" * 2000)
     put(store, "c", b"3")
     follow(store)
     follow(store)
+    put(store, "d", b"4", queue_id=1)
+    follow(store)
     assert [key for _, key, _ in view(store)] == ["a", "b", "c"]
+    assert 0 <= parts.compactions.safe_end(parts.queues) < store.end
+    assert parts.compactions.by_key[TOPIC, 1].max_offset == 1
 
 
 def test_a_table_that_is_lost_loses_no_value() -> None:
