@@ -92,7 +92,11 @@ def test_the_queues_are_whole(name: str, tmp_path: Path) -> None:
                     break
                 offset, count = got.next_offset, count + got.count
             assert found.max == offset
-            assert found.max - found.min == count
+            if topic in store.compacted_topics:
+                messages = recorded.expected["messages"]
+                assert sum(one["topic"] == topic for one in messages) == count
+            else:
+                assert found.max - found.min == count
     store.close()
 
 

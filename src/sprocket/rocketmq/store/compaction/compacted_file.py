@@ -190,13 +190,21 @@ def _by_ends(
 
 
 def _agrees(log: File, unit: tuple[int, ...], key: QueueKey, start: int) -> bool:
-    """Say whether a record is where a unit says, as that says it."""
-    place, size, _, _, first, _, _, _ = unit
-    head = log.read(place - start, PLACE.size)
-    if len(head) < PLACE.size:
+    """Say whether a record is where a unit says, and is all that it says."""
+    place, size, *_ = unit
+    try:
+        entry = keyed.read(log.read(place - start, size)).entry
+    except WireError:
         return False
-    own_size, _magic, queue_id, own_first, own_place = PLACE.unpack(head)
-    return (own_size, queue_id, own_first, own_place) == (size, key[1], first, place)
+    is_own = (entry.topic, entry.queue_id, entry.physical_offset) == (*key, place)
+    return is_own and is_unit_of(unit, entry)
+
+
+def is_unit_of(unit: tuple[int, ...], entry: Entry) -> bool:
+    """Say whether a unit is that of a record. RocketMQ's count one message of an inner batch."""
+    expected = BATCH_UNIT.unpack(unit_of(entry, entry.physical_offset))
+    *before, count, compacted, unused = expected
+    return unit in (expected, (*before, 1, compacted, unused)) and count > 0
 
 
 def _walked(
@@ -212,6 +220,10 @@ def _walked(
     """Return what a file has: units that follow each other, then records that are intact."""
     rows = np.frombuffer(units[: len(units) - len(units) % UNIT_BYTES], _ROW)
     count = _in_order(rows, start)
+    if count and not _agrees(
+        log, BATCH_UNIT.unpack_from(units, (count - 1) * UNIT_BYTES), key, start
+    ):
+        count -= 1  # nothing follows that it could contradict
     file = CompactedFile(start)
     if count:
         last = rows[count - 1]
@@ -388,3 +400,20 @@ def _place_behind(units: File, file: CompactedFile, place: int) -> int:
     places = np.frombuffer(data, _ROW)["place"].astype(np.int64)
     behind = places[(places > place) & (places < file.end)]
     return int(behind.min()) if len(behind) else file.end
+
+
+def units_of(disk: Disk, folders: QueueFolders, key: QueueKey, file: CompactedFile) -> bytes:
+    """Return the units that the records of a file should have; for arguments see `read_piece`.
+
+    Raises:
+        DiskFailed: They cannot be read.
+    Threads: any.
+    """
+    units: list[bytes] = []
+    place = file.start
+    while place < file.end:
+        piece = read_piece(disk, folders, key, file, place)
+        entries = [one.known.entry for one in piece.records]
+        units += [unit_of(entry, entry.physical_offset) for entry in entries]
+        place = piece.next_place
+    return b"".join(units)

@@ -19,25 +19,52 @@ from collections.abc import Sequence, Set
 from operator import attrgetter
 from typing import NamedTuple
 
+from sprocket.base import log
 from sprocket.base.disk import Disk, OpenFiles, Segment, SegmentWindow
-from sprocket.base.errors import OffsetTooLarge, OffsetTooSmall
+from sprocket.base.errors import DiskFailed, OffsetTooLarge, OffsetTooSmall
+from sprocket.rocketmq.codec.record_layout import PLACE, RECORD_BYTES_MIN
 from sprocket.rocketmq.model.filters import OwnedBits
 from sprocket.rocketmq.model.offsets import ANYWHERE, PhysicalOffset, QueueOffset
-from sprocket.rocketmq.store.compaction.compacted_file import UNIT_BYTES, CompactedFile
+from sprocket.rocketmq.store.compaction.compacted_file import (
+    UNIT_BYTES,
+    CompactedFile,
+    units_of,
+)
 from sprocket.rocketmq.store.compaction.queue_folders import QueueFolders
 from sprocket.rocketmq.store.compaction.swap import PendingSwap
 from sprocket.rocketmq.store.queue import BATCH_UNIT, ExtendedUnit, QueueKey, UnitRead
 
+MADE_FILES_MAX = 4
+"""Files of a queue whose units are in memory because they are damaged; 10 MB each at most."""
+
+_log = log.get_logger(__name__)
+
 
 class _Seen(NamedTuple):
-    """Units that were read last: of which file, from which one on, and the offset behind each."""
+    """Units that were read last: of which file, from which one on, and what they are."""
 
     start: int
     number: int
-    nexts: list[int]
+    units: list[UnitRead]
 
 
 _NOTHING_SEEN = _Seen(-1, 0, [])
+
+
+def _next_offset(unit: UnitRead) -> int:
+    return unit[0] + unit[4]
+
+
+def _are_in_order(units: Sequence[UnitRead], file: CompactedFile) -> bool:
+    """Say whether units may be those of records that follow each other in a file."""
+    place, offset = file.start, file.first
+    for first, at, size, _, messages in units:
+        if at < place or size < RECORD_BYTES_MIN or first < offset or messages < 1:
+            return False
+        place, offset = at + size, first + messages
+    return place <= file.end and offset <= file.next_offset
+
+
 _next_of = attrgetter("next_offset")
 _first_of = attrgetter("first")
 _start_of = attrgetter("start")
@@ -51,6 +78,7 @@ class CompactedQueue:
         key: Topic and queue id.
         folders: Where its files are.
         open_files: What all such queues have open together.
+        makes_at_once: Nobody but readers make units again that are damaged.
 
     Attributes:
         files: What it has.
@@ -61,6 +89,7 @@ class CompactedQueue:
         is_dropped: Its topic is deleted.
         refusal: Why no more is copied; None as long as it can be.
         unreadable: Why nobody knows what is kept; reads say so.
+        damaged: Files whose units are to be made again.
     """
 
     unit_bytes = UNIT_BYTES
@@ -68,7 +97,13 @@ class CompactedQueue:
     is_plain = False
 
     def __init__(
-        self, disk: Disk, key: QueueKey, folders: QueueFolders, open_files: OpenFiles
+        self,
+        disk: Disk,
+        key: QueueKey,
+        folders: QueueFolders,
+        open_files: OpenFiles,
+        *,
+        makes_at_once: bool,
     ) -> None:
         self.topic, self.queue_id = key
         self.folders = folders
@@ -84,6 +119,9 @@ class CompactedQueue:
         self._open_files = open_files
         self._segments: dict[tuple[bool, int], Segment] = {}
         self._seen = _NOTHING_SEEN
+        self._made: dict[int, bytes] = {}
+        self._makes_at_once = makes_at_once
+        self.damaged: set[int] = set()
 
     @property
     def key(self) -> QueueKey:
@@ -115,38 +153,133 @@ class CompactedQueue:
     def units(self, offset: int, count: int) -> list[UnitRead]:
         """Return up to `count` units of one file, from the first one on that is kept at `offset`.
 
+        Where units of a file contradict each other, or the records that they lead to, all of them
+        are to be made again from its records, in memory; the next round writes them anew.
+
         Raises:
             OffsetTooLarge: None is kept there or behind.
+            DiskFailed: They are damaged, and not made again yet.
         """
         number = bisect_right(self.files, offset, key=_next_of)
         if number == len(self.files):
             raise OffsetTooLarge(offset, self.max_offset)
         file = self.files[number]
-        index = self._index(file, offset)
-        data = self._read_units(file, index, min(count, file.count - index))
-        found = [
-            (first, place, size, code, messages)
-            for place, size, code, _at_ms, first, messages, _, _ in BATCH_UNIT.iter_unpack(data)
-        ]
-        self._seen = _Seen(file.start, index, [unit[0] + unit[4] for unit in found])
+        found = self._units_at(file, offset, count)
+        if found is None:
+            self._want_units(file)
+            found = self._units_at(file, offset, count)
+        return found or self.units(file.next_offset, count)
+
+    def _units_at(self, file: CompactedFile, offset: int, count: int) -> list[UnitRead] | None:
+        """Return units of a file as they are; None if they cannot be right."""
+        index, is_near = self._index(file, offset)
+        count = min(count, self._count(file) - index)
+        data = self._read_units(file, index, max(count, 0))
+        found = self._decoded(data)
+        if file.start not in self._made:
+            if not found or not _are_in_order(found, file):
+                return None
+            nearby = found[:1]
+            if index and not is_near:
+                nearby += self._decoded(self._read_units(file, index - 1, 1))
+            if not is_near and not all(self._agrees(unit) for unit in nearby):
+                return None
+        if found:
+            self._seen = _Seen(file.start, index, found)
         return found
 
-    def _index(self, file: CompactedFile, offset: int) -> int:
-        """Return the index of the first unit of a file that ends behind an offset."""
-        start, index, nexts = self._seen
-        if start == file.start and nexts and nexts[0] <= offset <= nexts[-1]:
-            return min(index + bisect_right(nexts, offset), file.count - 1)
+    def _index(self, file: CompactedFile, offset: int) -> tuple[int, bool]:
+        """Return the index of the first unit of a file that ends behind an offset.
+
+        Also whether it is known from the units that were read last.
+        """
+        start, index, last = self._seen
+        if start == file.start and _next_offset(last[0]) <= offset <= _next_offset(last[-1]):
+            return index + bisect_right(last, offset, key=_next_offset), True
 
         def next_offset(index: int) -> int:
             *_, first, count, _, _ = BATCH_UNIT.unpack(self._read_units(file, index, 1))
             return int(first + count)
 
-        found = bisect_right(range(file.count), offset, key=next_offset)
-        return min(found, file.count - 1)
+        count = self._count(file)
+        found = bisect_right(range(count), offset, key=next_offset)
+        return (found if file.start in self._made else min(found, count - 1)), False
+
+    def _count(self, file: CompactedFile) -> int:
+        made = self._made.get(file.start)
+        return file.count if made is None else len(made) // UNIT_BYTES
 
     def _read_units(self, file: CompactedFile, index: int, count: int) -> bytes:
-        data = self._segment(file, units=True).file.read(index * UNIT_BYTES, count * UNIT_BYTES)
-        return data.ljust(count * UNIT_BYTES, b"\0")
+        at, size = index * UNIT_BYTES, count * UNIT_BYTES
+        made = self._made.get(file.start)
+        if made is not None:
+            return made[at : at + size]
+        return self._segment(file, units=True).file.read(at, size).ljust(size, b"\0")
+
+    @staticmethod
+    def _decoded(data: bytes) -> list[UnitRead]:
+        return [
+            (first, place, size, code, messages)
+            for place, size, code, _at_ms, first, messages, _, _ in BATCH_UNIT.iter_unpack(data)
+        ]
+
+    def _agrees(self, unit: UnitRead) -> bool:
+        """Say whether a record is where a unit says, as that says it."""
+        first, place, size, _, _ = unit
+        try:
+            head = self.slice(place, PLACE.size)
+        except (OffsetTooSmall, OffsetTooLarge):
+            return False
+        own_size, _magic, queue_id, own_first, own_place = PLACE.unpack(head)
+        return (own_size, queue_id, own_first, own_place) == (size, self.queue_id, first, place)
+
+    def _want_units(self, file: CompactedFile) -> None:
+        """Have the units of a file made again.
+
+        Raises:
+            DiskFailed: They will be, by who keeps the store; not if it is only read.
+        """
+        path = self.folders.units_path(file.start)
+        if file.start not in self.damaged:
+            _log.error("units of a compacted queue are damaged", path=path)
+            self.damaged.add(file.start)
+        if not self._makes_at_once:
+            raise DiskFailed(
+                f"{path}: units are damaged, and will be made from their records", path
+            )
+        self.take_units(file, units_of(self._disk, self.folders, self.key, file))
+
+    def take_units(self, file: CompactedFile, units: bytes) -> None:
+        """Take up the units of a file that were made again."""
+        self.damaged.discard(file.start)
+        self._made[file.start] = units
+        while len(self._made) > MADE_FILES_MAX:
+            del self._made[next(iter(self._made))]
+        self._seen = _NOTHING_SEEN
+
+    def make_units_passed(self, offset: int, next_offset: int, count: int) -> bool:
+        """Make units again if a read has passed over messages that they lead to.
+
+        Args:
+            offset: Where the read began.
+            next_offset: Where it ended.
+            count: How many messages it gave.
+
+        Returns:
+            Whether it is to be repeated.
+
+        Raises:
+            DiskFailed: As `units`.
+        """
+        start, _, last = self._seen
+        known = [unit for unit in last if offset < _next_offset(unit) <= next_offset]
+        if start < 0 or sum(unit[4] for unit in known) == count:
+            return False
+        file = self.files[bisect_right(self.files, start, key=_start_of) - 1]
+        if file.start != start or start in self._made:
+            return False
+        self._want_units(file)
+        return True
 
     def places(self, _offset: int, _count: int) -> None:
         """Return None: offsets are missing."""
@@ -170,10 +303,9 @@ class CompactedQueue:
         def first(index: int) -> int:
             return int(BATCH_UNIT.unpack(self._read_units(file, index, 1))[4])
 
-        index = max(bisect_left(range(file.count), offset, key=first) - 1, 0)
-        data = self._read_units(file, index, 1)
-        place, size, code, _at_ms, found, messages, _, _ = BATCH_UNIT.unpack(data)
-        return found, place, size, code, messages
+        index = max(bisect_left(range(self._count(file)), offset, key=first) - 1, 0)
+        found = self._decoded(self._read_units(file, index, 1))
+        return found[0] if found else None
 
     def first_of(self, offset: int) -> QueueOffset:
         """Return the queue offset of the first unit from an offset on; as `units`."""
@@ -185,8 +317,9 @@ class CompactedQueue:
         if number == len(self.files):
             raise OffsetTooLarge(offset, self.max_offset)
         file = self.files[number]
-        unit = BATCH_UNIT.unpack(self._read_units(file, self._index(file, offset), 1))
-        return int(unit[3])
+        index, _ = self._index(file, offset)
+        index = min(index, self._count(file) - 1)
+        return int(BATCH_UNIT.unpack(self._read_units(file, index, 1))[3]) if index >= 0 else -1
 
     def extended(self, _code: int) -> ExtendedUnit | None:
         """Return None: its units are not extended."""
@@ -263,6 +396,7 @@ class CompactedQueue:
         self.files[: len(old)] = made
         self._seen = _NOTHING_SEEN
         for file in old:
+            self._made.pop(file.start, None)
             for units in (True, False):
                 segment = self._segments.pop((units, file.start), None)
                 if segment is not None:

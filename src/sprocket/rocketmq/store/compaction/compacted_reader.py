@@ -63,6 +63,10 @@ def get_kept(
         return max(offset, queue.min_offset)
     try:
         found = queue_reader.get_sparse(kept, kept, offset, reading)
+        if reading.wanted is None and kept.make_units_passed(
+            offset, found.next_offset, found.count
+        ):
+            found = queue_reader.get_sparse(kept, kept, offset, reading)
     except OffsetTooLarge:  # nothing is kept up to the end of the copy
         return max(kept.max_offset, queue.min_offset)
     found.min_offset, found.max_offset = low, high

@@ -33,13 +33,20 @@ from sprocket.base.errors import (
 from sprocket.rocketmq.codec.record import keyed
 from sprocket.rocketmq.geometry import CompactionGeometry
 from sprocket.rocketmq.store.compaction import following, loading, positions, rounds
-from sprocket.rocketmq.store.compaction.compacted_file import CompactedFile
+from sprocket.rocketmq.store.compaction.compacted_file import CompactedFile, units_of
 from sprocket.rocketmq.store.compaction.compacted_queue import CompactedQueue
 from sprocket.rocketmq.store.compaction.loading import LastEnd
 from sprocket.rocketmq.store.compaction.queue_folders import QueueFolders
 from sprocket.rocketmq.store.compaction.rounds import RoundReport
 from sprocket.rocketmq.store.layout import StoreLayout, check_topic, trash
-from sprocket.rocketmq.store.queue import FILLER_SIZE, Queue, QueueKey, Queues, move_away
+from sprocket.rocketmq.store.queue import (
+    FILLER_SIZE,
+    FILLERS_MAX,
+    Queue,
+    QueueKey,
+    Queues,
+    move_away,
+)
 from sprocket.rocketmq.store.read import LogReader
 
 PARTS_MAX = 16
@@ -135,7 +142,11 @@ class Compactions:
                 _log.warning("what was kept is of another topic", topic=key[0], queue=key[1])
                 self._drop(kept)
             elif self._write and kept.files:
-                if source is None:
+                ahead = kept.max_offset - (0 if source is None else source.max_offset)
+                if source is not None and ahead > FILLERS_MAX:
+                    kept.unreadable = kept.refusal = f"{key[0]}/{key[1]}: {ahead} messages ahead"
+                    _log.error("what is kept does not fit its queue", why=kept.refusal)
+                elif source is None:
                     queues.begin(*key, kept.max_offset)
                 elif source.max_offset < kept.max_offset:
                     queues.fill_to(*key, kept.max_offset)
@@ -167,7 +178,10 @@ class Compactions:
 
     def _make(self, key: QueueKey) -> CompactedQueue:
         folders = QueueFolders.of(self._layout, self._geometry, key)
-        queue = self.by_key[key] = CompactedQueue(self._disk, key, folders, self._open_files)
+        queue = CompactedQueue(
+            self._disk, key, folders, self._open_files, makes_at_once=not self._write
+        )
+        self.by_key[key] = queue
         return queue
 
     # Topics.
@@ -240,6 +254,7 @@ class Compactions:
         """
         if not self.topics:
             return
+        yield from self._unit_steps()
         for key, source in [*self._find_sources(queues).items()]:
             while source.max_offset > self._followed_to(key) and parts_max > 0:
                 kept = self.by_key.get(key) or self._make(key)
@@ -268,6 +283,15 @@ class Compactions:
                         count=copied.left_out,
                     )
                 kept.take_copied(copied.files, part.followed_to)
+
+    def _unit_steps(self) -> Steps:
+        """Make units again that readers have found to be damaged."""
+        for queue in [one for one in self.by_key.values() if one.damaged]:
+            for file in [one for one in queue.files if one.start in queue.damaged]:
+                units = yield partial(units_of, self._disk, queue.folders, queue.key, file)
+                if file in queue.files:
+                    queue.take_units(file, units)
+            queue.damaged.clear()
 
     def safe_end(self, queues: Queues) -> int:
         """Return up to where the log may go: what lies behind is not all copied."""
