@@ -7,22 +7,19 @@ from msgspec import Struct
 
 from sprocket.base.disk import Disk, is_segment_name, read_written
 from sprocket.base.errors import DiskFailed, WireError
-from sprocket.rocketmq.codec.record import Entry, keyed
+from sprocket.rocketmq.codec.record import keyed
 from sprocket.rocketmq.geometry import CompactionGeometry
 from sprocket.rocketmq.store.compaction.compacted_file import (
     UNIT_BYTES,
     CompactedFile,
     StoredRecord,
+    is_unit_of,
     look,
     read_piece,
-    unit_of,
 )
 from sprocket.rocketmq.store.compaction.queue_folders import QueueFolders
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue import BATCH_UNIT, QueueKey
-
-_COUNT = 5
-"""Where a unit has how many messages its record holds; RocketMQ always writes 1."""
 
 
 class Wrong(Struct, frozen=True):
@@ -80,7 +77,7 @@ def _of_file(
         for one in piece.records:
             yield from _of_record(folders, file, one)
             found = BATCH_UNIT.unpack_from(units, index * UNIT_BYTES)
-            if not _is_unit(found, one.known.entry):
+            if not is_unit_of(found, one.known.entry):
                 expected = f"the unit of message {one.known.entry.queue_offset}"
                 path = folders.units_path(file.start)
                 yield Wrong(path, index * UNIT_BYTES, expected, "another one")
@@ -94,10 +91,3 @@ def _of_record(folders: QueueFolders, file: CompactedFile, one: StoredRecord) ->
     except WireError as error:
         at = one.known.entry.physical_offset - file.start
         yield Wrong(folders.log_path(file.start), at, "an intact record", str(error))
-
-
-def _is_unit(found: tuple[int, ...], entry: Entry) -> bool:
-    expected = list(BATCH_UNIT.unpack(unit_of(entry, entry.physical_offset)))
-    if found[_COUNT] == 1:
-        expected[_COUNT] = 1
-    return list(found) == expected

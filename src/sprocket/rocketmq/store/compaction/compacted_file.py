@@ -203,8 +203,8 @@ def _agrees(log: File, unit: tuple[int, ...], key: QueueKey, start: int) -> bool
 def is_unit_of(unit: tuple[int, ...], entry: Entry) -> bool:
     """Say whether a unit is that of a record. RocketMQ's count one message of an inner batch."""
     expected = BATCH_UNIT.unpack(unit_of(entry, entry.physical_offset))
-    *before, count, compacted, unused = expected
-    return unit in (expected, (*before, 1, compacted, unused)) and count > 0
+    *before, _count, compacted, unused = expected
+    return unit in (expected, (*before, 1, compacted, unused))
 
 
 def _walked(
