@@ -63,16 +63,19 @@ class Load:
             timing.durable.append(made, _answered, made)
             timing.advance(10)
 
-    def lateness(self) -> Iterator[tuple[int, int]]:
-        """Give the number of each message that came, and by how much it was late, in ms."""
+    def lateness(self) -> Iterator[tuple[int, int, int]]:
+        """Give the number of each message that came, and by how much it was late, in ms.
+
+        That is by the time of its delivery, then by its store time: what is written together has
+        that of its first record, which may be a step of the clock before.
+        """
         for _, stored in self.timing.store.records():
             message = record.decode(stored)
             if message.topic == "T":
                 found = message.properties
-                yield (
-                    int(found["UNIQ_KEY"]),
-                    message.stored_at_ms - int(found["TIMER_OUT_MS"]),
-                )
+                due_ms = int(found["TIMER_OUT_MS"])
+                delivered_ms = int(found["TIMER_DEQUEUE_MS"])
+                yield int(found["UNIQ_KEY"]), delivered_ms - due_ms, message.stored_at_ms - due_ms
 
 
 def _answered(
@@ -100,11 +103,12 @@ def test_a_million_messages_in_an_hour(count: int, tmp_path: Path) -> None:
         load.timing.advance(1000)
         most = max(most, own_memory())
     assert most - idle <= MEMORY_BYTES_MAX
-    came, late = bytearray(load.sent), []
-    for number, late_ms in load.lateness():
+    came, late, soonest = bytearray(load.sent), [], 0
+    for number, delivered_late_ms, late_ms in load.lateness():
         came[number] += 1
         late.append(late_ms)
+        soonest = min(soonest, delivered_late_ms)
     assert set(came) == {1}
-    assert min(late) >= 0
+    assert soonest == 0
     assert sorted(late)[len(late) * 99 // 100] <= LATE_MS_OF_99_PERCENT
     load.timing.stop()
