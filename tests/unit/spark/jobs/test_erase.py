@@ -7,12 +7,13 @@ import random
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.interop import peers
-from tests.stores import HOST, maintain
+from tests.stores import HOST, clean, maintain, new
 from tests.unit.spark.damage_by_reader import A_LOST_END, A_WRONG_BYTE, FAILS, NEVER, says
 from tests.unit.spark.samples import plain_rows
 
@@ -22,7 +23,7 @@ from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.geometry import Geometry, IndexGeometry, LogGeometry, QueueGeometry
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC, TIMER_TOPIC
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED, NewRecord
-from sprocket.rocketmq.settings import StoreSettings
+from sprocket.rocketmq.settings import RetentionSettings, StoreSettings
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.repair.check import check
 from sprocket.rocketmq.store.store import Store
@@ -181,6 +182,41 @@ def test_nothing_is_left_of_the_erased_and_all_of_the_others(
             assert size == len(opened.record_at(place))
     finally:
         opened.close()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_what_compaction_has_kept_is_erased(spark: Any, tmp_path: Path) -> None:
+    """Before and after rounds, and where the log has it no more; all other last values stay."""
+    root, target = str(tmp_path / "store"), str(tmp_path / "forgotten")
+    clock = FakeClock()
+    settings = StoreSettings(fill_ahead_bytes=0, message_bytes_max=1 << 20)
+    small = replace(Geometry.small(), log=LogGeometry(segment_bytes=1 << 14))
+    opened = Store.open(RealDisk(), root, settings, clock, small)
+    opened.take_compaction("last")
+    values = {}
+    for number in range(900):
+        person = PEOPLE[number * 7 % 40]
+        values[person] = body_of(person, number)
+        opened.append(new("last", 0, values[person], keys=(person,)))
+        opened.write()
+        clock.advance(1000)
+        if number % 300 == 250:
+            maintain(opened)
+            steps.run(opened.compact_steps(1 << 20))
+    opened.sync()
+    maintain(opened)
+    clock.advance(1000 * 3600 * 24 * 365 * 100)
+    assert clean(opened, RetentionSettings(keep_hours=0, force_percent=85), at_once=True) > 0
+    opened.close()
+    report = erase(spark, store=root, to=target, messages=ErasedMessages(key=list(GONE)))
+    assert report.compacted > len(GONE)
+    reader = spark.read.format("rocketmq").option("compacted", True)
+    found = {row["keys"]: bytes(row.body) for row in reader.load(target).collect()}
+    assert found == {person: body for person, body in values.items() if person not in GONE}
+    for path in (path for path in Path(target).rglob("*") if path.is_file()):
+        assert not [one for one in GONE if f"<{one}>".encode() in path.read_bytes()]
+    assert list(check(RealDisk(), target)) == []
 
 
 @pytest.mark.spark

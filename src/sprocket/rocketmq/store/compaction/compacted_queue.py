@@ -78,7 +78,7 @@ class CompactedQueue:
         key: Topic and queue id.
         folders: Where its files are.
         open_files: What all such queues have open together.
-        makes_at_once: Nobody but readers make units again that are damaged.
+        makes_at_once: Readers rebuild damaged units, as no upkeep runs.
 
     Attributes:
         files: What it has.
@@ -88,8 +88,10 @@ class CompactedQueue:
         pending: A swap that has begun and is to be finished before anything else.
         is_dropped: Its topic is deleted.
         refusal: Why no more is copied; None as long as it can be.
-        unreadable: Why nobody knows what is kept; reads say so.
+        unreadable: Why the files cannot be used; reads fail with this text.
         damaged: Files whose units are to be made again.
+        unread: The queue offset of a message that the disk did not read, and how often; −1 and 0
+            if there was none.
     """
 
     unit_bytes = UNIT_BYTES
@@ -122,6 +124,7 @@ class CompactedQueue:
         self._made: dict[int, bytes] = {}
         self._makes_at_once = makes_at_once
         self.damaged: set[int] = set()
+        self.unread = -1, 0
 
     @property
     def key(self) -> QueueKey:

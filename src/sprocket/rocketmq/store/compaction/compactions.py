@@ -51,6 +51,9 @@ from sprocket.rocketmq.store.read import LogReader
 
 PARTS_MAX = 16
 """Parts that one call of `follow_steps` copies; upkeep goes on then, and the rest follows."""
+READ_TRIES_MAX = 60
+"""How often a message is tried that the disk does not read, once a second; the log is kept
+meanwhile."""
 OPEN_FILES_MAX = 64
 """Files that all compacted queues have open together."""
 
@@ -282,7 +285,25 @@ class Compactions:
                         queue=key[1],
                         count=copied.left_out,
                     )
-                kept.take_copied(copied.files, part.followed_to)
+                kept.take_copied(copied.files, copied.followed_to)
+                if copied.unread is not None:
+                    self._note_unread(kept, copied.unread.offset)
+                    break
+
+    def _note_unread(self, kept: CompactedQueue, offset: int) -> None:
+        """Take note that the disk did not read a message; it is passed over after many tries."""
+        _, tries = kept.unread if kept.unread[0] == offset else (offset, 0)
+        kept.unread = offset, tries + 1
+        if tries + 1 >= READ_TRIES_MAX:
+            kept.followed_to = offset + 1
+        if tries in (0, READ_TRIES_MAX - 1):
+            _log.error(
+                "a message of a compaction topic cannot be read"
+                + (", and is not kept" if tries else "; trying again"),
+                topic=kept.topic,
+                queue=kept.queue_id,
+                offset=offset,
+            )
 
     def _unit_steps(self) -> Steps:
         """Make units again that readers have found to be damaged."""

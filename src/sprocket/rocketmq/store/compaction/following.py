@@ -1,10 +1,11 @@
 """Copies the new messages of a queue into its compacted queue, a part at a time.
 
-What decides where to go on is the last queue offset that was copied, and nothing else. So a crash
-at any step needs no more than that what is torn at the end is cut off, and a part that failed is
-copied again, to the same places.
+Copying continues after the last queue offset that was copied; nothing else is noted. So after a
+crash at any step only the torn end has to be cut off, and a part that failed is copied again, to
+the same places.
 
 A message without KEYS is not copied, as in RocketMQ; brokers take none. Nor is one that is damaged.
+One that the disk does not read now is not passed over: the part ends before it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -77,16 +78,20 @@ class Copied(Struct, frozen=True):
     Attributes:
         files: Files that were written to, in order.
         left_out: Messages that were damaged, or have no key.
+        followed_to: So far all is copied that is to be.
+        unread: The message at which it ended, as the disk did not read it.
     """
 
     files: Sequence[CompactedFile]
     left_out: int
+    followed_to: int
+    unread: WantedMessage | None = None
 
 
 def next_part(
     target: CompactedQueue, source: Queue, log: SegmentFiles, synced: int
 ) -> CopyPart | None:
-    """Return what is to be copied next, None if there is nothing.
+    """Return the next messages to copy, None if all are copied.
 
     Args:
         target: Where to.
@@ -145,31 +150,37 @@ def copy(disk: Disk, part: CopyPart) -> Copied:
     Threads: any.
     """
     if not part.wanted:
-        return Copied((), 0)
+        return Copied((), 0, part.followed_to)
     folders = part.folders
     if part.last is None:
         for folder in (folders.units, folders.log):
             disk.make_folder(folder)
     starts = following_starts(part.last, part.count, folders.log_bytes)
     writer = CompactedWriter(disk, folders, part.last, starts)
-    copied = 0
+    looked_at = copied = 0
+    unread = None
     with ExitStack() as at_the_end:
         at_the_end.callback(writer.close)
         if part.wants_file:
             writer.begin_anew()
         for wanted, stored in _stored(disk, part.wanted, at_the_end):
+            if stored is None:
+                unread = wanted
+                break
+            looked_at += 1
             known = _meant(stored, wanted, part.key)
             if known is not None:
                 writer.add(stored, known.entry)
                 copied += 1
         writer.flush()
-    return Copied(writer.files, len(part.wanted) - copied)
+    followed_to = part.followed_to if unread is None else unread.offset
+    return Copied(writer.files, looked_at - copied, followed_to, unread)
 
 
 def _stored(
     disk: Disk, wanted: Sequence[WantedMessage], at_the_end: ExitStack
-) -> Iterator[tuple[WantedMessage, memoryview]]:
-    """Give each message with what is stored at its place; what cannot be read is left out."""
+) -> Iterator[tuple[WantedMessage, memoryview | None]]:
+    """Give each message with what is stored at its place, None where that cannot be read."""
     open_files: dict[str, File] = {}
     number = 0
     while number < len(wanted):
@@ -180,6 +191,7 @@ def _stored(
             file = open_files[first.segment.path] = disk.open(first.segment.path)
             at_the_end.callback(file.close)
         end = block[-1].position + block[-1].size
+        data: memoryview | None
         try:
             data = memoryview(file.read(first.position, end - first.position))
         except (FileMissing, DiskRefused):
@@ -188,20 +200,20 @@ def _stored(
             if len(block) > 1:  # one by one, then
                 block, data = block[:1], _read_alone(file, first)
             else:
-                data = memoryview(b"")
+                data = None
         for one in block:
             at = one.position - first.position
-            yield one, data[at : at + one.size]
+            yield one, None if data is None else data[at : at + one.size]
         number += len(block)
 
 
-def _read_alone(file: File, wanted: WantedMessage) -> memoryview:
+def _read_alone(file: File, wanted: WantedMessage) -> memoryview | None:
     try:
         return memoryview(file.read(wanted.position, wanted.size))
     except (FileMissing, DiskRefused):
         raise
     except DiskFailed:
-        return memoryview(b"")
+        return None
 
 
 def _block(wanted: Sequence[WantedMessage], number: int) -> Iterator[WantedMessage]:
@@ -218,7 +230,7 @@ def _block(wanted: Sequence[WantedMessage], number: int) -> Iterator[WantedMessa
 
 
 def _meant(stored: memoryview, wanted: WantedMessage, key: QueueKey) -> keyed.KeyedRecord | None:
-    """Return what is to be known of a record, None if it is not the one that is meant, or keyless.
+    """Return what compaction needs of a record, None if it is another record or has no key.
 
     One with a wrong body is copied: readers are told of that by its checksum.
     """

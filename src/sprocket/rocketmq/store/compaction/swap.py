@@ -6,7 +6,7 @@ names that no old one has, so they are moved up first, and the old ones deleted 
 be repeated. What a crash leaves is finished when the store is opened; without that file there is
 nothing but `compacting`, which is removed.
 
-    {"old":[0],"new":[104857460]}
+    CRC-32 in decimal digits, line feed, {"old":[0],"new":[104857460]}
 
 RocketMQ passes folders over, and starts on what lies there in between as long as records and units
 have the same names.
@@ -14,8 +14,9 @@ have the same names.
 
 import msgspec
 
+from sprocket.base.checksum import crc32
 from sprocket.base.disk import Disk, read_file, remove_if_there, replace_file
-from sprocket.base.errors import FileMissing
+from sprocket.base.errors import DiskFailed, FileMissing
 from sprocket.rocketmq.store.compaction.compacted_file import CompactedFile
 from sprocket.rocketmq.store.compaction.queue_folders import QueueFolders
 
@@ -46,7 +47,7 @@ class PendingSwap(msgspec.Struct):
 
     @property
     def swap(self) -> Swap:
-        """What is written down of it."""
+        """The form in which it is stored."""
         return Swap(tuple(f.start for f in self.old), tuple(f.start for f in self.made))
 
 
@@ -64,16 +65,26 @@ def discard(disk: Disk, folders: QueueFolders) -> None:
 
 
 def commit(disk: Disk, folders: QueueFolders, swap: Swap) -> None:
-    """Make a swap certain. What is to come must be on the disk."""
-    replace_file(disk, _path(folders), msgspec.json.encode(swap))
+    """Commit a swap. The new files must be on the disk."""
+    content = msgspec.json.encode(swap)
+    replace_file(disk, _path(folders), b"%d\n%b" % (crc32(content), content))
 
 
 def pending(disk: Disk, folders: QueueFolders) -> Swap | None:
-    """Return the swap that was begun, None if there is none."""
+    """Return the swap that was begun, None if there is none.
+
+    Raises:
+        DiskFailed: The file is damaged. It says which of the other files count, so that none of
+            these may be touched.
+    """
+    path = _path(folders)
     try:
-        return msgspec.json.decode(read_file(disk, _path(folders)), type=Swap)
-    except (FileMissing, msgspec.DecodeError, UnicodeDecodeError):
+        crc, _, content = read_file(disk, path).partition(b"\n")
+    except FileMissing:
         return None
+    if crc != b"%d" % crc32(content):
+        raise DiskFailed(f"{path} is damaged, which says what a round was to replace", path)
+    return msgspec.json.decode(content, type=Swap)
 
 
 def move_up(disk: Disk, folders: QueueFolders, swap: Swap) -> None:
@@ -92,7 +103,10 @@ def _move(disk: Disk, source: str, target: str) -> None:
 
 
 def finish(disk: Disk, folders: QueueFolders, swap: Swap) -> None:
-    """Delete the old files, which nobody reads any more, and forget the swap. Durable on return."""
+    """Delete the old files, which have no readers any more, and forget the swap.
+
+    Durable on return.
+    """
     for start in swap.old:
         remove_if_there(disk, folders.units_path(start))
         remove_if_there(disk, folders.log_path(start))

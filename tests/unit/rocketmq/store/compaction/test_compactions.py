@@ -434,6 +434,66 @@ def test_damage_in_the_log_is_not_copied() -> None:
     assert [key for _, key, _ in view(store)] == ["k0", "k1", "k3", "k4"]
 
 
+def test_a_message_that_the_disk_does_not_read_is_not_passed_over() -> None:
+    """It holds the log, and is copied when it can be read; what is before it is copied."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    for number in range(5):
+        put(store, f"k{number}", b"value %d" % number)
+    _, place, size, *_ = store.units(TOPIC, 0, 2, 1)[0]
+    path = f"{LAYOUT.commitlog}/{0:020}"
+    disk.spoil(path, place, size)
+    for _ in range(3):
+        follow(store)
+    for _ in range(40):
+        put(store, "other", bytes(200))
+    clean_log(store)
+    assert store.first == 0
+    disk.repair(path)
+    follow(store)
+    assert [key for _, key, _ in view(store)][:6] == ["k0", "k1", "k2", "k3", "k4", "other"]
+    clean_log(store)
+    assert store.first > 0
+    assert len(view(store)) == 45
+
+
+def test_a_message_that_the_disk_never_reads_holds_nothing_for_ever() -> None:
+    """After a minute it is passed over, and said to be."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    for number in range(5):
+        put(store, f"k{number}", b"value %d" % number)
+    _, place, size, *_ = store.units(TOPIC, 0, 2, 1)[0]
+    disk.spoil(f"{LAYOUT.commitlog}/{0:020}", place, size)
+    for _ in range(61):
+        follow(store)
+    assert [key for _, key, _ in view(store)] == ["k0", "k1", "k3", "k4"]
+    store.close()
+
+
+def test_a_damaged_note_of_a_swap_removes_nothing() -> None:
+    """Whatever bit of it is wrong: reads say so, and the files stay."""
+    disk, store = filled(60)
+    noted = f"{LAYOUT.compaction_log}/{TOPIC}/0/compacting/sprocket.swap"
+    for _ in stepwise(store.compact_steps(KEYS_BYTES)):
+        if disk.exists(noted):
+            break
+    data = read_file(disk, noted)
+    for position in range(len(data)):
+        other = disk.kill()
+        file = other.open(noted, write=True)
+        file.write([bytes([data[position] ^ 1 << position % 8])], position)
+        again = opened(other)
+        before = [path for path in other.contents() if "compaction/" in path]
+        with pytest.raises(DiskFailed, match="is damaged"):
+            view(again)
+        again.close()
+        left = [path for path in other.contents() if "compaction/" in path]
+        assert set(before) <= {*left, LAYOUT.compaction_positions}
+        other.open(noted, write=True).write([data], 0)
+        assert table(view(opened(other))) == last_values(60)
+
+
 def test_a_record_that_no_file_takes_holds_the_log() -> None:
     """And is read from there, with all behind it; other queues are copied as before."""
     disk = SimulatedDisk()
