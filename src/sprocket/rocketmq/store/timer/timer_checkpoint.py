@@ -76,7 +76,7 @@ class KnownCheckpoint(Struct, frozen=True, gc=False):
     Attributes:
         checkpoint: The checkpoint.
         sums: Checksums; None if there are none.
-        is_ours: Whether nobody else has written the file since these were made.
+        is_ours: Whether the file is as it was when these were made.
     """
 
     checkpoint: TimerCheckpoint

@@ -304,7 +304,7 @@ class TimerLog:
             raise
 
     def sum_steps(self, end: int) -> StepsTo[TimerSums]:
-        """Return checksums of all that lies before a position; what is new since the last is read.
+        """Return checksums of everything before a position; only what was added since is read.
 
         Costs 20 ms for a million records that are new.
         """

@@ -7,7 +7,7 @@ space. See docs/formats/timer-files.md. Source: RocketMQ `TimerWheel`, `Slot`.
 
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import groupby
 from typing import NamedTuple
@@ -17,7 +17,7 @@ import numpy as np
 from sprocket.base.checksum import crc32
 from sprocket.base.disk import Disk, File, Steps, remove_if_there
 from sprocket.base.errors import DiskFailed
-from sprocket.base.units import KIB, MIB
+from sprocket.base.units import KIB
 
 SLOT = struct.Struct(">qqqii")
 SLOT_BYTES = SLOT.size
@@ -27,8 +27,8 @@ ROWS = np.dtype(
 """Slots as rows of numpy."""
 SLOTS = 1_209_600
 """Two times 604,800: of one second each, 14 days. RocketMQ reaches over half of them at most."""
-_SUM_BYTES = 64 * KIB
-"""What goes into the checksum at once, unless all of it is zeros."""
+_BLOCK_BYTES = 64 * KIB
+"""What is read at once of all that is written, and what goes into the checksum together."""
 _READ_SLOTS = 64 * KIB // SLOT_BYTES
 """Slots that are read at once by who looks for one in use."""
 
@@ -119,18 +119,10 @@ class TimerWheel:
         Raises:
             DiskFailed: The disk does not give it.
         """
-        file = self._opened()
-        found = position = 0
-        while file is not None:
-            written = file.next_data(position)
-            if written.start >= written.end:
-                break
-            start = written.start - written.start % SLOT_BYTES
-            size = min(written.end - start, MIB)
-            size += -size % SLOT_BYTES
-            rows = np.frombuffer(file.read(start, size), ROWS)
+        found = 0
+        for _, data in self._written_blocks():
+            rows = np.frombuffer(data, ROWS)
             found = max(found, int(rows["number"][rows["last"] >= 0].max(initial=0)))
-            position = start + size
         return found
 
     def checksum(self) -> int:
@@ -139,20 +131,23 @@ class TimerWheel:
         Raises:
             DiskFailed: The disk does not give it.
         """
+        crc = 0
+        for position, data in self._written_blocks():
+            if data.count(0) < len(data):
+                crc = crc32(data, crc32(position.to_bytes(8, "big"), crc))
+        return crc
+
+    def _written_blocks(self) -> Iterator[tuple[int, bytes]]:
+        """Give the blocks of the file that may hold something, each with its position."""
         file = self._opened()
-        crc = position = 0
+        position = 0
         while file is not None:
             written = file.next_data(position)
             if written.start >= written.end:
-                break
-            for position in range(
-                written.start - written.start % _SUM_BYTES, written.end, _SUM_BYTES
-            ):
-                data = file.read(position, _SUM_BYTES)
-                if data.count(0) < len(data):
-                    crc = crc32(data, crc32(position.to_bytes(8, "big"), crc))
-            position += _SUM_BYTES
-        return crc
+                return
+            position = written.start - written.start % _BLOCK_BYTES
+            yield position, file.read(position, _BLOCK_BYTES)
+            position += _BLOCK_BYTES
 
     def write(self, slots: Mapping[int, TimeSlot]) -> None:
         """Write slots, by their numbers; neighbours in one call.
