@@ -811,7 +811,7 @@ class Permission(Struct, frozen=True, kw_only=True):
 class ColdReadTable(Struct, frozen=True, kw_only=True, rename="camel"):
     """The answer of GET_COLD_DATA_FLOW_CTR_INFO 2003: which groups read old messages slowly.
 
-    The sizes are RocketMQ's defaults; nothing uses them while nobody is slowed down.
+    The sizes are RocketMQ's defaults; they have no effect, as no group is slowed down.
     """
 
     runtime_table: Mapping[str, int] = field(default_factory=dict)

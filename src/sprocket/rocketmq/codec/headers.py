@@ -41,7 +41,7 @@ class SendMessage(Header, ProducedMessage, frozen=True, kw_only=True):
 class SendMessageV2(SendMessage, frozen=True, kw_only=True):
     """SEND_MESSAGE_V2 310 and SEND_BATCH_MESSAGE 320: the same fields under one letter each.
 
-    Whoever signs a request says so in two more fields, which are looked at for each message.
+    A signed request has two more fields, which are checked for each message.
     """
 
     numbers_are_strict: ClassVar[bool] = True

@@ -42,7 +42,7 @@ class AddressPattern:
 
     @classmethod
     def parse(cls, text: str) -> "AddressPattern":
-        """Return what a text means; one of blanks means nobody's address.
+        """Parse a pattern; a blank one matches no address.
 
         Raises:
             ValueError: It means nothing.

@@ -1,4 +1,4 @@
-"""What a guard asks of rights, whoever keeps them: users and policies, or rules of RocketMQ 4."""
+"""What a guard needs of rights: from users and policies, or from rules of RocketMQ 4."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -26,7 +26,7 @@ class KnownRights(Protocol):
         """Return the user that a request says it is from.
 
         Raises:
-            Refused: There is none, or it may not log in.
+            Refused: The user is unknown, or disabled.
         """
 
     def is_trusted(self, name: str, address: str) -> bool:

@@ -31,7 +31,7 @@ class RuleFile:
     Attributes:
         path: Where it is.
         accounts: Its accounts.
-        white_addresses: From where nobody need sign.
+        white_addresses: Requests from these need no signature.
     """
 
     path: str

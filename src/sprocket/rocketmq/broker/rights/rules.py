@@ -8,16 +8,16 @@ the same table of needs hold requests to them. Rules know `PUB`, `SUB` and admin
   administrator.
 * What only looks needs a signature.
 
-An administrator may do everything, but if rules name topics or groups for them: then these hold for
-what they publish and read. Everybody may publish traces and replies. Nobody need sign from a white
-address, and may do everything from there; an account's own white address is for requests that name
-the account.
+An administrator may do everything, unless rules name topics or groups for them: these then decide
+what they may publish and read. Everybody may publish traces and replies. Requests from a white
+address need no signature and may do everything; an account's own white address is for requests that
+name the account.
 
 4.9.8 asks for an administrator for the codes 17, 25, 200, 207 and 215 only, and for `PUB` or `SUB`
-in 10, 11, 12, 15, 34, 35, 36, 38 and 310. Whoever had an account could do all else.
+in 10, 11, 12, 15, 34, 35, 36, 38 and 310. Every account could do all else.
 
-The files are read again every second. A change holds once it was read twice, so that nobody's half
-file counts; files that cannot be read change nothing, which is said once.
+The files are read again every second. A change takes effect once it was read twice, so that a file
+that is being written has no effect; files that cannot be read change nothing and are logged once.
 
 Source: RocketMQ 4.9.8 `PlainPermissionManager`, `PlainAccessResource`.
 """
@@ -68,7 +68,7 @@ class RuleSet:
     Attributes:
         users: The accounts by name.
         acls: What they may do, by subject.
-        white_addresses: From where nobody need sign.
+        white_addresses: Requests from these need no signature.
         own_white_addresses: From where an account need not, by name.
     """
 

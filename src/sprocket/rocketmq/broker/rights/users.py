@@ -48,7 +48,7 @@ class UserTable:
         """Return the user that a request says it is from.
 
         Raises:
-            Refused: There is none, or it may not log in.
+            Refused: The user is unknown, or disabled.
         """
         user = self._by_name.get(name)
         if user is None:

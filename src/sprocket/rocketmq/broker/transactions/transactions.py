@@ -154,7 +154,7 @@ class Transactions:
         Args:
             half: One of its half messages.
             outcome: How it ends.
-            told: Prepares what is told of all that it was given for.
+            told: Prepares the answers of all requests that were passed with it.
             asked: What `told` gets of this one.
         """
         if not self._ends:
@@ -332,7 +332,7 @@ def _wrong(what: str, said: object, found: object) -> Refused:
 
 
 def _ready(ends: Sequence[_End], error: Exception | None) -> Release:
-    """Prepare what is told of ends, at once of all that the same function tells of."""
+    """Prepare the answers to ended transactions, one call for each function."""
     asked: dict[Ended, list[object]] = {}
     for end in ends:
         asked.setdefault(end.told, []).append(end.asked)

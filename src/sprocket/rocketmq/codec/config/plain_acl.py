@@ -83,7 +83,7 @@ def read_accounts(content: Any) -> list[Account]:
 
 
 def read_white_addresses(content: Any) -> list[AddressPattern]:
-    """Return from where nobody need sign, as a file says. Raises WireError."""
+    """Return the white addresses that a file lists. Raises WireError."""
     found = values.mapping(content or {}, "the file")
     listed = values.sequence(found.get(_GLOBAL), _GLOBAL)
     return [_addresses(one, _GLOBAL) for one in listed]

@@ -47,7 +47,7 @@ def read(stored: Buffer, position: int = 0, *, check_crc: bool = False) -> Keyed
             have those of the records that they were copied from.
 
     Raises:
-        WireError: There is no record, its lengths do not add up, or its checksum is wrong.
+        WireError: No record begins there, its lengths are inconsistent, or its checksum is wrong.
     """
     fields, body, _topic, topic_end, end = parts(stored, position)
     body_bytes = fields[14]

@@ -5,17 +5,17 @@ cost what they did before.
 
 A request is authenticated by its signature and then authorized by what it needs. Each refusal is
 NO_PERMISSION with RocketMQ's sentence, and a line of the audit log; neither ever has a secret or a
-signature. A code on the white list of authentication may come without a signature. It then comes
-from nobody, who may do nothing unless the code is on the white list of authorization too: what such
-a request says of its user is not believed.
+signature. A code on the white list of authentication may come without a signature. Such a request
+is anonymous, whatever user it names, and is refused unless the code is on the white list of
+authorization too.
 
-Under the rules of RocketMQ 4 a refusal is SYSTEM_ERROR, as there, and some addresses may be
-trusted: from these nobody need sign, and everything is allowed.
+Under the rules of RocketMQ 4 a refusal is SYSTEM_ERROR, as there, and requests from trusted
+addresses need no signature and may do everything.
 
-Who may send to a topic or pull from it is remembered until rights change: each further request like
-it costs one look-up and the signature (docs/decisions/0038-fast-ways.md). The text that is signed
-is then made of the header as it was read, so that what was signed is what will be done; if it is
-another one, all fields are looked at, as they came.
+Permissions to send to a topic or pull from it are cached until rights change: each further request
+of the kind costs one look-up and the signature (docs/decisions/0038-fast-ways.md). Its signature is
+then compared with the header as it was decoded, so that what was signed is what will be done; if it
+does not fit, it is compared with all fields as they came.
 
 Source: RocketMQ `AuthenticationPipeline`, `AuthorizationPipeline`, `DefaultAuthenticationHandler`.
 """
@@ -50,7 +50,7 @@ PERMITS_MAX: Final = 10_000
 500 bytes."""
 
 Permits = dict[Hashable, SigningKey]
-"""The key of whoever may do something, by their name, what they do it to, and where they are."""
+"""Signing keys of permitted users, by user name, topic (and group) and client address."""
 
 
 @dataclass(frozen=True, slots=True)

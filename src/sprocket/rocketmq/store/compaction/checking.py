@@ -1,4 +1,4 @@
-"""What is wrong with the files of a compacted queue; nothing is changed."""
+"""Checks the files of a compacted queue; changes nothing."""
 
 from collections.abc import Iterator
 from contextlib import closing

@@ -56,7 +56,7 @@ assert _ROW.itemsize == UNIT_BYTES
 
 
 class CompactedFile(Struct, frozen=True):
-    """What there is of one file.
+    """The state of one file.
 
     Attributes:
         start: Address of its first byte.
@@ -108,7 +108,7 @@ class FoundFile(Struct, frozen=True):
     """A file as it is on the disk.
 
     Attributes:
-        file: What there is of it.
+        file: Its state.
         lacking: Units that were made again from records, and are to be written, by their index.
         rest: Bytes of units behind the last one that are not zero and do not say "full".
     """

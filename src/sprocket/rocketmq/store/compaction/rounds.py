@@ -3,7 +3,7 @@
 1. *Keys.* Of what is newer than the last round the newest queue offset of each key is noted, as far
    as memory goes.
 2. *Copy.* A record is kept if it is the newest of its key and has a body, or newer than what was
-   noted. One without a body goes, with all that it deleted.
+   noted. One without a body is removed, and so is all that it deleted.
 3. *Swap.* The new files take the place of the old ones; see `swap`.
 
 Each step reads a piece, so that others go on in between. What is under way when the process ends is

@@ -36,10 +36,10 @@ class _Traced(Struct, frozen=True):
 class PollBuffer:
     """The consumption that waits to be asked.
 
-    What is given is traced as what a listener gets: it ends when the user asks for more.
+    Polled messages are traced like those given to a listener; consuming ends at the next poll.
 
     Attributes:
-        traces: Notes that; None if nobody wants it.
+        traces: Writes these traces; None if tracing is off.
 
     Invariant: a queue holds what its user has in hand as well, until `acknowledge`; so its
     commit offset never passes a message that the user may still be at.
