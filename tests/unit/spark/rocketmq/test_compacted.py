@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 from pyspark.sql.types import StructType
+from tests.compacted import stepwise
 from tests.stores import new
 
 from sprocket.base.disk import RealDisk, steps
-from sprocket.base.errors import SettingsError
+from sprocket.base.errors import DiskFailed, SettingsError
 from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.settings import StoreSettings
+from sprocket.rocketmq.store.compaction.queue_folders import COMPACTING
+from sprocket.rocketmq.store.compaction.swap import NAME
+from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.store import Store
 from sprocket.spark import QueryFailed, in_one_line
 from sprocket.spark.rocketmq import RocketMQSource
@@ -67,6 +71,48 @@ def test_each_key_has_its_last_value(spark: Any, tmp_path: Path) -> None:
         read(subscribe="plain").count()
     with pytest.raises(QueryFailed, match="startingOffsets exclude"), in_one_line():
         read(startingOffsets="earliest").count()
+
+
+def test_a_swap_under_way_brings_back_nothing(tmp_path: Path) -> None:
+    """Old files do not count once one of them is gone: another one may have what was deleted."""
+    disk, folder = RealDisk(), str(tmp_path / "s")
+    store = Store.open(disk, folder, SETTINGS, FakeClock(), Geometry.small())
+    store.take_compaction("last")
+    records = Path(StoreLayout(folder).compaction_log, "last", "0")
+    send(store, 0, "kept", b"value")
+    for number in range(120):
+        send(store, 0, f"key {number % 3}", b"" if number >= 90 else b"value")
+        store.write()
+        store.sync()
+        steps.run(store.maintain_steps())
+    old = sorted(path.name for path in records.iterdir() if path.is_file())[:-1]
+    assert len(old) > 1
+    for _ in stepwise(store.compact_steps(1 << 20)):
+        new_ones = [path.name for path in records.iterdir() if path.is_file()]
+        if (records / COMPACTING / NAME).exists() and len(new_ones) > len(old) + 1:
+            break
+    else:
+        pytest.fail("the new files were never beside the old ones")
+    assert values_of(folder) == {"kept": b"value"}
+    for name in reversed(old):
+        (records / name).unlink()
+        assert values_of(folder) == {"kept": b"value"}
+    (records / COMPACTING / NAME).write_bytes(b'1\n{"old":[],"new":[]}')
+    with pytest.raises(DiskFailed, match=r"sprocket\.swap is damaged"):
+        values_of(folder)
+
+
+def values_of(folder: str) -> dict[str, bytes]:
+    """Return what a task of Spark reads of queue 0."""
+    schema = StructType().add("keys", "string").add("body", "binary")
+    reader = RocketMQSource({"path": folder, "compacted": "true"}).reader(schema)
+    found = [
+        row
+        for part in reader.partitions()
+        for batch in reader.read(part)
+        for row in batch.to_pylist()
+    ]
+    return {row["keys"]: row["body"] for row in found}
 
 
 def test_queues_in_a_rocksdb_are_refused(tmp_path: Path) -> None:

@@ -84,8 +84,7 @@ def load_to_read(disk: Disk, folders: QueueFolders, key: QueueKey) -> list[Compa
     swap = swaps.pending(disk, folders)
     starts = _starts(disk, folders, write=False)
     if swap is not None:
-        whole = set(swap.old) <= set(starts)
-        starts = [start for start in starts if start not in (swap.new if whole else swap.old)]
+        starts = swaps.counted(starts, swap)
     files: list[CompactedFile] = []
     for start in starts:
         found = look(disk, folders, key, start, is_certain=True, make_units=False)

@@ -12,6 +12,8 @@ RocketMQ passes folders over, and starts on what lies there in between as long a
 have the same names.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
 from sprocket.base.checksum import crc32
@@ -21,6 +23,7 @@ from sprocket.rocketmq.store.compaction.compacted_file import CompactedFile
 from sprocket.rocketmq.store.compaction.queue_folders import QueueFolders
 
 NAME = "sprocket.swap"
+"""In the folder `compacting` of the records."""
 
 
 class Swap(msgspec.Struct, frozen=True):
@@ -79,12 +82,29 @@ def pending(disk: Disk, folders: QueueFolders) -> Swap | None:
     """
     path = _path(folders)
     try:
-        crc, _, content = read_file(disk, path).partition(b"\n")
+        return decode(read_file(disk, path), path)
     except FileMissing:
         return None
+
+
+def decode(stored: bytes, path: str) -> Swap:
+    """Return the swap that a file says was begun. Raises DiskFailed if it is damaged."""
+    crc, _, content = stored.partition(b"\n")
     if crc != b"%d" % crc32(content):
         raise DiskFailed(f"{path} is damaged, which says what a round was to replace", path)
     return msgspec.json.decode(content, type=Swap)
+
+
+def counted(starts: Iterable[int], swap: Swap) -> list[int]:
+    """Return the addresses of the files that count while a swap is under way.
+
+    Args:
+        starts: Those of all files that are there, old and new.
+        swap: The one that was begun.
+    """
+    there = list(starts)
+    gone = swap.new if set(swap.old) <= set(there) else swap.old
+    return [start for start in there if start not in gone]
 
 
 def move_up(disk: Disk, folders: QueueFolders, swap: Swap) -> None:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from sprocket.base.disk import is_segment_name
 from sprocket.base.errors import CorruptRecord, SettingsError, WireError
 from sprocket.base.nearest import hint
 from sprocket.base.units import MIB
@@ -20,6 +21,8 @@ from sprocket.rocketmq.codec.columns import Stop, records, scan
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.codec.record import keyed
 from sprocket.rocketmq.store import geometry
+from sprocket.rocketmq.store.compaction import swap as swaps
+from sprocket.rocketmq.store.compaction.queue_folders import COMPACTING
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue import FILLER_SIZE
 from sprocket.spark.files import Files, ReadableFile, open_disk, open_files, read_whole
@@ -69,7 +72,8 @@ class CompactedReader(DataSourceReader):  # type: ignore[misc]
         """Plan a task for each queue.
 
         Raises:
-        XX
+            ForeignStore: A folder holds no store.
+            SettingsError: A topic is not compacted, or the queues lie in a RocksDB.
         """
         folders = self._options.paths or (self._options.path,)
         return [
@@ -170,8 +174,13 @@ def _kept(
 ) -> Iterator[tuple[str, int, keyed.KeyedRecord]]:
     """Give the records that compaction has kept, with their places in their files."""
     folder = f"{layout.compaction_log}/{part.topic}/{part.queue_id}"
-    for name, size in files.sizes(folder).items():
-        if not (len(name) == 20 and name.isdecimal()):
+    sizes = {name: n for name, n in files.sizes(folder).items() if is_segment_name(name)}
+    counted = [int(name) for name in sizes]
+    swap_path = f"{folder}/{COMPACTING}/{swaps.NAME}"
+    if files.exists(swap_path):
+        counted = swaps.counted(counted, swaps.decode(read_whole(files, swap_path), swap_path))
+    for name, size in sizes.items():
+        if int(name) not in counted:
             continue
         path = f"{folder}/{name}"
         with closing(files.open(path)) as file:
