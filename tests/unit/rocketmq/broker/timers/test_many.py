@@ -89,7 +89,7 @@ def _answered(
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="tells memory on Linux only")
 @pytest.mark.parametrize(
-    "count", repetition.times("TIMED_MESSAGES", by_day=20_000, by_night=1_000_000)
+    "count", repetition.times("TIMED_MESSAGES", by_day=10_000, by_night=1_000_000)
 )
 def test_a_million_messages_in_an_hour(count: int, tmp_path: Path) -> None:
     """By day as many a second, for a shorter time."""

