@@ -149,7 +149,7 @@ def found(disk: SimulatedDisk) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spoil", [fill_up, fail])
+@pytest.mark.parametrize("spoil", [fill_up, pytest.param(fail, marks=pytest.mark.nightly)])
 def test_nothing_confirmed_is_lost_and_service_goes_on(
     spoil: Callable[[SimulatedDisk, int], None],
 ) -> None:

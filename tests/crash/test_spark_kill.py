@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests import repetition
 from tests.crash import spark_killing
 from tests.crash.spark_query import COPIED
 from tests.interop import peers
@@ -18,6 +17,7 @@ from tests.killable import Broker
 
 from sprocket.rocketmq.client.blocking import Admin
 
+KILLS = int(os.environ.get("SPROCKET_SPARK_KILLS", "5"))
 SEED = int(os.environ.get("SPROCKET_KILL_SEED", "3"))
 SMALL_FILES = ("log.segment_bytes=131072", "queue.units_per_file=500", "store.fill_ahead_bytes=0")
 """Files of the log fill up and roll within a round."""
@@ -25,10 +25,9 @@ BROKER_DIES = 0.5
 """The share of rounds in which the broker is killed, too, while the queries run."""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.spark
-@pytest.mark.parametrize("kills", repetition.times("SPROCKET_SPARK_KILLS", by_day=1, by_night=5))
-def test_no_row_is_lost_and_none_comes_twice(kills: int, spark: Any, tmp_path: Path) -> None:
+def test_no_row_is_lost_and_none_comes_twice(spark: Any, tmp_path: Path) -> None:
     """Of a topic and of its store into Spark's file sink; of the topic by our sink to another."""
     print(f"SPROCKET_KILL_SEED={SEED}")
     rng = random.Random(SEED)
@@ -39,7 +38,7 @@ def test_no_row_is_lost_and_none_comes_twice(kills: int, spark: Any, tmp_path: P
         with Admin(broker.nameserver) as admin:
             admin.create_topic(COPIED, queues=4)
         load.send(1_000)
-        for number in range(kills):
+        for number in range(KILLS):
             step, delay = rng.choice(spark_killing.STEPS), rng.choice([0.0, rng.uniform(0.0, 0.5)])
             queries = spark_killing.Queries(broker, folder)
             try:

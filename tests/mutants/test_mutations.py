@@ -175,6 +175,7 @@ def test_each_mutant_gets_the_tests_that_run_it(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.nightly
 def test_what_is_explained_is_there() -> None:
     """Each row of docs/mutants.md is a mutation that there is."""
     known = explained()

@@ -195,6 +195,7 @@ def test_what_lies_behind_damage_in_the_newest_file_is_archived(spark: Any, tmp_
     assert archive(spark, store=store, to=to, messages=messages).messages == 3
 
 
+@pytest.mark.nightly
 def test_runs_that_end_badly_leave_no_repeats(spark: Any, tmp_path: Path) -> None:
     """A full disk is one error and leaves no file; `kill -9` leaves files and no manifest."""
     store, to = unpack("02-kill9-load", tmp_path), str(tmp_path / "archive")

@@ -298,14 +298,8 @@ def test_a_run_that_fails_leaves_no_target(spark: Any, store: str, tmp_path: Pat
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "step",
-    [
-        pytest.param("consumequeue", marks=pytest.mark.nightly),
-        pytest.param("commitlog", marks=pytest.mark.nightly),
-        "index",
-    ],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("step", ["consumequeue", "commitlog", "index"])
 def test_a_run_that_is_killed_leaves_nothing_half(
     spark: Any, store: str, tmp_path: Path, step: str
 ) -> None:

@@ -151,7 +151,7 @@ DAMAGES: dict[str, Callable[[Path, Placed], None]] = {
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", repetition.some(DAMAGES, ["body", "unit"]))
+@pytest.mark.parametrize("kind", repetition.some(DAMAGES, ["unit"]))
 def test_each_of_a_thousand_damages_is_named_at_its_place(
     kind: str, spark: Any, sound: tuple[Path, list[Placed]], tmp_path: Path
 ) -> None:
@@ -238,6 +238,7 @@ def test_the_same_is_said_of_recorded_stores(name: str, spark: Any, tmp_path: Pa
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_store_in_an_object_store_is_checked_there(
     spark: Any, tmp_path: Path, object_store: Any
 ) -> None:

@@ -141,6 +141,7 @@ def test_all_recorded_messages_arrive(
     assert sum(row["bytes"] for row in report.queues) == report.bytes
 
 
+@pytest.mark.nightly
 def test_a_second_run_writes_the_same_keys(spark: Any, tmp_path: Path, broker: LocalBroker) -> None:
     """All messages are there twice, and each key stands for one."""
     case = RecordedVhosts("05-properties-ttl")

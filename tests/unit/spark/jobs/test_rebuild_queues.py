@@ -356,13 +356,9 @@ RealDisk.exchange = exchange
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
-    "when",
-    [
-        pytest.param("before the exchange", marks=pytest.mark.nightly),
-        pytest.param("behind the exchange", marks=pytest.mark.nightly),
-        "between two names",
-    ],
+    "when", ["before the exchange", "behind the exchange", "between two names"]
 )
 def test_a_killed_run_is_run_again(
     when: str, spark: Any, connect_address: str, tmp_path: Path

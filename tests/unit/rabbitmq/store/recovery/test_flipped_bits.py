@@ -120,7 +120,7 @@ def given(store: VhostStore) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("make", [stopped, killed, killed_over_journals], ids=lambda x: x.__name__)
 def test_whichever_byte_is_changed(make: Callable[[], SimulatedDisk], step: int) -> None:
     """Of an index, a journal, the message store: at most one message is missing, and it is told."""

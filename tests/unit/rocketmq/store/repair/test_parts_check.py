@@ -88,7 +88,7 @@ def test_damage_is_found_in_parts_as_in_the_whole(name: str) -> None:
     kinds = ("/commitlog/", "queue/", "/index/")
     files = [path for path in disk.contents() if any(kind in path for kind in kinds)]
     places = [line["phys"] for line in recorded.records]
-    for _ in range(12):
+    for _ in range(6):
         file = disk.open(draw.choice(files), write=True)
         position = draw.randrange(file.data_end() or 1)
         (byte,) = file.read(position, 1)

@@ -99,6 +99,7 @@ def test_a_task_that_is_tried_again(tmp_path: Path) -> None:
     assert len(messages) > len(found)
 
 
+@pytest.mark.nightly
 def test_under_spark_connect(connect_address: str, tmp_path: Path) -> None:
     """A store and a job on it; a frame, its repeat with the same keys, and a stream."""
     check_under_connect(connect_address, tmp_path)
