@@ -23,7 +23,6 @@ from sprocket.rocketmq.store.compaction.compacted_file import CompactedFile
 from sprocket.rocketmq.store.compaction.queue_folders import QueueFolders
 
 NAME = "sprocket.swap"
-"""In the folder `compacting` of the records."""
 
 
 class Swap(msgspec.Struct, frozen=True):
@@ -70,7 +69,7 @@ def discard(disk: Disk, folders: QueueFolders) -> None:
 def commit(disk: Disk, folders: QueueFolders, swap: Swap) -> None:
     """Commit a swap. The new files must be on the disk."""
     content = msgspec.json.encode(swap)
-    replace_file(disk, _path(folders), b"%d\n%b" % (crc32(content), content))
+    replace_file(disk, noted_at(folders), b"%d\n%b" % (crc32(content), content))
 
 
 def pending(disk: Disk, folders: QueueFolders) -> Swap | None:
@@ -80,7 +79,7 @@ def pending(disk: Disk, folders: QueueFolders) -> Swap | None:
         DiskFailed: The file is damaged. It says which of the other files count, so that none of
             these may be touched.
     """
-    path = _path(folders)
+    path = noted_at(folders)
     try:
         return decode(read_file(disk, path), path)
     except FileMissing:
@@ -132,10 +131,11 @@ def finish(disk: Disk, folders: QueueFolders, swap: Swap) -> None:
         remove_if_there(disk, folders.log_path(start))
     for folder in (folders.units, folders.log):
         disk.sync_folder(folder)
-    remove_if_there(disk, _path(folders))
+    remove_if_there(disk, noted_at(folders))
     disk.sync_folder(folders.compacting.log)
     discard(disk, folders)
 
 
-def _path(folders: QueueFolders) -> str:
+def noted_at(folders: QueueFolders) -> str:
+    """Return the path of the file that says which swap was begun."""
     return f"{folders.compacting.log}/{NAME}"

@@ -21,8 +21,8 @@ from sprocket.rocketmq.codec.columns import Stop, records, scan
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.codec.record import keyed
 from sprocket.rocketmq.store import geometry
+from sprocket.rocketmq.store.compaction import QueueFolders
 from sprocket.rocketmq.store.compaction import swap as swaps
-from sprocket.rocketmq.store.compaction.queue_folders import COMPACTING
 from sprocket.rocketmq.store.layout import StoreLayout
 from sprocket.rocketmq.store.queue import FILLER_SIZE
 from sprocket.spark.files import Files, ReadableFile, open_disk, open_files, read_whole
@@ -173,16 +173,16 @@ def _kept(
     files: Files, layout: StoreLayout, part: CompactedPart
 ) -> Iterator[tuple[str, int, keyed.KeyedRecord]]:
     """Give the records that compaction has kept, with their places in their files."""
-    folder = f"{layout.compaction_log}/{part.topic}/{part.queue_id}"
-    sizes = {name: n for name, n in files.sizes(folder).items() if is_segment_name(name)}
+    folders = QueueFolders.at(layout, f"{part.topic}/{part.queue_id}")
+    sizes = {name: n for name, n in files.sizes(folders.log).items() if is_segment_name(name)}
     counted = [int(name) for name in sizes]
-    swap_path = f"{folder}/{COMPACTING}/{swaps.NAME}"
-    if files.exists(swap_path):
-        counted = swaps.counted(counted, swaps.decode(read_whole(files, swap_path), swap_path))
+    noted = swaps.noted_at(folders)
+    if files.exists(noted):
+        counted = swaps.counted(counted, swaps.decode(read_whole(files, noted), noted))
     for name, size in sizes.items():
         if int(name) not in counted:
             continue
-        path = f"{folder}/{name}"
+        path = folders.log_path(int(name))
         with closing(files.open(path)) as file:
             for piece in slices(file, int(name), 0, size):
                 data, found = memoryview(piece.records.data), piece.records
