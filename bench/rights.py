@@ -3,8 +3,9 @@
 Two brokers run, each on a new store on the same disk with async flush, where a message costs least.
 To one each send comes as clients send it without rights. The other has `rights.authentication` and
 `rights.authorization`, so that each send is signed, by a user with a policy for its topic, and its
-signature is looked at. They take turns, each round the other way; the one that waits is stopped
-(SIGSTOP). The figures are medians.
+signature is looked at. The load signs for both, as what it takes decides how many sends come
+together, which decides what one costs. They take turns, each round the other way; the one that
+waits is stopped (SIGSTOP). The figures are medians.
 
 Beside them stands what a signature of such a message costs by itself, in this process: what is
 left of the difference is the guard.
@@ -120,10 +121,16 @@ def _costs_us(
     brokers: Brokers, name: str, row: Row, *, seconds: float = 60.0, messages: int = 1 << 62
 ) -> float:
     broker = brokers[name]
-    credentials = USER if name == GUARDED else None
     with (
         processes.alone(broker.pid, [one.pid for one in brokers.values()]),
-        Load(broker.address, TOPIC, row, queues=QUEUES, credentials=credentials) as load,
+        Load(
+            broker.address,
+            TOPIC,
+            row,
+            queues=QUEUES,
+            credentials=USER,
+            sends_signature=name == GUARDED,
+        ) as load,
     ):
         load.run(messages=row.connections * row.outstanding * 4)  # they are warm
         before = processes.cpu_seconds(broker.pid)
