@@ -4,11 +4,17 @@ The structs name their members as RocketMQ's JSON does.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
 
 MASTER_ID = 0
 """The broker id of a master; any other is a slave's."""
+FIRST_SLAVE_ID = 1
+"""The one that RocketMQ has clients read, if they are to read a slave."""
+
+Replica: TypeAlias = Literal["master", "prefer"]
+"""What of a broker is read: its master, or a slave wherever there is one."""
 
 
 class MessageQueue(Struct, frozen=True, order=True, gc=False, rename="camel"):

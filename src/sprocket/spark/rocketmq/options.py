@@ -17,6 +17,7 @@ from sprocket.base.compression import Method
 from sprocket.base.errors import InvalidMessage, MethodMissing, SettingsError
 from sprocket.base.units import MIB
 from sprocket.rocketmq.model import filters
+from sprocket.rocketmq.model.route import Replica
 from sprocket.spark.filters import ROCKETMQ, FilteredColumns, Limits
 from sprocket.spark.mode import Mode
 from sprocket.spark.source_options import (
@@ -127,6 +128,10 @@ def _group(text: str) -> str:
         return check_group(text)
     except InvalidMessage as error:
         raise ValueError(str(error)) from error
+
+
+def _replica(text: str) -> Replica:
+    return "prefer" if one_of("master", "prefer")(text) == "prefer" else "master"
 
 
 def _compression(text: str) -> Method | None:
@@ -442,6 +447,13 @@ class Options:
         boolean,
         False,
         "commit the query's progress as offsets of `consumerGroup`, for tools that show its lag",
+    )
+    replica: Replica = _live(  # noqa: RUF009 - as above
+        "replica",
+        _replica,
+        "master",
+        "`prefer` reads from a slave of each broker that has one, and asks its master only for "
+        "what the slave does not have",
     )
     retries_max: int = _live(
         "fetchOffset.numRetries",

@@ -33,7 +33,7 @@ from sprocket.rocketmq.client.producer import (
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.client.settings import ProducerSettings
 from sprocket.rocketmq.model.message import Message
-from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.model.route import MessageQueue, Replica
 from sprocket.rocketmq.model.transaction import TransactionState
 from sprocket.runtime.blocking import ThreadFuture, for_threads
 
@@ -385,12 +385,13 @@ class BlockingPuller(OpenedWrapper[Puller]):
         *,
         group: str = "sprocket-puller",
         patience_ms: int = 30_000,
+        replica: Replica = "master",
         **options: Unpack[ClientOptions],
     ) -> None:
         super().__init__(
             "puller",
             where,
-            lambda at: Puller(at, group=group, patience_ms=patience_ms, **options),
+            lambda at: Puller(at, group=group, patience_ms=patience_ms, replica=replica, **options),
         )
 
     topics = calling(Puller.topics)

@@ -9,7 +9,9 @@ import dataclasses
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Self, TypeVar, Unpack
 
-from sprocket.base.errors import ClientError, NotConnected, RequestTimeout
+from msgspec.structs import replace
+
+from sprocket.base.errors import BrokerRefused, ClientError, NotConnected, RequestTimeout
 from sprocket.rocketmq.client.consumer.subscriptions import checked
 from sprocket.rocketmq.client.network import (
     Backoff,
@@ -29,7 +31,13 @@ from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.errors import NoRoute, NoSuchTopic
 from sprocket.rocketmq.model.filters import Sql
 from sprocket.rocketmq.model.offsets import QueueOffset
-from sprocket.rocketmq.model.route import MessageQueue, QueueSlice
+from sprocket.rocketmq.model.route import (
+    FIRST_SLAVE_ID,
+    MASTER_ID,
+    MessageQueue,
+    QueueSlice,
+    Replica,
+)
 
 T = TypeVar("T")
 
@@ -61,6 +69,9 @@ class Puller:
             that others use too.
         group: Under which name the broker sees the pulls.
         patience_ms: How long to go on asking while nobody answers; 0 asks once.
+        replica: "master" reads from a slave only where there is no master. "prefer" reads from a
+            slave wherever there is one: what it does not have yet is not there. If it does not
+            answer, its master is asked.
         options: `client`, the `ClientSettings` of a client of its own.
 
     Threads: event loop only; see `client.blocking` for programs without one.
@@ -72,10 +83,12 @@ class Puller:
         *,
         group: str = "sprocket-puller",
         patience_ms: int = 30_000,
+        replica: Replica = "master",
         **options: Unpack[ClientOptions],
     ) -> None:
         self._group = check_group(group)
         self._patience_ms = patience_ms
+        self._broker_id = MASTER_ID if replica == "master" else FIRST_SLAVE_ID
         self._lease = Lease("puller", where, options)
         self._version = 0
 
@@ -102,7 +115,7 @@ class Puller:
         """
         names = self._lease.instance.names
         code = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
-        command = await self._patiently(None, lambda: names.call(code))
+        command = await self._patiently(None, lambda _: names.call(code))
         found = read("the NameServer", lambda: bodies.decode(TopicNames, command.body))
         return sorted(found.topics)
 
@@ -114,18 +127,18 @@ class Puller:
             NoRoute: No NameServer answered.
         """
         instance = self._lease.instance
-        await self._patiently(topic, lambda: instance.routes.refresh(topic))
+        await self._patiently(topic, lambda _: instance.routes.refresh(topic))
         return instance.routes.subscribe_queues(topic)
 
     async def min_offset(self, queue: MessageQueue) -> QueueOffset:
         """Return the lowest offset that a queue still has."""
         brokers = self._lease.instance.brokers
-        return await self._patiently(queue.topic, lambda: brokers.min_offset(queue))
+        return await self._patiently(queue.topic, lambda at: brokers.min_offset(queue, at))
 
     async def max_offset(self, queue: MessageQueue) -> QueueOffset:
         """Return the offset that the next message of a queue will get."""
         brokers = self._lease.instance.brokers
-        return await self._patiently(queue.topic, lambda: brokers.max_offset(queue))
+        return await self._patiently(queue.topic, lambda at: brokers.max_offset(queue, at))
 
     async def offset_by_time(self, queue: MessageQueue, at_ms: int) -> QueueOffset:
         """Return the offset of the first message stored at or after `at_ms`, else the end.
@@ -135,7 +148,9 @@ class Puller:
             at_ms: Milliseconds since 1970.
         """
         brokers = self._lease.instance.brokers
-        return await self._patiently(queue.topic, lambda: brokers.offset_by_time(queue, at_ms))
+        return await self._patiently(
+            queue.topic, lambda at: brokers.offset_by_time(queue, at_ms, at)
+        )
 
     async def min_offsets(
         self, queues: Collection[MessageQueue]
@@ -166,7 +181,9 @@ class Puller:
         """
         brokers = self._lease.instance.brokers
         noted = QueueOffset(offset)
-        await self._patiently(queue.topic, lambda: brokers.commit_offset(self._group, queue, noted))
+        await self._patiently(
+            queue.topic, lambda _: brokers.commit_offset(self._group, queue, noted)
+        )
 
     async def pull(
         self,
@@ -203,7 +220,14 @@ class Puller:
             version=self._version,
             hold_ms=hold_ms,
         )
-        return await self._patiently(queue.topic, lambda: brokers.pull(pull))
+
+        async def ask(broker_id: int) -> PullResult:
+            result = await brokers.pull(replace(pull, broker_id=broker_id))
+            if broker_id != MASTER_ID and result.next_offset <= offset:
+                return await brokers.pull(pull)  # the slave does not have it, or not yet
+            return result
+
+        return await self._patiently(queue.topic, ask)
 
     async def pull_each(self, places: Mapping[MessageQueue, int]) -> dict[MessageQueue, PullResult]:
         """Pull one message of each of many queues, at an offset of each, many of them at a time."""
@@ -275,20 +299,27 @@ class Puller:
             raise _first(errors) from None
         return found
 
-    async def _patiently(self, topic: str | None, ask: Callable[[], Awaitable[T]]) -> T:
+    async def _patiently(self, topic: str | None, ask: Callable[[int], Awaitable[T]]) -> T:
         """Ask until there is an answer, a refusal, or patience has run out.
 
-        Of a topic it is found out before which brokers have it.
+        Of a topic it is found out before which brokers have it. What asks gets the id of the
+        replica: the one that is preferred, or the master if that does not answer or is not to be
+        read.
         """
         instance = self._lease.instance
         clock, pauses = instance.clock, Backoff(instance.settings)
-        began = clock.monotonic()
+        began, broker_id = clock.monotonic(), self._broker_id
         while True:
             try:
                 if topic is not None:
                     await instance.routes.find(topic)
-                return await ask()
-            except (NotConnected, RequestTimeout, NoRoute) as error:
+                return await ask(broker_id)
+            except (NotConnected, RequestTimeout, NoRoute, BrokerRefused) as error:
+                if broker_id != MASTER_ID:
+                    broker_id = MASTER_ID
+                    continue
+                if isinstance(error, BrokerRefused):
+                    raise
                 patience_ms = self._patience_ms
                 if isinstance(error, NoSuchTopic):
                     patience_ms = min(patience_ms, _UNKNOWN_TOPIC_MS)

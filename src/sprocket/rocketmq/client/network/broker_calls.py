@@ -1,7 +1,9 @@
 """What can be asked of a broker about queues, offsets and groups: a method for each request."""
 
+import asyncio
 from collections.abc import Sequence
 from enum import Enum
+from math import inf
 
 from msgspec import Struct
 
@@ -26,10 +28,14 @@ from sprocket.rocketmq.codec.headers import (
 from sprocket.rocketmq.model.group import TAG
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.model.pull import COMMIT, LITE, SUBSCRIPTION, SUSPEND
-from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.model.route import MASTER_ID, MessageQueue
 
 _ANSWER_MARGIN_MS = 15_000
 """A held pull may be answered this much after its hold; the broker looks every 5 s."""
+
+
+_REFRESH_S = 0.5
+"""A route is not asked for again within this time, however many queues are in it."""
 
 
 class PullStatus(Enum):
@@ -55,6 +61,8 @@ class PullResult(Struct, frozen=True):
         max_offset: The offset its next message will get.
         body: Records as the broker's log holds them, one after the other; `codec.record` reads
             them.
+        broker_id: The replica that the broker names for the next pull: its master's id, unless what
+            is read is no longer in memory there, and a slave may be read.
     """
 
     status: PullStatus
@@ -62,6 +70,7 @@ class PullResult(Struct, frozen=True):
     min_offset: QueueOffset
     max_offset: QueueOffset
     body: bytes
+    broker_id: int = MASTER_ID
 
 
 class Pull(Struct, frozen=True, kw_only=True):
@@ -78,6 +87,7 @@ class Pull(Struct, frozen=True, kw_only=True):
         hold_ms: How long the broker may wait for a message if there is none.
         commit: Stored as the group's offset along the way.
         is_lite: Say that this consumer pulls when its user asks; brokers limit those separately.
+        broker_id: Which of the broker's replicas is asked, if it is there.
     """
 
     group: str
@@ -90,13 +100,14 @@ class Pull(Struct, frozen=True, kw_only=True):
     hold_ms: int = 0
     commit: QueueOffset | None = None
     is_lite: bool = False
+    broker_id: int = MASTER_ID
 
-    def header(self) -> PullMessage:
-        """Return the header of its request."""
+    def header(self, *, to_master: bool = True) -> PullMessage:
+        """Return the header of its request; slaves are not told what to store."""
         sys_flag = SUBSCRIPTION
         if self.hold_ms:
             sys_flag |= SUSPEND
-        if self.commit is not None:
+        if self.commit is not None and to_master:
             sys_flag |= COMMIT
         if self.is_lite:
             sys_flag |= LITE
@@ -123,22 +134,44 @@ class BrokerCalls:
         self._routes = routes
         self._without_lite: set[str] = set()
         """Addresses that know only the older request to pull."""
+        self._asking = asyncio.Lock()
+        self._asked_at: dict[str, float] = {}
+        """When routes were asked for anew, by the broker that had not answered, in loop time."""
 
-    async def max_offset(self, queue: MessageQueue) -> QueueOffset:
-        """Return the offset that the next message of a queue will get."""
-        return await self._offset(queue, RequestCode.GET_MAX_OFFSET)
+    async def replica_after(self, broker_name: str, broker_id: int) -> int:
+        """Return which replica of a broker to ask when one of them has not answered.
 
-    async def min_offset(self, queue: MessageQueue) -> QueueOffset:
-        """Return the lowest offset that a queue still has."""
-        return await self._offset(queue, RequestCode.GET_MIN_OFFSET)
+        The route is asked for anew: a broker that is gone is no longer in it.
+        """
+        await self._refresh(broker_name)
+        ids = self._routes.replicas(broker_name)
+        return next((one for one in ids if one > broker_id), ids[0] if ids else MASTER_ID)
 
-    async def offset_by_time(self, queue: MessageQueue, at_ms: int) -> QueueOffset:
+    async def _refresh(self, broker_name: str) -> None:
+        """Ask for the route to a broker anew, once for all of its queues."""
+        loop = asyncio.get_running_loop()
+        async with self._asking:
+            if loop.time() - self._asked_at.get(broker_name, -inf) >= _REFRESH_S:
+                await self._routes.refresh_broker(broker_name)
+                self._asked_at[broker_name] = loop.time()
+
+    async def max_offset(self, queue: MessageQueue, broker_id: int = MASTER_ID) -> QueueOffset:
+        """Return the offset that the next message of a queue will get, as a replica knows it."""
+        return await self._offset(queue, RequestCode.GET_MAX_OFFSET, broker_id)
+
+    async def min_offset(self, queue: MessageQueue, broker_id: int = MASTER_ID) -> QueueOffset:
+        """Return the lowest offset that a queue still has, as a replica knows it."""
+        return await self._offset(queue, RequestCode.GET_MIN_OFFSET, broker_id)
+
+    async def offset_by_time(
+        self, queue: MessageQueue, at_ms: int, broker_id: int = MASTER_ID
+    ) -> QueueOffset:
         """Return the offset of the first message stored at or after `at_ms`, else the end."""
         header = SearchOffset(
             topic=queue.topic, queue_id=queue.queue_id, timestamp=at_ms, boundary_type="LOWER"
         )
         command = await self._connections.call(
-            self._routes.read_address(queue.broker_name),
+            self._routes.read_address(queue.broker_name, broker_id),
             RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
             header,
         )
@@ -153,20 +186,23 @@ class BrokerCalls:
         at_ms = read(address, lambda: command.header(TimestampAnswer)).timestamp
         return None if at_ms < 0 else at_ms
 
-    async def _offset(self, queue: MessageQueue, code: RequestCode) -> QueueOffset:
+    async def _offset(self, queue: MessageQueue, code: RequestCode, broker_id: int) -> QueueOffset:
         header = TopicQueue(topic=queue.topic, queue_id=queue.queue_id)
-        address = self._routes.require_master(queue.broker_name)
+        address = self._routes.read_address(queue.broker_name, broker_id)
         return _offset(await self._connections.call(address, code, header))
 
     async def committed_offset(self, group: str, queue: MessageQueue) -> QueueOffset | None:
-        """Return what a group has committed for a queue, or None if it has not committed."""
+        """Return what a group has committed for a queue, or None if it has not committed.
+
+        If the broker has no master now a slave says what it knows, which is up to a minute old.
+        """
         header = QueryConsumerOffset(
             consumer_group=group,
             topic=queue.topic,
             queue_id=queue.queue_id,
             set_zero_if_not_found=False,
         )
-        address = self._routes.require_master(queue.broker_name)
+        address = self._routes.read_address(queue.broker_name)
         code = RequestCode.QUERY_CONSUMER_OFFSET
         command = await self._connections.request(address, code, header)
         if not granted(address, code, command, (ResponseCode.QUERY_NOT_FOUND,)):
@@ -175,13 +211,19 @@ class BrokerCalls:
         return offset if offset >= 0 else None
 
     async def commit_offset(self, group: str, queue: MessageQueue, offset: QueueOffset) -> None:
-        """Store the offset up to which, exclusive, a group is done with a queue."""
+        """Store the offset up to which, exclusive, a group is done with a queue.
+
+        Raises:
+            NoRoute: The broker has no master now.
+        """
         header = UpdateConsumerOffset(
             consumer_group=group,
             topic=queue.topic,
             queue_id=queue.queue_id,
             commit_offset=offset,
         )
+        if self._routes.master_address(queue.broker_name) is None:
+            await self._refresh(queue.broker_name)
         address = self._routes.require_master(queue.broker_name)
         await self._connections.call(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
 
@@ -215,12 +257,13 @@ class BrokerCalls:
 
     async def pull(self, pull: Pull) -> PullResult:
         """Ask for messages of a queue. Raises BrokerRefused with any code but a `PullStatus`."""
-        address = self._routes.read_address(pull.queue.broker_name)
+        name = pull.queue.broker_name
+        address = self._routes.read_address(name, pull.broker_id)
         timeout_ms = pull.hold_ms + _ANSWER_MARGIN_MS if pull.hold_ms else None
         code = RequestCode.PULL_MESSAGE
         if pull.is_lite and address not in self._without_lite:
             code = RequestCode.LITE_PULL_MESSAGE
-        header = pull.header()
+        header = pull.header(to_master=address == self._routes.master_address(name))
         command = await self._connections.request(address, code, header, timeout_ms=timeout_ms)
         status = _PULL_STATUS.get(command.code)
         if status is None:
@@ -234,6 +277,7 @@ class BrokerCalls:
             QueueOffset(answer.min_offset),
             QueueOffset(answer.max_offset),
             command.body,
+            answer.suggest_which_broker_id,
         )
 
 

@@ -275,8 +275,17 @@ class Routes:
             raise NoRoute(f"no route names a master of broker {broker_name!r}")
         return address
 
-    def read_address(self, broker_name: str) -> str:
-        """Return where to read a broker's queues: its master, else any replica.
+    def replicas(self, broker_name: str) -> list[int]:
+        """Return the ids of a broker's replicas that are there, its master's first."""
+        return sorted(self._addresses.get(broker_name, ()))
+
+    def read_address(self, broker_name: str, broker_id: int = MASTER_ID) -> str:
+        """Return where to read a broker's queues, `host:port`.
+
+        Args:
+            broker_name: The broker.
+            broker_id: Which of its replicas is wanted. In place of a slave that is not there the
+                next one is taken, as Java's clients do, then the master, then any.
 
         Raises:
             NoRoute: No route names one.
@@ -284,7 +293,10 @@ class Routes:
         addresses = self._addresses.get(broker_name, {})
         if not addresses:
             raise NoRoute(f"no route names an address of broker {broker_name!r}")
-        return addresses.get(MASTER_ID) or next(iter(addresses.values()))
+        for one in (broker_id, broker_id + 1, MASTER_ID) if broker_id else (MASTER_ID,):
+            if one in addresses:
+                return addresses[one]
+        return next(iter(addresses.values()))
 
     def broker_at(self, address: str) -> str | None:
         """Return the name of the broker that lives at `host:port`, or None."""

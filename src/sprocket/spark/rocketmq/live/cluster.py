@@ -181,7 +181,11 @@ def open_live(options: Options) -> Live:
     def connect() -> Puller:
         # It asks once: how often to ask again is for `Live` to say.
         puller = Puller(
-            options.name_server, group=options.consumer_group or GROUP, patience_ms=0, client=client
+            options.name_server,
+            group=options.consumer_group or GROUP,
+            patience_ms=0,
+            replica=options.replica,
+            client=client,
         )
         puller.start()
         return puller

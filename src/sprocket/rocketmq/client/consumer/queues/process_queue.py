@@ -17,7 +17,7 @@ from msgspec import Struct
 from sprocket.rocketmq.client.consumer.queues.consume_counts import TopicCounts
 from sprocket.rocketmq.client.received import ReceivedMessage
 from sprocket.rocketmq.model.offsets import QueueOffset
-from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.model.route import MASTER_ID, MessageQueue
 
 LOCK_LIFE_S = 30.0
 """A lock that was not renewed for so long is not trusted; the broker keeps it for 60 s."""
@@ -50,6 +50,7 @@ class ProcessQueue:
     Attributes:
         counts: The sums of its topic, which it adds to.
         pulled_to: Offset to pull next.
+        broker_id: Which replica of its broker is asked next.
         stored_at_ms: When the last message that came was stored, 0 before there is one.
         count: Messages that are not done.
         size: Bytes of their records.
@@ -77,6 +78,7 @@ class ProcessQueue:
         self.bytes_max = bytes_max
         self.counts = counts or TopicCounts()
         self.pulled_to = start
+        self.broker_id = MASTER_ID
         self.stored_at_ms = 0
         self.count = 0
         self.size = 0

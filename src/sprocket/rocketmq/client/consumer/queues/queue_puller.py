@@ -5,7 +5,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from sprocket.base import log
-from sprocket.base.errors import BrokerRefused, ClientError, WireError
+from sprocket.base.errors import (
+    BrokerRefused,
+    ClientError,
+    NotConnected,
+    RequestTimeout,
+    WireError,
+)
 from sprocket.rocketmq.client.consumer.plan import ConsumerPlan
 from sprocket.rocketmq.client.consumer.queues.offsets import Offsets
 from sprocket.rocketmq.client.consumer.queues.process_queue import Chunk, ProcessQueue
@@ -15,6 +21,7 @@ from sprocket.rocketmq.codec.codes import ResponseCode
 from sprocket.rocketmq.codec.record import batch
 from sprocket.rocketmq.model.group import Subscription
 from sprocket.rocketmq.model.offsets import QueueOffset
+from sprocket.rocketmq.model.route import MASTER_ID
 
 _ROUND_S = 0.05
 """Least time for a pull that finds nothing: some brokers do not hold it, and none does without
@@ -26,6 +33,9 @@ messages cost their broker as much each."""
 
 _SLOWED_S = 0.02
 """Before the next pull, after a broker's FLOW_CONTROL, as RocketMQ's clients make it."""
+
+_SLAVE_ROUND_S = 0.5
+"""Least time for a pull to which a slave has nothing: slaves hold none."""
 
 _log = log.get_logger(__name__)
 
@@ -76,6 +86,8 @@ class QueuePuller:
             asked_at = held.pulled_at = loop.time()
             try:
                 result = await self._pull(held, subscription)
+                is_master_next = held.broker_id != result.broker_id
+                held.broker_id = result.broker_id
                 if held.is_dropped:
                     return
                 if held.is_paused:
@@ -94,16 +106,20 @@ class QueuePuller:
                     )
                     await moved(held, next_offset)
                     return
+                has_advanced = result.next_offset > held.pulled_to
                 self.take(held, subscription, result)
                 if result.status is PullStatus.FOUND:
                     held.counts.pulls += 1
                     held.counts.pull_s += loop.time() - asked_at
                 elif result.status is PullStatus.NO_NEW_MESSAGE:
                     await asyncio.sleep(max(0.0, asked_at + _ROUND_S - loop.time()))
+                elif not has_advanced and not is_master_next:
+                    await asyncio.sleep(max(0.0, asked_at + _SLAVE_ROUND_S - loop.time()))
             except (ClientError, WireError) as error:
                 if not is_failing:
                     is_failing = True
                     _log.warning("pull failed; trying on", queue=str(held.queue), error=str(error))
+                held.broker_id = await self._replica_after(held, error)
                 await asyncio.sleep(self._pause_s(error))
             else:
                 is_failing = False
@@ -136,8 +152,15 @@ class QueuePuller:
             hold_ms=settings.hold_ms,
             commit=self._offsets.get(held.queue) if self._commits else None,
             is_lite=self._plan.is_polled,
+            broker_id=held.broker_id,
         )
         return await self._brokers.pull(pull)
+
+    async def _replica_after(self, held: ProcessQueue, error: ClientError | WireError) -> int:
+        """Return which replica is asked after one has failed: another, if it was not there."""
+        if isinstance(error, NotConnected | RequestTimeout):
+            return await self._brokers.replica_after(held.queue.broker_name, held.broker_id)
+        return MASTER_ID
 
     def _pause_s(self, error: ClientError | WireError) -> float:
         """Return how long to wait after a pull that failed."""
