@@ -71,7 +71,12 @@ class Life:
         self.clock = FakeClock(now_ms)
         self.random = random
         self.model = model
-        self.store = opened(disk, clock=self.clock, flush=random.choice(("sync", "async")))
+        self.store = opened(
+            disk,
+            clock=self.clock,
+            flush=random.choice(("sync", "async")),
+            crc_tail=random.choice((True, False)),
+        )
         self._waiting: list[tuple[int, str, bytes]] = []
         self._round: Iterator[None] = iter(())
         self._upkeep: Iterator[None] = iter(())

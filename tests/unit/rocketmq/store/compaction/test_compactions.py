@@ -1,7 +1,7 @@
 """A compaction topic keeps the last message of each key, and a store with one is a store."""
 
 from dataclasses import replace
-from itertools import chain, combinations
+from itertools import chain, combinations, product
 
 import pytest
 from msgspec import structs
@@ -48,6 +48,11 @@ def filled(count: int = 40, keys: int = 3) -> tuple[SimulatedDisk, Store]:
     return disk, store
 
 
+def read_only(disk: SimulatedDisk) -> Store:
+    """Open a store for reading."""
+    return Store.open_read_only(disk, LAYOUT.root)
+
+
 def last_values(count: int = 40, keys: int = 3) -> dict[str, bytes]:
     """Return what `filled` leaves."""
     return {f"k{number % keys}": b"value %d" % number for number in range(count)}
@@ -91,6 +96,35 @@ def test_a_message_without_a_body_deletes_its_key() -> None:
     assert (2, "a", b"") in view(store)
     compact(store)
     assert [key for _, key, _ in view(store) if key == "a"] == []
+
+
+def test_a_deletion_may_be_the_last_that_a_round_looks_at() -> None:
+    """It goes as any other."""
+    store = opened(SimulatedDisk())
+    others = [("b", b"%d" % number) for number in range(UNITS - 2)]
+    put_all(store, [("a", b"1"), *others, ("a", b""), ("b", b"in the next file")])
+    follow(store)
+    compact(store)
+    assert {key for _, key, _ in view(store)} == {"b"}
+
+
+def test_only_what_the_disk_has_of_the_log_is_copied() -> None:
+    """Else the copy could have what a crash takes from the log."""
+    disk = SimulatedDisk()
+    store = opened(disk, flush="async")
+    put(store, "a", b"1")
+    follow(store)
+    (name,) = kept_files(disk)
+    records = disk.open(f"{LAYOUT.compaction_log}/{TOPIC}/0/{name}")
+    copied = records.data_end()
+    store.append(new(TOPIC, 0, b"2", keys=("b",)))
+    store.write()
+    store.dispatch()
+    follow(store)
+    assert (records.data_end(), store.is_synced) == (copied, False)
+    store.sync()
+    follow(store)
+    assert records.data_end() > copied
 
 
 def test_values_outlive_the_log() -> None:
@@ -378,19 +412,24 @@ def test_who_only_reads_sees_the_same() -> None:
 
 def test_old_files_do_not_count_once_one_of_them_is_gone() -> None:
     """Which of them a power cut in a swap leaves is not certain; one may have what was deleted."""
-    disk, store = filled(60)
+    disk = SimulatedDisk()
+    store = opened(disk)
+    put_all(store, [(f"k{number % 3}", b"%d" % number) for number in range(2 * UNITS)])
+    put_all(store, [("k0", b""), *((f"k{number}", b"last") for number in (1, 2) * UNITS)])
+    follow(store)
     old = set(kept_files(disk)[:-1])
     noted = f"{LAYOUT.compaction_log}/{TOPIC}/0/compacting/sprocket.swap"
     states = [disk.kill() for _ in stepwise(store.compact_steps(KEYS_BYTES))]
     moved = [one for one in states if one.exists(noted) and len(kept_files(one)) > len(old) + 1]
     assert moved
-    for left in chain(*(combinations(sorted(old), count) for count in range(len(old)))):
+    lefts = chain(*(combinations(sorted(old), count) for count in range(len(old))))
+    for left, opens in product(lefts, (opened, read_only)):
         state = moved[-1].kill()
         for name in old.difference(left):
             state.remove(f"{LAYOUT.compaction_log}/{TOPIC}/0/{name}")
-        reader = Store.open_read_only(state, LAYOUT.root)
-        assert table(view(reader)) == last_values(60), left
-        reader.close()
+        store = opens(state)
+        assert table(view(store)) == {"k1": b"last", "k2": b"last"}, left
+        store.close()
 
 
 def test_positions_are_noted_as_rocketmq_does() -> None:
