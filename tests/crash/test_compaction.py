@@ -23,7 +23,7 @@ from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import CHANGES, SimulatedDisk
 
 SEED = int(os.environ.get("CRASH_SEED", "9"))
-"""By default one with records without a checksum of their own, which are trusted for their units."""
+"""By default one with records that have no checksum of their own: they need their units."""
 RUNS = int(os.environ.get("CRASH_RUNS", "2"))
 RUNS_NIGHT = int(os.environ.get("CRASH_RUNS", "300"))
 KEYS = 4
