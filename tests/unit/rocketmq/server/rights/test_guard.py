@@ -1,10 +1,13 @@
 """Requests to a broker with rights: who is let through, what is said to others, and the log."""
 
+import asyncio
 import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.interop import link
 from tests.unit.rocketmq.conftest import message_ext
 from tests.unit.rocketmq.server.rights.conftest import ROOT, Signer
 from tests.unit.rocketmq.server.test_refusals import BROKER
@@ -364,6 +367,37 @@ def test_who_was_let_through_once_is_known(
         ).code == refused
         if code == 11:
             assert (await alice.call(code, ext | {"consumerGroup": "h"})).code == refused
+
+    on_guarded_node(scenario)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is an address on Linux only")
+def test_who_was_let_through_from_one_address_is_not_known_at_another(
+    on_guarded_node: Callable[..., None],
+) -> None:
+    """A policy may be for some addresses."""
+
+    async def scenario(lab: Any, root: Signer) -> None:
+        await make_user(root, "alice")
+        entry = {"resource": "Topic:orders", "actions": ["Pub"], "decision": "Allow"}
+        acl = {"policies": [{"entries": [entry | {"sourceIps": ["127.0.0.1"]}]}]}
+        answer = await root.call(3006, {"subject": "User:alice"}, json.dumps(acl).encode())
+        assert answer.code == 0
+        texts = {name: str(value) for name, value in message_ext("orders").items()}
+        texts["AccessKey"] = "alice"
+        texts["Signature"] = SigningKey("alice-secret").sign(texts, b"hello")
+        host, _, port = lab.node.addresses.broker.rpartition(":")
+
+        async def code_from(address: str) -> int:
+            reader, writer = await asyncio.open_connection(host, port, local_addr=(address, 0))
+            writer.write(link.encode(310, 1, texts, b"hello"))
+            size = int.from_bytes(await reader.readexactly(4), "big")
+            answer = link.decode(await reader.readexactly(size))
+            writer.close()
+            return answer.code
+
+        found = [await code_from(address) for address in ("127.0.0.1", "127.0.0.2") * 2]
+        assert found == [0, NO_PERMISSION] * 2
 
     on_guarded_node(scenario)
 
