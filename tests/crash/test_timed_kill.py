@@ -111,7 +111,7 @@ async def _came(broker: peers.Sprocket) -> tuple[Counter[str], list[StoredMessag
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rounds", repetition.times("SPROCKET_KILL_ROUNDS", by_day=2, by_night=30))
+@pytest.mark.parametrize("rounds", repetition.times("SPROCKET_KILL_ROUNDS", by_day=1, by_night=30))
 def test_timed_messages_survive_kill(rounds: int, tmp_path: Path) -> None:
     """None is missing, double or early; those that were taken back do not come."""
     print(f"SPROCKET_KILL_SEED={SEED}")

@@ -122,7 +122,7 @@ async def _pending(broker: peers.Sprocket, puller: Puller) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rounds", repetition.times("SPROCKET_KILL_ROUNDS", by_day=3, by_night=30))
+@pytest.mark.parametrize("rounds", repetition.times("SPROCKET_KILL_ROUNDS", by_day=2, by_night=30))
 def test_transactions_survive_kill(rounds: int, tmp_path: Path) -> None:
     """None that was committed is missing or double, none that was rolled back is seen."""
     print(f"SPROCKET_KILL_SEED={SEED}")
