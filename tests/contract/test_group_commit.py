@@ -42,6 +42,7 @@ class Echo:
         jobs: What the threads have to do, with whom to tell.
         is_quick: The disk does everything at once.
         by_system: Of each sync that was waited for, whether the system did it by itself.
+        counted: Whether what was collected is stored with a line more, which says how much it was.
     """
 
     def __init__(self, *, is_sync: bool = True) -> None:
@@ -55,6 +56,7 @@ class Echo:
         self.written: list[int] = []
         self.yields = 0
         self.by_system: list[bool] = []
+        self.counted = False
         self._collected: list[bytes] = []
         mode = FlushMode(is_sync=is_sync, wait_seconds_max=1, timeout_seconds=5, look_seconds=1)
         machine = Machine(self.timers, self.clock, self, self, yield_core=self.yield_core)
@@ -87,7 +89,7 @@ class Echo:
     def append(self) -> None:
         """Append them."""
         lines, self._collected = self._collected, []
-        self.store(*lines)
+        self.store(*lines, *([b"%d" % len(lines)] if self.counted else []))
 
     def ready(self, group: Sequence[Line], error: StoreError | None) -> list[bytes | str]:
         """Echo each line, or say what is wrong with it."""
@@ -254,6 +256,22 @@ def test_under_async_flush_those_who_are_gone_are_waited_for_no_longer() -> None
             echo.timers.turn()
             turns[-1] += 1
     assert turns == [1, 2, 2, 2, 1, 1]
+
+
+@pytest.mark.parametrize(("is_sync", "turns"), [(True, 2), (False, 1)])
+def test_nobody_is_waited_for_who_has_asked_for_nothing(is_sync: bool, turns: int) -> None:
+    """A line that a source adds to those of three senders is no fourth sender."""
+    echo = Echo(is_sync=is_sync)
+    echo.counted = True
+    for _ in range(3):
+        before = len(echo.written)
+        for line in (b"a", b"b", b"c"):
+            echo.collect(line)
+        taken = 0
+        while len(echo.written) == before:
+            echo.timers.turn()
+            taken += 1
+    assert (echo.written, taken, echo.yields) == ([4, 4, 4], turns, 0)
 
 
 def test_under_async_flush_lines_are_echoed_before_they_are_safe() -> None:

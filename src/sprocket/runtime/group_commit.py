@@ -398,8 +398,7 @@ class GroupCommit(Generic[W, R]):
         scheduler gave them when they were woken from it; if it were kept, turns would bring nothing
         until the sync releases it.
         """
-        count = sum([one.waiting_count for one in self._sources])
-        count += sum([one.records for one in self._new])
+        count = self._gathered()
         if self._is_sync:
             is_more_due = count > self._batched or count < self._committed
         else:
@@ -414,8 +413,14 @@ class GroupCommit(Generic[W, R]):
         self._batched = self._batch_turns = 0
         self._commit()
 
+    def _gathered(self) -> int:
+        """Return how much there is for the next group: requests, or what is appended of them."""
+        count = sum([one.waiting_count for one in self._sources])
+        return count + sum([one.records for one in self._new])
+
     def _commit(self) -> None:
         """Write what was appended since the last turn, then see to its sync."""
+        gathered = self._gathered()
         self.append_now()
         self._commit_is_due = False
         group = self._new
@@ -431,8 +436,9 @@ class GroupCommit(Generic[W, R]):
             self._expect_end()
             return
         self._new, self._is_held_up = [], False
-        self._committed = count = sum([one.records for one in group])
-        self._shared_lately = max(count, self._shared_lately - 1)
+        count = sum([one.records for one in group])
+        self._committed = gathered  # what a source appends may be more, or less
+        self._shared_lately = max(gathered, self._shared_lately - 1)
         self._mean_records += (count - self._mean_records) * _MEAN_WEIGHT
         try:
             self._log.write()
