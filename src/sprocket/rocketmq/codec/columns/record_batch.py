@@ -10,9 +10,10 @@ record by record with `record.entry`: texts that are not ASCII, and topics of de
 Invariant: `entries` and the columns have the same content; a test compares them.
 """
 
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,10 @@ _WORD_BYTES = 8
 _INT_BITS = 63
 _PADDING_BYTES = 16
 """Behind the last property string, so that a word can be read wherever one begins."""
+_KINDS_RECORDS_MIN = 256
+"""From so many records on it pays to part them by the lengths of their properties."""
+_KINDS_MAX = 8
+"""So many lengths are parted one by one; each costs as much as some 50 records."""
 _WASTE_MAX = 4
 """Property strings are copied as rows of one width unless that takes so many times their bytes."""
 
@@ -142,16 +147,20 @@ class RecordBatch:
         ]
 
     @cached_property
-    def pieces(self) -> "_Alike | _Pieces":
+    def pieces(self) -> "_Parted":
         """The properties of all records, parted; those of one layout are parted once."""
         records = self.records
         start = records.properties_start - 1  # the byte before them is made a 0x02, too
         widths = records.end - start
         width = int(widths[0])
-        if width >= _PADDING_BYTES and (widths == width).all():
+        if (widths == width).all():
             alike = _Alike.of(records.data, records.end, width)
             if alike is not None:
                 return alike
+        elif len(self) >= _KINDS_RECORDS_MIN:
+            kinds = _Kinds.of(records, widths)
+            if kinds is not None:
+                return kinds
         return _Pieces(records, start, widths)
 
     @cached_property
@@ -189,7 +198,7 @@ class RecordBatch:
         codes = np.zeros(len(self), np.int64)
         row, start, end = self.pieces.values(_TAGS)
         hashes, is_ascii = _hashes(self.pieces.data, start, end)
-        codes[row if len(row) < len(codes) else slice(None)] = hashes.view(np.int32)
+        codes[row] = hashes.view(np.int32)
         for number in row[~is_ascii].tolist():
             codes[number] = self.entry(number).tags_code
         return codes
@@ -201,7 +210,7 @@ class RecordBatch:
         unique = self._hashed(*pieces.values(_UNIQUE))
         words = self._hashed(*_words(pieces.data, *pieces.values(_KEYS)))
         pairs: list[tuple[Any, Any]] = list(zip(unique, words, strict=True))
-        if np.array_equal(unique.row, words.row):  # one of each
+        if pieces.is_in_order and np.array_equal(unique.row, words.row):  # one of each
             return Keys(*[np.stack(pair, axis=1).ravel() for pair in pairs])
         order = np.argsort(np.concatenate(pairs[0]), kind="stable")
         return Keys(*[np.concatenate(pair)[order] for pair in pairs])
@@ -230,7 +239,10 @@ class _Alike:
 
     Attributes:
         data: One behind the other, as bytes.
+        is_in_order: Values come in the order of the records.
     """
+
+    is_in_order = True
 
     def __init__(self, rows: npt.NDArray[np.uint8], pieces: dict[bytes, tuple[int, int]]) -> None:
         self.data = rows.ravel()
@@ -245,7 +257,7 @@ class _Alike:
         `width` is their length and one byte more, which is before them.
         """
         whole = -(-width // _WORD_BYTES) * _WORD_BYTES
-        if end[0] < whole:
+        if width < _PADDING_BYTES or end[0] < whole:
             return None
         words = gather(data, f"V{whole}", end - whole).view(np.uint64).reshape(-1, whole // 8)
         rows = words.view(np.uint8)
@@ -275,6 +287,55 @@ class _Alike:
         return self._row, self._first + found[0], self._first + found[1]
 
 
+class _Kinds:
+    """Property strings of a few lengths, those of each parted alike.
+
+    So are half messages, what is committed of them, and op messages. Records of three kinds take
+    as long as those of one, and a third of what `_Pieces` takes.
+
+    Attributes:
+        data: Those of each length, one behind the other, as bytes.
+        is_in_order: Values come in the order of the records, only among those of each length.
+    """
+
+    is_in_order = False
+
+    def __init__(self, kinds: Sequence[tuple[Ints, _Alike]]) -> None:
+        sizes = [len(alike.data) for _, alike in kinds]
+        self._kinds = kinds
+        self._first = np.cumsum([0, *sizes])
+        self.data = np.concatenate([alike.data for _, alike in kinds])
+
+    @classmethod
+    def of(cls, records: Records, widths: Ints) -> "_Kinds | None":
+        """Part the strings; None if they have too many lengths, or some are not parted alike.
+
+        Args:
+            records: The records.
+            widths: The length of each string and one byte more, which is before it.
+        """
+        lengths = np.flatnonzero(np.bincount(widths))
+        if len(lengths) > _KINDS_MAX:
+            return None
+        kinds: list[tuple[Ints, _Alike]] = []
+        for width in lengths.tolist():
+            rows = np.flatnonzero(widths == width)
+            alike = _Alike.of(records.data, records.end[rows], width)
+            if alike is None:
+                return None
+            kinds.append((rows, alike))
+        return cls(kinds)
+
+    def values(self, name: bytes) -> tuple[Ints, Ints, Ints]:
+        """Do as `_Pieces.values`, but for the order."""
+        found = []
+        for (rows, alike), first in zip(self._kinds, self._first.tolist(), strict=False):
+            row, start, end = alike.values(name)
+            found.append((rows[row], start + first, end + first))
+        row, start, end = (np.concatenate(part) for part in zip(*found, strict=True))
+        return row, start, end
+
+
 class _Pieces:
     """The property strings of some records in one buffer, parted at each 0x02.
 
@@ -285,7 +346,10 @@ class _Pieces:
 
     Attributes:
         data: The buffer, as bytes.
+        is_in_order: Values come in the order of the records.
     """
+
+    is_in_order = True
 
     def __init__(self, records: Records, start: Ints, widths: Ints) -> None:
         count = len(records)
@@ -335,6 +399,10 @@ class _Pieces:
             where = where[np.append(row[1:] != row[:-1], True)]
             row = self._row[where]
         return row, self._start[where] + len(name), self._end[where]
+
+
+_Parted: TypeAlias = _Alike | _Kinds | _Pieces
+"""The property strings of a batch; one `values` for all that have a name."""
 
 
 def _words(data: Any, row: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:

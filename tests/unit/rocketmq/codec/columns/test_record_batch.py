@@ -158,3 +158,29 @@ def test_many_topics_do_not_mix_with_queues() -> None:
     ids = [0, -1, (1 << 31) - 1, -(1 << 31)]
     records = [(new_record(topic=f"t{n % 3}", queue_id=ids[n % 4], body=b""), n) for n in range(60)]
     _assert_same(_batch(records))
+
+
+_halves = ("KEYS\1k%04d\2UNIQ_KEY\1U%04d\2TAGS\1a\2REAL_TOPIC\1t\2", "TAGS\1d\2FOLLOWED\1%d\2")
+
+
+@pytest.mark.parametrize("crc_tail", [False, True])
+@pytest.mark.parametrize(
+    "odd", ["", "KEYS\1one two\2TAGS\1x\2", "UNIQ_KEY\1é\2", "TAGS\1\2KEYS\1 \2", "\2", "many"]
+)
+def test_strings_of_some_kinds_are_no_different(odd: str, crc_tail: bool) -> None:
+    """Half messages, what is committed of them, and op messages; and others among them."""
+    records = []
+    for offset in range(400):
+        text = _halves[0].replace("%04d", f"{offset:04d}")
+        if offset % 20 == 19:
+            text = _halves[1] % (offset // 2)
+        elif odd == "many":
+            text += "x" * (offset % 17)
+        elif odd and offset % 50 == 7:
+            text = odd
+        topic = ("RMQ_SYS_TRANS_HALF_TOPIC", "t")[offset % 2]
+        records.append((new_record(properties=text.encode(), topic=topic), offset))
+    batch = _batch(records, crc_tail)
+    kinds = {"": "_Kinds", "many": "_Pieces"}
+    assert type(batch.pieces).__name__ == kinds.get(odd, type(batch.pieces).__name__)
+    _assert_same(batch)
