@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from msgspec import structs
 from tests.inline import InlineReads, InlineThread
 from tests.timed import waits_of
 from tests.timers import FakeTimers
@@ -25,11 +26,17 @@ from sprocket.rocketmq.broker.messages import (
 )
 from sprocket.rocketmq.broker.messages.diverters import InboundMessage
 from sprocket.rocketmq.broker.stats import Stats
-from sprocket.rocketmq.broker.transactions import Ask, HalfChecks, HalfRecords, Transactions
+from sprocket.rocketmq.broker.transactions import (
+    Ask,
+    HalfChecks,
+    HalfRecords,
+    RecentHalves,
+    Transactions,
+)
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.geometry import Geometry, LogGeometry
 from sprocket.rocketmq.model.group import Heartbeat
-from sprocket.rocketmq.model.message import NewRecord, ProducedMessage, StoredMessage
+from sprocket.rocketmq.model.message import NewHalf, NewRecord, ProducedMessage, StoredMessage
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.model.transaction import Outcome, TransactionEnd, TransactionQuestion
 from sprocket.rocketmq.settings import PullSettings, Settings, StoreSettings, TransactionSettings
@@ -67,6 +74,7 @@ class Transacting:
         folder: str = "/s",
         geometry: Geometry | None = None,
         group: str = GROUP,
+        recent_bytes: int = MIB,
     ) -> None:
         self.group = group
         self.disk = disk or SimulatedDisk()
@@ -103,8 +111,9 @@ class Transacting:
         self.records = HalfRecords(
             waits_of(levels, self.store.log_clock, self.clock), HERE, self.clock.now_ms, MIB
         )
+        self.recent = RecentHalves(recent_bytes)
         self.transactions = Transactions(
-            self.store, self.durable, self.offsets, self.records, self.settings
+            self.store, self.durable, self.offsets, self.records, self.recent, self.settings
         )
         self.checks = HalfChecks(
             self.transactions,
@@ -133,26 +142,35 @@ class Transacting:
     def send(self, *bodies: bytes, topic: str = "T", **found: str) -> None:
         """Send half messages; their producers are answered in the turns that follow."""
         made = [self.half(body, topic, found) for body in bodies]
-        self.durable.append(made, self._stored, bodies)
+        self.durable.append(made, self._stored, list(zip(bodies, made, strict=True)))
 
     def half(self, body: bytes, topic: str, found: dict[str, str]) -> NewRecord:
-        """Return the record of a half message."""
+        """Return the record of a half message, as `Sender` makes it."""
         pairs = {"UNIQ_KEY": body.decode(), "PGROUP": GROUP, "TRAN_MSG": "true", **found}
         sent = ProducedMessage(topic=topic, queue_id=1, sys_flag=4, born_timestamp=1, flag=0)
         way = InboundMessage(sent, topic, 1, pairs, 4)
         hide(way)
         text = properties.encode(way.properties)
-        return NewRecord(way.topic, way.queue_id, body, text, HERE, HERE, 0, way.sys_flag, 1)
+        made = NewRecord(way.topic, way.queue_id, body, text, HERE, HERE, 0, way.sys_flag, 1)
+        made = structs.replace(made, unique_key=pairs["UNIQ_KEY"])
+        if found.keys() - {properties.TAGS}:
+            return made
+        return NewHalf(*structs.astuple(made), real_topic=topic, real_queue_id=1, group=GROUP)
 
     def _stored(
-        self, bodies: Sequence[bytes], stored: AppendedBatch | None, error: StoreError | None
+        self,
+        sent: Sequence[tuple[bytes, NewRecord]],
+        stored: AppendedBatch | None,
+        error: StoreError | None,
     ) -> Release:
+        where = () if stored is None or error is not None else stored
+        for (_, half), at in zip(sent, where, strict=False):
+            if isinstance(half, NewHalf):
+                self.recent.add(half, at.queue_offset, at.physical_offset, at.stored_at_ms)
+
         def release() -> None:
-            if stored is not None and error is None:
-                for body, place, offset in zip(
-                    bodies, stored.physical_offsets, stored.queue_offsets, strict=True
-                ):
-                    self.acked[body] = (place, offset)
+            for (body, _), at in zip(sent, where, strict=False):
+                self.acked[body] = (at.physical_offset, at.queue_offset)
 
         return release
 
@@ -171,8 +189,13 @@ class Transacting:
         def tell(_: Sequence[object], error: Exception | None) -> Release:
             return lambda: told.append(error)
 
-        end = TransactionEnd(group or self.group, place, offset, outcome, was_asked)
-        half = self.transactions.find(end)
+        end = TransactionEnd(
+            producer_group=group or self.group,
+            tran_state_table_offset=offset,
+            commit_log_offset=place,
+            from_transaction_check=was_asked,
+        )
+        half = self.transactions.find_recent(end) or self.transactions.find(end)
         self.transactions.end(half, outcome, tell, None)
         return told
 

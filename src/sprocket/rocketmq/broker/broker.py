@@ -44,7 +44,13 @@ from sprocket.rocketmq.broker.rights import LOOK_SECONDS, KnownRights, Rights, R
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.timers import TimedMessages
 from sprocket.rocketmq.broker.topics import Topics, topics_in
-from sprocket.rocketmq.broker.transactions import Ask, HalfChecks, HalfRecords, Transactions
+from sprocket.rocketmq.broker.transactions import (
+    Ask,
+    HalfChecks,
+    HalfRecords,
+    RecentHalves,
+    Transactions,
+)
 from sprocket.rocketmq.codec.record import ids
 from sprocket.rocketmq.model.internal import is_internal_group
 from sprocket.rocketmq.model.topic import TopicConfig
@@ -229,8 +235,9 @@ class Broker:
             store, reads, self.durable, self.delay_progress, levels, store_host, loop
         )
         halves = HalfRecords(waits, store_host, clock.now_ms, settings.store.message_bytes_max)
+        self.recent_halves = RecentHalves()
         self.transactions = Transactions(
-            store, self.durable, self.offsets, halves, settings.transactions
+            store, self.durable, self.offsets, halves, self.recent_halves, settings.transactions
         )
         self.half_checks = HalfChecks(
             self.transactions,

@@ -19,6 +19,7 @@ from sprocket.rocketmq.model.offset_reset import OffsetReset
 from sprocket.rocketmq.model.pull import PullQuery
 from sprocket.rocketmq.model.query import KeyQuery
 from sprocket.rocketmq.model.recall import RecallRequest
+from sprocket.rocketmq.model.transaction import TransactionEnd
 
 
 class NoFields(Header, frozen=True, kw_only=True):
@@ -107,18 +108,12 @@ class SendMessageBack(Header, SendBackRequest, frozen=True, kw_only=True):
     origin_topic: str | None = None
 
 
-class EndTransaction(Header, frozen=True, kw_only=True):
+class EndTransaction(Header, TransactionEnd, frozen=True, kw_only=True):
     """END_TRANSACTION 37: how the transaction ended that a half message belongs to."""
 
-    producer_group: str
     topic: str | None = None
-    tran_state_table_offset: Int64
-    """The half message's offset in the queue of half messages."""
-    commit_log_offset: Int64
-    """Where it lies in the log."""
     commit_or_rollback: Int32
     """8 commit, 12 rollback, 0 unknown."""
-    from_transaction_check: bool = False
     msg_id: str | None = None
     transaction_id: str | None = None
 

@@ -108,6 +108,23 @@ class NewRecord(Struct, frozen=True, gc=False):
         return is_queueable(self.sys_flag)
 
 
+class NewHalf(NewRecord, frozen=True, kw_only=True, gc=False):
+    """A half message of which its properties say no more than that it is one.
+
+    It was not asked about yet, may be asked about after the usual time, and does not wait when it
+    is committed.
+
+    Attributes:
+        real_topic: Where it goes then.
+        real_queue_id: Its queue there.
+        group: The group of its producers, "" if it names none.
+    """
+
+    real_topic: str
+    real_queue_id: int
+    group: str
+
+
 class ProducedMessage(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
     """What a producer says of a message, or of those of a batch, beside their bodies."""
 

@@ -7,6 +7,7 @@ from enum import Enum, IntEnum
 
 from msgspec import Struct
 
+from sprocket.rocketmq.model.integers import Int64
 from sprocket.rocketmq.model.message import NewRecord
 
 
@@ -26,22 +27,20 @@ class TransactionState(IntEnum):
     ROLLBACK = 12
 
 
-class TransactionEnd(Struct, frozen=True, gc=False):
-    """What a producer says of a transaction of its own.
+class TransactionEnd(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """Of which transaction a producer speaks.
 
     Attributes:
-        group: The producer's.
-        place: Where the half message lies in the log.
-        half_offset: Its offset in the queue of half messages.
-        outcome: How the transaction ended.
-        was_asked: Whether the broker had asked.
+        producer_group: Its own group.
+        tran_state_table_offset: The half message's offset in the queue of half messages.
+        commit_log_offset: Where that lies in the log.
+        from_transaction_check: Whether the broker had asked.
     """
 
-    group: str
-    place: int
-    half_offset: int
-    outcome: Outcome
-    was_asked: bool
+    producer_group: str
+    tran_state_table_offset: Int64
+    commit_log_offset: Int64
+    from_transaction_check: bool = False
 
 
 class TransactionQuestion(Struct, frozen=True, kw_only=True, gc=False):

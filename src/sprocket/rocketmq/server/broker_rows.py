@@ -57,7 +57,7 @@ def of_clients(broker: Broker, channels: Channels, routes: RouteLookup, name: st
     members, reads, host = broker.members, broker.reads, broker.store_host
     offsets = OffsetService(store, topics, groups, members, broker.offsets, broker.hold)
     return [
-        *SendHandlers(broker.sender, broker.durable, host, name).rows(),
+        *SendHandlers(broker.sender, broker.durable, broker.recent_halves, host, name).rows(),
         *RetryHandlers(broker.send_back, broker.durable, broker.stats, topics).rows(reads),
         *RecallHandlers(broker.recalls, broker.durable).rows(),
         *TransactionHandlers(broker.transactions, broker.durable, reads).rows(),

@@ -35,6 +35,7 @@ from sprocket.rocketmq.model.message import (
     TRANSACTION_MASK,
     Column,
     NewBatch,
+    NewHalf,
     NewRecord,
     ProducedMessage,
     SendRequest,
@@ -67,9 +68,14 @@ _MARKS = ("\x01\x02", *[f"\x02{name}\x01" for name in sorted(SPECIAL)])
 _TRANSACTIONAL = f"\x02{properties.TRAN_MSG}\x01true\x02"
 _SAID_OF_HALVES = [
     f"\x02{name}\x01"
-    for name in (properties.REAL_TOPIC, properties.REAL_QID, properties.TRANSACTION_ID)
+    for name in (
+        *(properties.REAL_TOPIC, properties.REAL_QID, properties.TRANSACTION_ID),
+        *(properties.TRANSACTION_CHECK_TIMES, properties.TRAN_PREPARED_QUEUE_OFFSET),
+        properties.CHECK_IMMUNITY_SECONDS,
+    )
 ]
-"""What the broker says of half messages itself."""
+"""What the broker says of half messages itself, and what would make one unlike others."""
+_GROUP = f"\x02{properties.PRODUCER_GROUP}\x01"
 
 _NOT_SHARED = _REWRITTEN | {properties.UNIQ_KEY}
 """What the parts of a batch do not get from it."""
@@ -188,7 +194,7 @@ class Sender:
                 made.append(self._any_record(request))
         return made
 
-    def _half(self, request: SendRequest, key: str) -> NewRecord:
+    def _half(self, request: SendRequest, key: str) -> NewHalf:
         """Return the record of a half message that has nothing else to be looked at.
 
         Args:
@@ -196,9 +202,13 @@ class Sender:
             key: Its unique key.
         """
         message = request.message
-        real = f"REAL_TOPIC\x01{message.topic}\x02REAL_QID\x01{message.queue_id}\x02"
+        topic, queue_id, closed = message.topic, message.queue_id, f"\x02{message.properties}"
+        group_at = closed.rfind(_GROUP) + len(_GROUP)
+        has_group = group_at >= len(_GROUP)
+        group = closed[group_at : closed.find("\x02", group_at)] if has_group else ""
+        real = f"REAL_TOPIC\x01{topic}\x02REAL_QID\x01{queue_id}\x02"
         text = f"{message.properties}{real}__transactionId__\x01{key}\x02{self._suffix}"
-        return NewRecord(
+        return NewHalf(
             HALF_TOPIC,
             0,
             request.body,
@@ -211,6 +221,9 @@ class Sender:
             0,
             0,
             key,
+            real_topic=topic,
+            real_queue_id=queue_id,
+            group=group,
         )
 
     def _plain_queues(self, name: str) -> int:

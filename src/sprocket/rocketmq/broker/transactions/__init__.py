@@ -1,7 +1,7 @@
 """Transactions: what becomes of half messages."""
 
 from sprocket.rocketmq.broker.transactions.half_checks import Ask, HalfChecks
-from sprocket.rocketmq.broker.transactions.half_records import HalfRecords
+from sprocket.rocketmq.broker.transactions.half_records import HalfRecords, RecentHalves, StoredHalf
 from sprocket.rocketmq.broker.transactions.transactions import Transactions
 
-__all__ = ["Ask", "HalfChecks", "HalfRecords", "Transactions"]
+__all__ = ["Ask", "HalfChecks", "HalfRecords", "RecentHalves", "StoredHalf", "Transactions"]

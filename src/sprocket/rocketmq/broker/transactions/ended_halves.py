@@ -1,14 +1,14 @@
 """Which half messages have ended: offsets as ranges, since transactions end nearly in order."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 
 class EndedHalves:
     """A set of offsets that has all of them below `floor`, and ranges above it.
 
     A range costs two numbers, however many offsets it has. `add` and `discard` cost what moving
-    the ranges behind them in a list costs, so that several are best added in their order.
+    the ranges behind them in a list costs, so that several are best added together (`add_all`).
 
     Args:
         floor: All offsets below it have ended.
@@ -38,26 +38,29 @@ class EndedHalves:
 
     def add(self, offset: int) -> None:
         """Note that an offset has ended."""
-        if offset == self._floor:
-            self._floor += 1
+        self._add_range(offset, offset + 1)
+
+    def add_all(self, offsets: Sequence[int]) -> None:
+        """Note that some offsets have ended, given in their order."""
+        start = end = offsets[0] if offsets else 0
+        for offset in offsets:
+            if offset > end:
+                self._add_range(start, end)
+                start = offset
+            end = offset + 1
+        self._add_range(start, end)
+
+    def _add_range(self, start: int, end: int) -> None:
+        """Note that the offsets from `start` to before `end` have ended."""
+        if start <= self._floor:
+            self._floor = max(self._floor, end)
             self._raise()
             return
-        if offset in self:
-            return
-        at = bisect_left(self._starts, offset)
-        joins_before = at > 0 and self._ends[at - 1] == offset
-        joins_behind = at < len(self._starts) and self._starts[at] == offset + 1
-        if joins_before and joins_behind:
-            self._ends[at - 1] = self._ends.pop(at)
-            del self._starts[at]
-        elif joins_before:
-            self._ends[at - 1] = offset + 1
-        elif joins_behind:
-            self._starts[at] = offset
-        else:
-            self._starts.insert(at, offset)
-            self._ends.insert(at, offset + 1)
-        self._raise()
+        first, behind = bisect_left(self._ends, start), bisect_right(self._starts, end)
+        if first < behind:  # they touch these
+            start, end = min(start, self._starts[first]), max(end, self._ends[behind - 1])
+        self._starts[first:behind] = [start]
+        self._ends[first:behind] = [end]
 
     def discard(self, offset: int) -> None:
         """Note that an offset has not ended after all."""

@@ -38,7 +38,6 @@ from sprocket.rocketmq.broker.messages import Release
 from sprocket.rocketmq.broker.transactions.half_records import HalfRecords, StoredHalf
 from sprocket.rocketmq.broker.transactions.recovery import UNREADABLE, Half
 from sprocket.rocketmq.broker.transactions.transactions import Transactions
-from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.model.internal import CHECKED_TOO_OFTEN_TOPIC
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.model.transaction import TransactionQuestion
@@ -296,9 +295,9 @@ def _question(half: StoredHalf, stored: NewRecord, place: int, offset: int) -> T
     """Return what a producer is asked about a half message, as it is stored now."""
     topic, queue_id = half.target()
     return TransactionQuestion(
-        group=half.value(properties.PRODUCER_GROUP),
+        group=half.group,
         message=structs.replace(stored, topic=topic, queue_id=queue_id),
-        message_id=half.value(properties.UNIQ_KEY),
+        message_id=half.record.unique_key,
         stored_at_ms=half.stored_at_ms,
         place=place,
         half_offset=offset,

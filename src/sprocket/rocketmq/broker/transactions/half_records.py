@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct, structs
 
 from sprocket.base.errors import WireError
+from sprocket.base.units import MIB
 from sprocket.rocketmq.broker.messages import EXAMINED, Waits
 from sprocket.rocketmq.codec.record import op_message, properties
 from sprocket.rocketmq.codec.record_layout import CRC_NAME, CRC_TAIL_BYTES, parts, topic_text
@@ -24,6 +25,7 @@ from sprocket.rocketmq.model.internal import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC
 from sprocket.rocketmq.model.message import (
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
+    NewHalf,
     NewRecord,
     StoredMessage,
 )
@@ -31,74 +33,52 @@ from sprocket.rocketmq.model.message import (
 OP_TAG = "d"
 _FOLLOWED, _SYNCED = "FOLLOWED", "SYNCED"
 """Properties of op messages that RocketMQ's do not have, and does not look at."""
-_marks = {
-    name: f"\x02{name}\x01".encode()
-    for name in (
-        *(properties.REAL_TOPIC, properties.REAL_QID, properties.UNIQ_KEY, properties.DELAY),
-        *(properties.PRODUCER_GROUP, properties.CHECK_IMMUNITY_SECONDS),
-        *(properties.TRANSACTION_CHECK_TIMES, properties.TRAN_PREPARED_QUEUE_OFFSET),
-    )
-}
-_ROOT_MARK = _marks[properties.TRAN_PREPARED_QUEUE_OFFSET]
-_IMMUNITY_MARK = _marks[properties.CHECK_IMMUNITY_SECONDS]
-_EXAMINED_MARKS = [f"\x02{name}\x01".encode() for name in sorted(EXAMINED)]
-"""What may have a message that is committed wait."""
+_ROOT_MARK = f"\x02{properties.TRAN_PREPARED_QUEUE_OFFSET}\x01".encode()
 _ADDED_BYTES_MAX = 128
 """More than what half messages that are stored again say beside their own properties, and the tail
 with their checksum."""
+_NO_TARGETS = frozenset({"", HALF_TOPIC, OP_TOPIC})
+_OBJECT_BYTES = 1024
+"""More than what a half message takes in memory beside its body and its properties."""
+
+RECENT_BYTES_MAX = 4 * MIB
+"""Of half messages that were stored lately: some thousand, if they are small. More need not be
+kept, as who has so many transactions under way waits for something slower than the log."""
 
 
 class StoredHalf(Struct, frozen=True, gc=False):
-    """A half message as it lies in the log.
+    """A half message as it lies in the log, and what its properties say.
 
     Attributes:
         record: What would store it once more.
-        closed: Its properties with 0x02 before them.
         offset: Its offset in the queue of half messages.
         place: Where it lies in the log.
         stored_at_ms: When it was stored.
+        group: The group of its producers, empty if it names none.
+        real_topic: The topic where it wants to go, empty if it does not say so.
+        real_queue_id: Its queue there; None if it does not say so.
+        root: The offset of the half message that its producer sent.
+        check_count: How often its producers were asked already.
+        immunity_ms: For how long nobody is to be asked about it; None if it does not say.
+        may_wait: Whether it may have to wait when it is committed, see `EXAMINED`.
     """
 
     record: NewRecord
-    closed: bytes
     offset: int
     place: int
     stored_at_ms: int
-
-    def value(self, name: str) -> str:
-        """Return one of its properties, empty if it has none of that name."""
-        return properties.value_of(self.closed, _marks[name]) or ""
-
-    def number(self, name: str) -> int | None:
-        """Return a property that is a number of this broker's or its producer's, None without."""
-        text = self.value(name)
-        return int(text) if text.isdecimal() else None
-
-    @property
-    def root(self) -> int:
-        """The offset of the half message that its producer sent."""
-        if _ROOT_MARK not in self.closed:
-            return self.offset
-        root = self.number(properties.TRAN_PREPARED_QUEUE_OFFSET)
-        return self.offset if root is None else root
-
-    @property
-    def check_count(self) -> int:
-        """How often its producers were asked already."""
-        return self.number(properties.TRANSACTION_CHECK_TIMES) or 0
-
-    @property
-    def immunity_ms(self) -> int | None:
-        """For how long nobody is to be asked about it; None if it does not say."""
-        if _IMMUNITY_MARK not in self.closed:
-            return None
-        seconds = self.number(properties.CHECK_IMMUNITY_SECONDS)
-        return None if seconds is None else seconds * 1000
+    group: str
+    real_topic: str
+    real_queue_id: int | None
+    root: int
+    check_count: int = 0
+    immunity_ms: int | None = None
+    may_wait: bool = False
 
     @property
     def message_id(self) -> str:
         """The id that its producer gave it, or else where it lies."""
-        return self.value(properties.UNIQ_KEY) or f"at {self.place}"
+        return self.record.unique_key or f"at {self.place}"
 
     def target(self) -> tuple[str, int]:
         """Return topic and queue where it wants to go.
@@ -106,8 +86,8 @@ class StoredHalf(Struct, frozen=True, gc=False):
         Raises:
             WireError: It does not say so.
         """
-        topic, queue_id = self.value(properties.REAL_TOPIC), self.number(properties.REAL_QID)
-        if topic in ("", HALF_TOPIC, OP_TOPIC) or queue_id is None:
+        topic, queue_id = self.real_topic, self.real_queue_id
+        if topic in _NO_TARGETS or queue_id is None:
             raise WireError(f"a half message wants to go to queue {queue_id} of {topic!r}")
         return topic, queue_id
 
@@ -119,18 +99,40 @@ def read_half(stored: memoryview) -> StoredHalf:
         WireError: There is no whole record.
     """
     fields, body_at, topic_at, topic_end, end = parts(stored, 0)
-    found = bytes(stored[topic_end + 2 : end])
-    without_tail = len(found) - CRC_TAIL_BYTES
-    if without_tail >= 0 and found.startswith(CRC_NAME, without_tail):
-        found = found[:without_tail]
+    text = bytes(stored[topic_end + 2 : end])
+    without_tail = len(text) - CRC_TAIL_BYTES
+    if without_tail >= 0 and text.startswith(CRC_NAME, without_tail):
+        text = text[:without_tail]
+    found = properties.decode(text)
     record = NewRecord(
         topic_text(stored, topic_at, topic_end),
         fields[3],
         bytes(stored[body_at : body_at + fields[14]]),
-        found,
+        text,
         *(fields[9], fields[11], fields[4], fields[7], fields[8], fields[12]),
+        unique_key=found.get(properties.UNIQ_KEY, ""),
     )
-    return StoredHalf(record, b"\x02" + found, fields[5], fields[6], fields[10])
+    root = _number(found, properties.TRAN_PREPARED_QUEUE_OFFSET)
+    immunity_seconds = _number(found, properties.CHECK_IMMUNITY_SECONDS)
+    return StoredHalf(
+        record,
+        fields[5],
+        fields[6],
+        fields[10],
+        found.get(properties.PRODUCER_GROUP, ""),
+        found.get(properties.REAL_TOPIC, ""),
+        _number(found, properties.REAL_QID),
+        fields[5] if root is None else root,
+        _number(found, properties.TRANSACTION_CHECK_TIMES) or 0,
+        None if immunity_seconds is None else immunity_seconds * 1000,
+        not EXAMINED.isdisjoint(found),
+    )
+
+
+def _number(found: Mapping[str, str], name: str) -> int | None:
+    """Return a property that is a number of this broker's or its producer's, None without."""
+    text = found.get(name, "")
+    return int(text) if text.isdecimal() else None
 
 
 def follows_another(stored: bytes) -> bool:
@@ -140,6 +142,65 @@ def follows_another(stored: bytes) -> bool:
         stored: One record or several.
     """
     return _ROOT_MARK in stored
+
+
+class RecentHalves:
+    """Half messages that were stored lately: most transactions end soon.
+
+    Such a one need not be read from the log and taken apart, which costs as much as its copy does.
+    What was added is there until it is taken, or until so much came after it that it may be
+    forgotten: `bytes_max` are kept at the most, and half of that at the least.
+
+    Args:
+        bytes_max: How much is kept, beside what two halves take.
+    """
+
+    def __init__(self, bytes_max: int = RECENT_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._young: dict[int, StoredHalf] = {}
+        self._old: dict[int, StoredHalf] = {}
+        self._young_bytes = 0
+
+    def __len__(self) -> int:
+        """Return how many are kept."""
+        return len(self._young) + len(self._old)
+
+    def add(self, half: NewHalf, offset: int, place: int, stored_at_ms: int) -> None:
+        """Keep a half message that was written; twice the same is as once.
+
+        Args:
+            half: Its record.
+            offset: Its offset in the queue of half messages.
+            place: Where it lies in the log.
+            stored_at_ms: When it was stored.
+        """
+        if place in self._young or place in self._old:
+            return
+        self._young[place] = StoredHalf(
+            half,
+            offset,
+            place,
+            stored_at_ms,
+            half.group,
+            half.real_topic,
+            half.real_queue_id,
+            offset,
+        )
+        self._young_bytes += _bytes_of(half)
+        if self._young_bytes > self._bytes_max // 2:
+            self._old, self._young, self._young_bytes = self._young, {}, 0
+
+    def take(self, place: int) -> StoredHalf | None:
+        """Return the half message that lies at a place, and forget it; None if it is not kept."""
+        half = self._young.pop(place, None)
+        if half is None:
+            return self._old.pop(place, None)
+        self._young_bytes -= _bytes_of(half.record)
+        return half
+
+
+def _bytes_of(half: NewRecord) -> int:
+    return len(half.body) + len(half.properties) + _OBJECT_BYTES
 
 
 class HalfRecords:
@@ -178,7 +239,7 @@ class HalfRecords:
         topic, queue_id = half.target()
         given = half.record
         text = given.properties
-        if place != half.place or [mark for mark in _EXAMINED_MARKS if mark in half.closed]:
+        if half.may_wait or place != half.place:
             found = properties.decode(text)
             if place != half.place:
                 found[properties.TRAN_PREPARED_QUEUE_OFFSET] = str(half.root)

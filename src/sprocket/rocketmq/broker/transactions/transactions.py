@@ -35,9 +35,14 @@ from sprocket.base.errors import (
 )
 from sprocket.rocketmq.broker.groups import ConsumerOffsets
 from sprocket.rocketmq.broker.messages import DurableAppender, Release, pending_acks
-from sprocket.rocketmq.broker.transactions.half_records import HalfRecords, StoredHalf, read_half
+from sprocket.rocketmq.broker.transactions.half_records import (
+    HalfRecords,
+    RecentHalves,
+    StoredHalf,
+    read_half,
+)
 from sprocket.rocketmq.broker.transactions.recovery import UNREADABLE, Half, half_at, recover
-from sprocket.rocketmq.codec.record import properties, record
+from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.internal import (
     CHECKED_TOO_OFTEN_TOPIC,
@@ -93,6 +98,7 @@ class Transactions:
         durable: The way into it.
         offsets: Where the progress is noted.
         records: Makes what is appended.
+        recent: Half messages that need not be read.
         settings: Say how soon a producer has to speak that wants not to be asked.
 
     Threads: event loop only.
@@ -104,6 +110,7 @@ class Transactions:
         durable: DurableAppender,
         offsets: ConsumerOffsets,
         records: HalfRecords,
+        recent: RecentHalves,
         settings: TransactionSettings,
     ) -> None:
         self._settings = settings
@@ -111,6 +118,7 @@ class Transactions:
         self._durable = durable
         self._offsets = offsets
         self._records = records
+        self._recent = recent
         self._ends: list[_End] = []
         recovered = recover(store, offsets, records)
         self._last = recovered.last
@@ -121,6 +129,17 @@ class Transactions:
         self.ended = recovered.ended
         """The half messages that have ended."""
 
+    def find_recent(self, asked: TransactionEnd) -> StoredHalf | None:
+        """Return the half message of which a producer speaks; None if it is to be read.
+
+        Raises:
+            Refused: See `find`.
+        """
+        half = self._recent.take(asked.commit_log_offset)
+        if half is not None:
+            self._check(half, asked)
+        return half
+
     def find(self, asked: TransactionEnd) -> StoredHalf:
         """Return the half message of which a producer speaks; reads the log, and does nothing else.
 
@@ -129,24 +148,28 @@ class Transactions:
                 about by now, and nobody has asked.
         """
         try:
-            half = read_half(self._store.record_at(PhysicalOffset(asked.place)))
+            half = read_half(self._store.record_at(PhysicalOffset(asked.commit_log_offset)))
         except UNREADABLE as error:
             raise Refused(
                 Refusal.OTHER, f"Find prepared transaction message failed: {error}"
             ) from error
-        group = half.value(properties.PRODUCER_GROUP)
+        self._check(half, asked)
+        return half
+
+    def _check(self, half: StoredHalf, asked: TransactionEnd) -> None:
+        """Refuse a word about a half message of which it is not true."""
         if half.record.topic != HALF_TOPIC:
             raise _wrong("topic", HALF_TOPIC, half.record.topic)
-        if group != asked.group:
-            raise _wrong("producer group", asked.group, group)
-        if half.offset != asked.half_offset:
-            raise _wrong("transaction state table offset", asked.half_offset, half.offset)
+        group, offset = asked.producer_group, asked.tran_state_table_offset
+        if half.group != group:
+            raise _wrong("producer group", group, half.group)
+        if half.offset != offset:
+            raise _wrong("transaction state table offset", offset, half.offset)
         own_ms = half.immunity_ms
-        if own_ms is not None and not asked.was_asked:
+        if own_ms is not None and not asked.from_transaction_check:
             wait_ms = max(own_ms, self._settings.timeout_ms)
             if self._store.log_clock.elapsed_ms(half.stored_at_ms) > wait_ms:
                 raise Refused(Refusal.TOO_LATE, f"{wait_ms} ms are over: producers will be asked")
-        return half
 
     def end(self, half: StoredHalf, outcome: Outcome, told: Ended, asked: object) -> None:
         """End a transaction, together with others that end in these turns of the loop.
@@ -179,20 +202,21 @@ class Transactions:
         taken: list[_End] = []
         offsets: set[int] = set()
         for end in ends:
+            is_commit = end.outcome is Outcome.COMMIT
             half = self._last_of(end.half)
             try:
                 if half.offset in self.ended or half.offset in offsets:
                     raise Refused(
                         Refusal.OTHER, f"transaction {end.half.message_id} has ended already"
                     )
-                if end.outcome is Outcome.COMMIT:
+                if is_commit:
                     copies.append(self._records.committed(end.half, half.place))
             except (Refused, WireError) as error:
                 end.refuse(error)
                 continue
             taken.append(end)
             offsets.add(half.offset)
-            (committed if end.outcome is Outcome.COMMIT else others).append(half)
+            (committed if is_commit else others).append(half)
         if not taken:
             return
         try:
@@ -206,8 +230,8 @@ class Transactions:
 
     def _last_of(self, half: StoredHalf) -> Half:
         """Return the last half of a transaction, of which any half is given."""
-        root = half.root
-        return self._last.get(root) or Half(half.offset, half.place, root)
+        last = self._last.get(half.root) if self._last else None
+        return last or Half(half.offset, half.place, half.root)
 
     def append_with_op(
         self, records: Sequence[NewRecord], ended: Sequence[Half], told: Prepared
@@ -228,8 +252,7 @@ class Transactions:
         offsets = [half.offset for half in ended]
         op = self._records.op(offsets, followed=len(records), synced=self._store.synced)
         stored = self._durable.append_together([*records, op], partial(self._told, ended), [told])
-        for offset in sorted(offsets):
-            self.ended.add(offset)
+        self.ended.add_all(sorted(offsets))
         if self._last:
             for half in ended:
                 self._last.pop(half.root, None)
@@ -296,12 +319,12 @@ class Transactions:
 
         A half whose answer was lost is sent once more, and then one of the two is committed.
         """
-        key = half.value(properties.UNIQ_KEY)
+        key = half.record.unique_key
         if not key:
             return False
         topic, _ = half.target()
         places = {*self._store.find(topic, key).offsets}
-        if half.value(properties.DELAY):
+        if half.may_wait:
             places.update(self._store.find(SCHEDULE_TOPIC, key).offsets)
         return any(self._is_copy(place, key) for place in sorted(places))
 

@@ -15,9 +15,17 @@ from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import Groups, QueueLocks
 from sprocket.rocketmq.broker.messages import DelayLevels, RetryLimit, Sender, Stamp, hide
 from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec.record import batch, ids, properties
+from sprocket.rocketmq.broker.transactions import RecentHalves
+from sprocket.rocketmq.broker.transactions.half_records import read_half
+from sprocket.rocketmq.codec.record import batch, ids, properties, record
 from sprocket.rocketmq.errors import Refusal, Refused
-from sprocket.rocketmq.model.message import NewBatch, NewRecord, ProducedMessage, SendRequest
+from sprocket.rocketmq.model.message import (
+    NewBatch,
+    NewHalf,
+    NewRecord,
+    ProducedMessage,
+    SendRequest,
+)
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, TopicSettings
@@ -170,6 +178,10 @@ HALVES = [
     f"UNIQ_KEY\x01U\x02{TRANSACTIONAL}DELAY\x012\x02",
     f"UNIQ_KEY\x01U\x02{TRANSACTIONAL}REAL_TOPIC\x01X\x02",
     f"UNIQ_KEY\x01U\x02{TRANSACTIONAL}__transactionId__\x01X\x02",
+    f"UNIQ_KEY\x01U\x02{TRANSACTIONAL}CHECK_IMMUNITY_TIME_IN_SECONDS\x015\x02",
+    f"UNIQ_KEY\x01U\x02{TRANSACTIONAL}TRAN_PREPARED_QUEUE_OFFSET\x013\x02",
+    f"UNIQ_KEY\x01U\x02{TRANSACTIONAL}TRANSACTION_CHECK_TIMES\x013\x02",
+    f"PGROUP\x01p\x02MY_PGROUP\x01no\x02{TRANSACTIONAL}PGROUP\x01q\x02UNIQ_KEY\x01U\x02",
     f"UNIQ_KEY\x01U\x02{TRANSACTIONAL}A\x01\x02",
     f"UNIQ_KEY\x01U\x02{TRANSACTIONAL}A\x01ö\x02",
     f"UNIQ_KEY\x01U\x02{TRANSACTIONAL}A\x01b",
@@ -204,7 +216,21 @@ def _outcome(found: object) -> object:
         return found.why, found.remark
     assert isinstance(found, NewRecord)
     pairs = properties.decode(found.properties)
-    return structs.replace(found, properties=b""), pairs, pairs["UNIQ_KEY"] == found.unique_key
+    plain = NewRecord(*structs.astuple(found)[: len(NewRecord.__struct_fields__)])
+    return structs.replace(plain, properties=b""), pairs, pairs["UNIQ_KEY"] == found.unique_key
+
+
+def _check_half(found: object) -> bool:
+    """Say whether it is a half message, which then says what would be read of it in the log."""
+    if not isinstance(found, NewHalf):
+        return False
+    stored = record.encode(found, queue_offset=7, physical_offset=9, stored_at_ms=11, crc_tail=True)
+    recent = RecentHalves()
+    recent.add(found, 7, 9, 11)
+    kept, read = recent.take(9), read_half(memoryview(stored))
+    assert kept is not None
+    assert structs.astuple(kept)[1:] == structs.astuple(read)[1:]
+    return _outcome(kept.record) == _outcome(read.record)
 
 
 def _harness(new_unique_key: Callable[[], str] | None = None) -> Harness:
@@ -230,6 +256,7 @@ def test_many_at_once_become_what_each_would_be(changes: dict[str, Any], beside:
     assert len(found) == 1 + beside
     where = min(1, beside)
     assert _outcome(found[where]) == _outcome(expected)
+    assert isinstance(found[where], NewHalf) == _check_half(found[where])
     del found[where]
     for number, one in enumerate(found):
         assert isinstance(one, NewRecord)
@@ -252,6 +279,7 @@ def test_any_three_at_once_become_what_each_would_be(flag: int) -> None:
             except Refused as refused:
                 expected = refused
             assert _outcome(found) == _outcome(expected)
+            assert isinstance(found, NewHalf) == _check_half(found)
 
 
 def test_a_body_is_needed_by_each() -> None:

@@ -6,16 +6,24 @@ from hypothesis import strategies as st
 from sprocket.rocketmq.broker.transactions.ended_halves import EndedHalves
 
 OFFSETS = st.integers(0, 24)
-CALLS = st.lists(st.tuples(st.sampled_from(["add", "discard", "skip_to"]), OFFSETS), max_size=40)
+CALLS = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "add_all", "discard", "skip_to"]), st.lists(OFFSETS, min_size=1)
+    ),
+    max_size=40,
+)
 
 
 @given(floor=st.integers(0, 8), calls=CALLS, start=OFFSETS, end=OFFSETS)
-def test_it_is_a_set(floor: int, calls: list[tuple[str, int]], start: int, end: int) -> None:
+def test_it_is_a_set(floor: int, calls: list[tuple[str, list[int]]], start: int, end: int) -> None:
     """It has what was added and was not discarded, and all below its floor."""
     ended, expected = EndedHalves(floor), set(range(floor))
-    for call, offset in calls:
-        getattr(ended, call)(offset)
-        if call == "add":
+    for call, offsets in calls:
+        offset = offsets[0]
+        getattr(ended, call)(sorted(offsets) if call == "add_all" else offset)
+        if call == "add_all":
+            expected |= set(offsets)
+        elif call == "add":
             expected.add(offset)
         elif call == "discard":
             expected.discard(offset)

@@ -19,6 +19,7 @@ from sprocket.base.errors import (
 from sprocket.rocketmq.broker.messages import DurableAppender, Release, RetryService, Sender
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.broker.transactions import RecentHalves
 from sprocket.rocketmq.codec import quick_answers
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
@@ -33,7 +34,7 @@ from sprocket.rocketmq.codec.headers import (
 from sprocket.rocketmq.codec.record import properties, recall_handle
 from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.model.internal import HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
-from sprocket.rocketmq.model.message import NewRecord, ProducedMessage, SendRequest
+from sprocket.rocketmq.model.message import NewHalf, NewRecord, ProducedMessage, SendRequest
 from sprocket.rocketmq.model.rights import Action
 from sprocket.rocketmq.server.dispatch import (
     Answer,
@@ -61,8 +62,9 @@ class _Sent(SendRequest, frozen=True, gc=False):
     asked: Request
 
 
-_Asked: TypeAlias = tuple[Peer, Command, int, str, str]
-"""Who sent what, and what the answer names: the queue, the unique key and the recall handle."""
+_Asked: TypeAlias = tuple[Peer, Command, int, str, str, NewHalf | None]
+"""Who sent what, and what the answer names: the queue, the unique key and the recall handle; and
+the record if it is a half message that may soon be ended."""
 
 _AskedBatch: TypeAlias = tuple[Peer, Command, int, str, bool]
 """The same of a batch, and whether it is one record."""
@@ -76,12 +78,18 @@ class SendHandlers:
     """
 
     def __init__(
-        self, sender: Sender, durable: DurableAppender, store_host: bytes, broker_name: str
+        self,
+        sender: Sender,
+        durable: DurableAppender,
+        recent: RecentHalves,
+        store_host: bytes,
+        broker_name: str,
     ) -> None:
         self._sender = sender
         self._knows = sender.knows
         self._durable = durable
         self._pressure = durable.pressure
+        self._recent = recent
         self._broker_name = broker_name
         self._id_prefix = store_host.hex().upper()
         self._id_start = self._id_prefix.encode()
@@ -138,12 +146,14 @@ class SendHandlers:
             if not isinstance(record, NewRecord):
                 request.fail(record)
                 continue
-            queue_id, handle = record.queue_id, ""
+            queue_id, handle, half = record.queue_id, "", None
             if record.topic is not send.message.topic:
                 queue_id = real_queue_id(record, send.message)
                 handle = self._recall_handle(record, send.message)
+                half = record if isinstance(record, NewHalf) else None
             records.append(record)
-            asked.append((request.peer, request.command, queue_id, record.unique_key, handle))
+            key = record.unique_key
+            asked.append((request.peer, request.command, queue_id, key, handle, half))
         self._durable.append(records, self._stored, asked)
 
     def _stored(
@@ -156,7 +166,7 @@ class SendHandlers:
         """
         ready: defaultdict[Peer, list[Buffer]] = defaultdict(list)
         if stored is None or error is not None:
-            for number, (peer, request, queue_id, unique_key, handle) in enumerate(asked):
+            for number, (peer, request, queue_id, unique_key, handle, _) in enumerate(asked):
                 found = None if stored is None else stored.part(number)
                 ready[peer] += self._answer(
                     request, queue_id, unique_key, found, error, handle=handle
@@ -164,9 +174,11 @@ class SendHandlers:
             return sending_each(ready)
         encode, start = quick_answers.stored, self._id_start
         physical_offsets, offsets = stored.physical_offsets, stored.queue_offsets
-        for (peer, request, queue_id, unique_key, handle), place, offset in zip(
+        for (peer, request, queue_id, unique_key, handle, half), place, offset in zip(
             asked, physical_offsets, offsets, strict=True
         ):
+            if half is not None:
+                self._recent.add(half, offset, place, stored.stored_at_ms)
             if request.serialize != JSON or handle:
                 found = AppendedBatch([offset], [place], stored.stored_at_ms)
                 ready[peer] += self._answer(

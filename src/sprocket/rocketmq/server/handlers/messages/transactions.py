@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from sprocket.base.disk import WouldBlock
 from sprocket.base.errors import StoreError
 from sprocket.rocketmq.broker.groups import Link
 from sprocket.rocketmq.broker.messages import DurableAppender, Release
-from sprocket.rocketmq.broker.transactions import Transactions
+from sprocket.rocketmq.broker.transactions import StoredHalf, Transactions
 from sprocket.rocketmq.codec import command, quick_answers
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.command import ONEWAY_FLAG
@@ -44,10 +43,9 @@ from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
 
-OUTCOMES: Mapping[int, Outcome | None] = {
+OUTCOMES: Mapping[int, Outcome] = {
     TransactionState.COMMIT: Outcome.COMMIT,
     TransactionState.ROLLBACK: Outcome.ROLLBACK,
-    TransactionState.UNKNOWN: None,
 }
 """What `commitOrRollback` says."""
 
@@ -72,35 +70,25 @@ class TransactionHandlers:
 
         Where nobody knows how it ended nothing is done; RocketMQ does not even answer that.
         """
-        number = header.commit_or_rollback
-        if number not in OUTCOMES:
-            raise Refused(
-                Refusal.OTHER,
-                f"commitOrRollback is {number}; expected 8 (commit), 12 (roll back) or 0",
-            )
-        outcome = OUTCOMES[number]
+        outcome = OUTCOMES.get(header.commit_or_rollback)
         if outcome is None:
-            request.answer(Answer())
+            request.answer(_unknown(header.commit_or_rollback))
             return
         if self._durable.pressure.is_full:
             raise busy()
-        asked = TransactionEnd(
-            header.producer_group,
-            header.commit_log_offset,
-            header.tran_state_table_offset,
-            outcome,
-            header.from_transaction_check,
-        )
-        try:
-            self._reads.attempt(self._end, request, asked)
-        except WouldBlock as stop:
-            self._reads.go_on(stop, partial(self._end, request, asked), request.fail)
+        half = self._transactions.find_recent(header)
+        if half is not None:
+            self._end(request, half, outcome)
+            return
+        self._reads.run(partial(self._find_and_end, request, header, outcome), request.fail)
 
-    def _end(self, request: Request, asked: TransactionEnd) -> None:
-        half = self._transactions.find(asked)
+    def _find_and_end(self, request: Request, asked: TransactionEnd, outcome: Outcome) -> None:
+        self._end(request, self._transactions.find(asked), outcome)
+
+    def _end(self, request: Request, half: StoredHalf, outcome: Outcome) -> None:
         if request.command.signer is not None:
-            request.check_topic(half.value(properties.REAL_TOPIC), Action.PUB)
-        self._transactions.end(half, asked.outcome, _ended, request)
+            request.check_topic(half.real_topic, Action.PUB)
+        self._transactions.end(half, outcome, _ended, request)
 
     def resume(self, request: Request, header: ResumeCheck) -> None:
         """Have it asked again how a transaction ended that was given up."""
@@ -108,6 +96,19 @@ class TransactionHandlers:
         real_topic = properties.find(half.properties, properties.REAL_TOPIC)
         request.check_topic(real_topic or "", Action.UPDATE)
         self._durable.append([half], _resumed, [request])
+
+
+def _unknown(number: int) -> Answer:
+    """Return the answer to who does not say how it ended.
+
+    Raises:
+        Refused: OTHER; the number stands for nothing.
+    """
+    if number != TransactionState.UNKNOWN:
+        raise Refused(
+            Refusal.OTHER, f"commitOrRollback is {number}; expected 8 (commit), 12 (roll back) or 0"
+        )
+    return Answer()
 
 
 def _ended(asked: Sequence[object], error: Exception | None) -> Release:

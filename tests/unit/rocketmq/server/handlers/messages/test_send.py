@@ -8,6 +8,7 @@ import pytest
 
 from sprocket.base.errors import DiskFull, StoreError, SyncLate
 from sprocket.base.units import MIB
+from sprocket.rocketmq.broker.transactions import RecentHalves
 from sprocket.rocketmq.codec.command import ONEWAY_FLAG, Command
 from sprocket.rocketmq.codec.frame import BINARY, JSON
 from sprocket.rocketmq.codec.headers import Region, SendMessageAnswer
@@ -170,7 +171,7 @@ def _answers(
     make: str, asked: list[Any], stored: AppendedBatch | None, error: StoreError | None
 ) -> bytes:
     parts = SimpleNamespace(knows=None, pressure=None)
-    handlers = SendHandlers(cast("Any", parts), cast("Any", parts), HOST, "b")
+    handlers = SendHandlers(cast("Any", parts), cast("Any", parts), RecentHalves(), HOST, "b")
     peer = FakePeer()
     release = getattr(handlers, make)([(peer, *one) for one in asked], stored, error)
     assert peer.sent == []
@@ -211,7 +212,7 @@ def test_answers_are_what_their_header_declares(
         _declared(one, number, key, stored and stored.part(number), error, code)
         for one, number, key in asked
     )
-    singles = [(*one, "") for one in asked]
+    singles = [(*one, "", None) for one in asked]
     assert _answers("_stored", singles, stored, error) == expected
     for alone in (stored, stored and stored.part(1)):
         for one in asked[:2]:
