@@ -309,6 +309,7 @@ MAY_NEED_NUMPY = (
     "rocketmq.broker",
     "rocketmq.codec.columns",
     "rocketmq.codec.record.batch_rows",
+    "rocketmq.replication",
     "rocketmq.server",
     "rocketmq.store",
     "spark",

@@ -34,13 +34,18 @@ class Cluster:
         return found["nameserver"]
 
     def broker(
-        self, name: str, nameservers: Sequence[str], *options: str, port: int | None = None
+        self,
+        name: str,
+        nameservers: Sequence[str],
+        *options: str,
+        port: int | None = None,
+        store: str = "",
     ) -> str:
-        """Start `sprocket broker` and return its address; its store is named like it."""
-        port = port or peers.free_port((-2, 0))
+        """Start `sprocket broker` and return its address; its store is named like it by default."""
+        port = port or peers.free_port((-2, 0, 1))
         names = ["-n", ";".join(nameservers)] if nameservers else []
         given = ["--port", str(port), *names, "--set", f"broker.name={name}", *options]
-        return self._ours("broker", *given, data=self._folder / name)["broker"]
+        return self._ours("broker", *given, data=self._folder / (store or name))["broker"]
 
     def real_nameserver(self, settings: Mapping[str, object] | None = None) -> str:
         """Start the NameServer of RocketMQ 5.3.3 and return its address."""
@@ -52,12 +57,18 @@ class Cluster:
         return address
 
     def real_broker(
-        self, name: str, nameservers: Sequence[str], settings: Mapping[str, object] | None = None
+        self,
+        name: str,
+        nameservers: Sequence[str],
+        settings: Mapping[str, object] | None = None,
+        *,
+        store: str = "",
+        port: int | None = None,
     ) -> str:
-        """Start the broker of RocketMQ 5.3.3, as a master, and return its address."""
-        port = peers.free_port((-2, 0, 1))
+        """Start the broker of RocketMQ 5.3.3, by default as a master, and return its address."""
+        port = port or peers.free_port((-2, 0, 1))
         address = f"127.0.0.1:{port}"
-        store = self._folder / name
+        root = self._folder / (store or name)
         given = {
             "brokerClusterName": "DefaultCluster",
             "brokerName": name,
@@ -66,8 +77,8 @@ class Cluster:
             "listenPort": port,
             "haListenPort": port + 1,
             "namesrvAddr": ";".join(nameservers),
-            "storePathRootDir": store,
-            "storePathCommitLog": store / "commitlog",
+            "storePathRootDir": root,
+            "storePathCommitLog": root / "commitlog",
             "mappedFileSizeCommitLog": 64 << 20,
             "diskMaxUsedSpaceRatio": 95,
             **(settings or {}),

@@ -16,7 +16,10 @@ SprocketError
 │   │   └── FileMissing     there is no file of that name
 │   ├── DiskBusy            too much waits for the disk already
 │   ├── StoreFailed         a sync failed: writes are refused until the store is reopened
-│   ├── SyncLate            stored, but not known to be on the disk within the time allowed
+│   ├── LessSafe            stored, but not known to be as safe as it should be
+│   │   ├── SyncLate        not known to be on the disk within the time allowed
+│   │   ├── ReplicaLate     not known to be on other machines within the time allowed
+│   │   └── ReplicaMissing  too few other machines are there to have it soon
 │   ├── StoreLocked         another process has the store open
 │   ├── OpeningEnded        whoever opened the store did not want it any more
 │   └── ForeignStore        the folder is not a store, or one of another geometry
@@ -108,8 +111,20 @@ class StoreFailed(StoreError):
     """A sync failed, so what reached the disk is unknown; writes are refused until a reopen."""
 
 
-class SyncLate(StoreError):
+class LessSafe(StoreError):
+    """The record is stored, but not known to be as safe as it should be."""
+
+
+class SyncLate(LessSafe):
     """The record is stored, but no sync was seen to end within the time allowed."""
+
+
+class ReplicaLate(LessSafe):
+    """The record is stored; too few replicas were seen to have it within the time allowed."""
+
+
+class ReplicaMissing(LessSafe):
+    """The record is stored; fewer replicas than must have it follow closely, so nobody waits."""
 
 
 class StoreLocked(StoreError):

@@ -28,6 +28,7 @@ FAMILIES: Final = {
     "group": "remote.group:app",
     "user": "remote.user:app",
     "cluster": "remote.cluster:app",
+    "ha": "remote.ha:app",
     "msg": "remote.msg:app",
     "store": "folder.store:app",
     "rabbit": "remote.rabbit:app",

@@ -13,14 +13,19 @@ from typing import TYPE_CHECKING
 from sprocket.base import memory
 from sprocket.base.clock import Clock
 from sprocket.base.disk import Disk
-from sprocket.base.errors import ForeignStore
+from sprocket.base.errors import ForeignStore, SettingsError
 from sprocket.base.place import Place
 from sprocket.base.settings import Loaded
 from sprocket.base.units import GIB
 from sprocket.node.host import Host, Product, Running, Serve, Site
 from sprocket.rocketmq.aliases import read_broker_conf, read_nameserver_conf
 from sprocket.rocketmq.geometry import Geometry
-from sprocket.rocketmq.settings import RightsSettings, Settings, TlsSettings
+from sprocket.rocketmq.settings import (
+    ReplicationSettings,
+    RightsSettings,
+    Settings,
+    TlsSettings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +35,8 @@ if TYPE_CHECKING:
     from sprocket.rocketmq.broker.rights import RuleReader
     from sprocket.rocketmq.codec.config import JsonValue
     from sprocket.rocketmq.remoting import Channels, MakeRequest
+    from sprocket.rocketmq.replication import MasterLink
+    from sprocket.rocketmq.server.master import MasterPlaces
     from sprocket.rocketmq.store.queue import GroupFilter
     from sprocket.rocketmq.store.recovery import RecoveryReport
     from sprocket.rocketmq.store.rights_tables import RightsTables
@@ -106,6 +113,9 @@ def _broker_ports(given: Loaded[object]) -> Mapping[str, int]:
     ports = {"broker": server.broker_port}
     if server.vip_port and server.broker_port > VIP_DISTANCE:
         ports["vip"] = server.broker_port - VIP_DISTANCE
+    replication = given.of(Settings).replication
+    if replication.takes_slaves:
+        ports["slaves"] = replication.port or (server.broker_port and server.broker_port + 1)
     return ports
 
 
@@ -118,6 +128,7 @@ async def _open_broker(site: Site) -> Serve:
     settings, place = site.given.of(Settings), site.place
     # The broker's address goes into every record, so it is known before there is a broker.
     host, stored_host = advertised_host(settings.server), await stored_ip(settings.server)
+    _check_role(settings.replication)
     _refuse_foreign(place, site.other_folders)
     is_given = any(name.startswith(GEOMETRY_GROUPS) for name in site.given.origins)
     geometry = settings.geometry if is_given else None
@@ -130,7 +141,14 @@ async def _open_broker(site: Site) -> Serve:
         check_settings(settings.rights)
     store = await site.open(
         lambda step: Store.open(
-            warm, place.folder, settings.store, place.clock, geometry, subscriptions, step=step
+            warm,
+            place.folder,
+            settings.store,
+            place.clock,
+            geometry,
+            subscriptions,
+            step=step,
+            follows=settings.replication.is_slave,
         )
     )
 
@@ -146,11 +164,14 @@ async def _open_broker(site: Site) -> Serve:
 
         from sprocket.rocketmq.broker.broker import Broker
         from sprocket.rocketmq.codec.record import ids
+        from sprocket.rocketmq.codec.replication import ReportReader
         from sprocket.rocketmq.remoting import Channels, Connection
+        from sprocket.rocketmq.replication import Slaves
         from sprocket.rocketmq.server import broker_rows
         from sprocket.rocketmq.server.dispatch import Dispatcher
         from sprocket.rocketmq.server.handlers.groups import notify_ids_changed
         from sprocket.rocketmq.server.handlers.messages import ask_producer
+        from sprocket.rocketmq.server.master import MasterPlaces, MasterTables, of_slave
         from sprocket.rocketmq.server.nameservers import (
             BrokerNameServers,
             Identity,
@@ -168,6 +189,9 @@ async def _open_broker(site: Site) -> Serve:
         nameservers = BrokerNameServers(_nameservers(settings, site))
         reads = ColdReads(warm, settings.limits.cold_reads_max)
         store_host = ids.host_bytes(stored_host, port)
+        slaves = None
+        if settings.replication.takes_slaves:
+            slaves = Slaves(store, reads, loop, place.clock, settings.replication)
         broker = Broker(
             place,
             store,
@@ -180,9 +204,16 @@ async def _open_broker(site: Site) -> Serve:
             nameservers.note,
             subscriptions,
             rights,
+            slaves,
         )
-        own = settings.broker
-        identity = Identity(name=own.name, cluster=own.cluster, address=address(host, port))
+        own, signed = settings.broker, _signed_requests(settings.rights)
+        identity = Identity(
+            name=own.name,
+            cluster=own.cluster,
+            address=address(host, port),
+            broker_id=settings.replication.broker_id,
+            slaves_address=address(host, site.ports["slaves"]) if slaves is not None else "",
+        )
         registration = Registration(
             identity,
             broker.topics,
@@ -190,15 +221,24 @@ async def _open_broker(site: Site) -> Serve:
             own.register_seconds,
             place.clock,
             tls=nameserver_tls(settings.tls),
-            make_request=_signed_requests(settings.rights),
+            make_request=signed,
         )
+        link = tables = None
+        if settings.replication.is_slave:
+            master = MasterPlaces(
+                settings.replication.master_address, registration, place.clock, signed
+            )
+            link = _link(broker, settings.replication, master, place.clock)
+            tables = MasterTables(broker, master)
         slices = Slices(reads, Turns(loop, SLICE_WORK), place.clock)
         routes = RouteLookup(nameservers.channels, place.clock)
         parts.push_async_callback(routes.stop)
         rows = [
             *broker_rows.of_clients(broker, channels, routes, own.name),
-            *broker_rows.of_administrators(broker, registration, settings, slices),
+            *broker_rows.of_administrators(broker, registration, settings, slices, link),
         ]
+        if settings.replication.is_slave:
+            rows = of_slave(rows)
         unknown = None
         if broker.known_rights is not None:
             from sprocket.rocketmq.server.rights import Guard
@@ -216,7 +256,16 @@ async def _open_broker(site: Site) -> Serve:
             await site.listen("vip", codec, Dispatcher(allowed, channels.answered, unknown), policy)
         parts.push_async_callback(broker.quiesce)
         parts.push_async_callback(registration.stop)
+        if slaves is not None:
+            await site.listen(
+                "slaves", ReportReader, slaves.on_report, PortPolicy(reads_on_when_slow=True)
+            )
         await registration.start()
+        if link is not None and tables is not None:
+            link.start()
+            parts.push_async_callback(link.stop)
+            tables.start()
+            parts.push_async_callback(tables.stop)
         limits = SpaceLimits.of(settings.retention)
         names = ", ".join(own.nameservers) or "none: only clients that know the address find it"
         return RunningBroker(
@@ -226,6 +275,7 @@ async def _open_broker(site: Site) -> Serve:
                 *([] if "nameserver" in site.ports else [("NameServers", names)]),
                 ("data", place.folder),
                 ("acknowledged means", _MEANING[settings.store.flush]),
+                *_replica_rows(settings.replication, identity.slaves_address),
                 ("recovery", _recovery_text(store.report)),
                 *(("note", text) for text in limits.told(settings.retention)),
             ],
@@ -239,6 +289,43 @@ async def _open_broker(site: Site) -> Serve:
         )
 
     return serve
+
+
+def _replica_rows(settings: ReplicationSettings, address: str) -> "Sequence[tuple[str, str]]":
+    """Return what people are told of other machines with the same log."""
+    if settings.is_slave:
+        where = settings.master_address or "where the NameServers say that the master is"
+        return [("slave", f"number {settings.broker_id}, of {where}")]
+    if not address:
+        return []
+    waits = f"{settings.acks_needed} of them must have a message" if settings.acks_needed else ""
+    return [("slaves", f"may come to {address}{waits and '; '}{waits}")]
+
+
+def _check_role(settings: ReplicationSettings) -> None:
+    """Refuse a number that does not fit the role. Raises SettingsError."""
+    if settings.is_slave and not settings.broker_id:
+        raise SettingsError("replication.broker_id: 0 is the number of the master, not of a slave")
+    if settings.broker_id and not settings.is_slave:
+        raise SettingsError(
+            f"replication.broker_id: {settings.broker_id}: a master has 0 (replication.role)"
+        )
+
+
+def _link(
+    broker: "Broker", settings: ReplicationSettings, master: "MasterPlaces", clock: Clock
+) -> "MasterLink":
+    """Return what brings the log of the master."""
+    from sprocket.rocketmq.replication import MasterLink, ReplicaLog
+
+    replica = ReplicaLog(broker.store, broker.durable.append_stored, to_disk=settings.ack == "disk")
+    return MasterLink(
+        replica,
+        master.find,
+        clock,
+        heartbeat_seconds=settings.heartbeat_seconds,
+        silence_seconds=settings.silence_seconds,
+    )
 
 
 def _pressure(settings: Settings) -> "Pressure":

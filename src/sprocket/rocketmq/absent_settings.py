@@ -3,8 +3,8 @@
 
 The names tell an unsupported setting from a misspelt one. A value is RocketMQ's default if that is
 also true of Sprocket, or if nothing reads it, such as a time or a size of something that is not
-here. The others have the value that is true here: what is missing is off (the port for slaves),
-and every number of threads is 1.
+here. The others have the value that is true here: what is missing is off, and
+every number of threads is 1.
 
 Source: the answers of a real 5.3.3 to GET_BROKER_CONFIG 26 and GET_NAMESRV_CONFIG 319; and the
 properties of `BrokerConfig`, `BrokerIdentity`, `MessageStoreConfig`, `AuthConfig`,
@@ -44,7 +44,7 @@ _SERVER = _texts(
 
 BROKER = _SERVER | _texts(
     off="""
-        aclEnable allAckInSyncStateSet appendAckAsync appendCkAsync asyncLearner
+        aclEnable appendAckAsync appendCkAsync asyncLearner
         clientPooledByteBufAllocatorEnable coldCtrStrategyEnable coldDataFlowControlEnable
         coldDataScanEnable compressedRegister debugLockEnable disableCallbackExecutor
         disableConsumeIfConsumerReadSlowly disableNettyWorkerGroup dispatchFromSenderThread
@@ -93,7 +93,7 @@ BROKER = _SERVER | _texts(
         clientCallbackExecutorThreads clientManageThreadPoolNums clientWorkerThreads
         commercialBaseCount compactionThreadNum consumerManageThreadPoolNums
         correctLogicMinOffsetSleepInterval dispatchCqThreads endTransactionThreadPoolNums
-        heartbeatThreadPoolNums inSyncReplicas litePullMessageThreadPoolNums
+        heartbeatThreadPoolNums litePullMessageThreadPoolNums
         loadBalanceProcessorThreadPoolNums minInSyncReplicas processReplyMessageThreadPoolNums
         pullMessageThreadPoolNums putMessageFutureThreadPoolNums queryMessageThreadPoolNums
         recoverThreadPoolNums replicasPerDiskPartition sendMessageThreadPoolNums
@@ -129,9 +129,8 @@ BROKER = _SERVER | _texts(
         flushConsumeQueueThoroughInterval=60000 flushConsumerOffsetHistoryInterval=60000
         flushDelayOffsetInterval=10000 flushIntervalConsumeQueue=1000
         flushLeastPagesWhenWarmMapedFile=4096 forwardTimeout=3000
-        globalColdReadThreshold=104857600 haHousekeepingInterval=20000 haListenPort=0
-        haMaxGapNotInSync=268435456 haMaxTimeSlaveNotCatchup=15000 haSendHeartbeatInterval=5000
-        haTransferBatchSize=32768 heartbeatThreadPoolQueueCapacity=50000
+        globalColdReadThreshold=104857600 haMaxTimeSlaveNotCatchup=15000
+        heartbeatThreadPoolQueueCapacity=50000
         litePullThreadPoolQueueCapacity=100000 loadBalancePollNameServerInterval=30000
         loadBalanceThreadPoolQueueCapacity=100000 logicQueueForceSwapMapInterval=43200000
         logicQueueSwapMapInterval=3600000 logicQueueSwapMapReserveFileNum=20
@@ -162,7 +161,7 @@ BROKER = _SERVER | _texts(
         rocksdbWalFileRollingThreshold=1073741824 sampleCountThreshold=5000 sampleSteps=32
         scheduleAsyncDeliverMaxPendingLimit=2000 scheduleAsyncDeliverMaxResendNum2Blocked=3
         sendHeartbeatTimeoutMillis=1000 sendThreadPoolQueueCapacity=10000
-        shortPollingTimeMills=1000 slaveTimeout=3000 socksProxyConfig={}
+        shortPollingTimeMills=1000 socksProxyConfig={}
         spinLockCollisionRetreatOptimalDegree=1000 splitRegistrationSize=800
         startAcceptSendRequestTimeStamp=0 statRocksDBCQIntervalSec=10
         subscriptionExpiredTimeout=600000 syncBrokerMemberGroupPeriod=1000
@@ -183,8 +182,8 @@ BROKER = _SERVER | _texts(
 
 _UNTOLD = """
     aclCacheExpiredSecond aclCacheMaxNum aclCacheRefreshSecond authConfigPath brokerConfigPath
-    brokerIP2 brokerId brokerRole clusterName configName dLegerGroup dLegerPeers dLegerSelfId
-    enableMultiDispatch haMasterAddress inBrokerContainer migrateAuthFromV1Enabled
+    brokerIP2 clusterName configName dLegerGroup dLegerPeers dLegerSelfId
+    enableMultiDispatch inBrokerContainer migrateAuthFromV1Enabled
     preferredLeaderId readOnlyCommitLogStorePaths rocketmqHome scanAvailableNameSrv
     statefulAuthenticationCacheExpiredSecond statefulAuthenticationCacheMaxNum
     statefulAuthorizationCacheExpiredSecond statefulAuthorizationCacheMaxNum

@@ -85,6 +85,8 @@ def read_broker_conf(text: bytes | str, source: str) -> ForeignSettings:
         if given.get(name, "").strip().lower() == "true":
             values.append((setting, _old_rules(name, given, source), f"{source} ({name})"))
     _refuse_providers(given, source)
+    if _takes_slaves(given):
+        values.append(("replication.slaves", True, f"{source} (brokerRole)"))
     for name, setting in OFF_BY_DEFAULT.items():
         if name not in given:
             values.append((setting, False, f"{source} (default of {name})"))
@@ -113,7 +115,6 @@ def to_broker_conf(settings: Settings, *, folder: str = "") -> dict[str, str]:
     texts |= {one.name: one.write(_value(settings, one.setting)) for one in BROKER.values()}
     texts["brokerIP1"] = texts["brokerIP1"] or settings.server.host
     texts["brokerIP2"] = texts["brokerIP1"]
-    texts |= {"brokerId": "0", "brokerRole": "ASYNC_MASTER"}
     texts["enableMultiDispatch"] = texts["enableLmq"]
     texts[_KEEP_RULES] = str(bool(settings.rights.rules_path)).lower()
     texts["bitMapLengthConsumeQueueExt"] = str(_bit_map_bits(settings))
@@ -183,6 +184,16 @@ def _refuse_providers(given: Mapping[str, str], source: str) -> None:
             raise SettingsError(
                 f"{source}: {setting}={name}: only RocketMQ's own, {_AUTH}.{known}, is there"
             )
+
+
+def _takes_slaves(given: Mapping[str, str]) -> bool:
+    """Tell whether a master waits for slaves.
+
+    RocketMQ's does always. Whoever says nothing of them has none, and a port at which anybody gets
+    everything would only be open.
+    """
+    role = given.get("brokerRole", "ASYNC_MASTER").strip().upper()
+    return role != "SLAVE" and ("brokerRole" in given or "haListenPort" in given)
 
 
 # How texts become values and back.
@@ -374,6 +385,21 @@ BROKER = _table(
     _plain("mappedFileSizeConsumeQueueExt", "queue.extension_bytes"),
     _plain("maxHashSlotNum", "index.slots"),
     _plain("maxIndexNum", "index.units"),
+    _word(
+        "brokerRole",
+        "replication.role",
+        {"ASYNC_MASTER": "async_master", "SYNC_MASTER": "sync_master", "SLAVE": "slave"},
+    ),
+    _plain("brokerId", "replication.broker_id"),
+    _plain("haListenPort", "replication.port"),
+    _text("haMasterAddress", "replication.master_address"),
+    _plain("inSyncReplicas", "replication.ack_count"),
+    _switch("allAckInSyncStateSet", "replication.all_in_sync"),
+    _plain("haMaxGapNotInSync", "replication.gap_bytes_max"),
+    _plain("slaveTimeout", "replication.ack_timeout_ms"),
+    _plain("haTransferBatchSize", "replication.part_bytes"),
+    _plain("haSendHeartbeatInterval", "replication.heartbeat_ms"),
+    _plain("haHousekeepingInterval", "replication.silence_ms_max"),
 )
 
 RIGHTS = _table(
@@ -446,17 +472,14 @@ NAMESERVER_NAMES = (
 )
 """What RocketMQ reads from a namesrv.conf."""
 
-_NO_REPLICATION = "replication is not built: a broker is the only copy of its messages"
+_NO_SWITCH = "who is master is decided by brokerRole, and does not change by itself"
 _NO_CLOSED_PULLS = "consumers that pull by themselves cannot be kept out, but for single groups"
 _DEMANDS: tuple[tuple[str, frozenset[str], str], ...] = (
-    ("brokerId", frozenset({"0"}), f"only 0, a master; {_NO_REPLICATION}"),
-    ("brokerRole", frozenset({"async_master"}), f"only ASYNC_MASTER; {_NO_REPLICATION}"),
-    ("enableDLegerCommitLog", frozenset({"false"}), _NO_REPLICATION),
-    ("enableControllerMode", frozenset({"false"}), _NO_REPLICATION),
-    ("totalReplicas", frozenset({"1"}), f"only 1; {_NO_REPLICATION}"),
-    ("inSyncReplicas", frozenset({"1"}), f"only 1; {_NO_REPLICATION}"),
-    ("minInSyncReplicas", frozenset({"1"}), f"only 1; {_NO_REPLICATION}"),
-    ("allAckInSyncStateSet", frozenset({"false"}), _NO_REPLICATION),
+    ("enableDLegerCommitLog", frozenset({"false"}), _NO_SWITCH),
+    ("enableControllerMode", frozenset({"false"}), _NO_SWITCH),
+    ("enableSlaveActingMaster", frozenset({"false"}), _NO_SWITCH),
+    ("totalReplicas", frozenset({"1"}), f"only 1; {_NO_SWITCH}"),
+    ("minInSyncReplicas", frozenset({"1"}), "only 1; sends are never refused for want of slaves"),
     ("rejectPullConsumerEnable", frozenset({"false"}), _NO_CLOSED_PULLS),
     ("litePullMessageEnable", frozenset({"true"}), _NO_CLOSED_PULLS),
 )

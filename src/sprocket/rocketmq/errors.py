@@ -4,6 +4,7 @@ StoreError
 ├── MessageTooLarge
 │   └── PropertiesTooLarge  the property string is beyond its limit
 ├── MessageIllegal          a message breaks a rule of the queue it is for
+├── LogsDiffer              the log of a slave is not a beginning of its master's
 ├── EngineMissing           the queues need an engine that cannot be had here
 └── NumpyMissing            a store needs numpy, a client does not
 SprocketError
@@ -35,6 +36,10 @@ class PropertiesTooLarge(MessageTooLarge):
 
 class MessageIllegal(StoreError):
     """A message breaks a rule of the queue it is for; it can never be stored as it is."""
+
+
+class LogsDiffer(StoreError):
+    """The log of a slave is not a beginning of its master's, so that it cannot follow it."""
 
 
 class EngineMissing(StoreError):

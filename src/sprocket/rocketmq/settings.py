@@ -334,6 +334,75 @@ class RetentionSettings:
     diskSpaceWarningLevelRatio."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReplicationSettings:
+    """Whether other machines have the same log, and when a message counts as stored there."""
+
+    role: Literal["async_master", "sync_master", "slave"] = "async_master"
+    """What this broker is: one whose senders wait for nobody else, one whose senders wait until
+    `ack_count` machines have their messages, or one that has what its master has;
+    brokerRole."""
+    broker_id: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
+    """Number of this machine among those of its `broker.name`: 0 is the master, each slave has
+    another one; brokerId."""
+    slaves: bool = False
+    """Let slaves come. Whoever reaches the port gets every message: nobody has to sign in there, as
+    in RocketMQ. A `sync_master` does so in any case."""
+    port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    """Where a master waits for slaves; 0 is the broker's port plus 1. haListenPort."""
+    master_address: str = ""
+    """Where the master of a slave waits for it, `host:port`; empty: the NameServers know.
+    haMasterAddress."""
+    ack_count: Annotated[int, Meta(ge=1, le=9)] = 2
+    """So many machines, the master among them, have a message when it is acknowledged by a
+    `sync_master`; inSyncReplicas. RocketMQ's default is 1, which waits for nobody."""
+    all_in_sync: bool = False
+    """All slaves that follow closely must have it, and `ack_count` at least;
+    allAckInSyncStateSet."""
+    gap_bytes_max: Annotated[int, Meta(ge=0)] = 256 * MIB
+    """A slave that lacks more of the log does not follow closely, and nobody waits for it;
+    haMaxGapNotInSync."""
+    ack_timeout_ms: Annotated[int, Meta(ge=1, le=600_000)] = 3000
+    """A send for which slaves take longer is answered FLUSH_SLAVE_TIMEOUT: stored, but perhaps here
+    alone; slaveTimeout."""
+    ack: Literal["disk", "memory"] = "disk"
+    """What a slave tells its master that it has: what is on its disk, or what its operating system
+    has, as in RocketMQ."""
+    part_bytes: Annotated[int, Meta(ge=512, le=4 * MIB)] = 32 * KIB
+    """Most bytes of the log that a slave is sent as one; haTransferBatchSize."""
+    heartbeat_ms: Annotated[int, Meta(ge=10, le=600_000)] = 5000
+    """How often master and slave say something to each other if nothing is new;
+    haSendHeartbeatInterval."""
+    silence_ms_max: Annotated[int, Meta(ge=20, le=3_600_000)] = 20_000
+    """A connection on which the other one has said nothing for so long is closed;
+    haHousekeepingInterval."""
+
+    @property
+    def is_slave(self) -> bool:
+        """Whether this broker has a master."""
+        return self.role == "slave"
+
+    @property
+    def takes_slaves(self) -> bool:
+        """Whether this broker waits for slaves."""
+        return not self.is_slave and (self.slaves or self.role == "sync_master")
+
+    @property
+    def heartbeat_seconds(self) -> float:
+        """See `heartbeat_ms`."""
+        return self.heartbeat_ms / 1000
+
+    @property
+    def silence_seconds(self) -> float:
+        """See `silence_ms_max`."""
+        return self.silence_ms_max / 1000
+
+    @property
+    def acks_needed(self) -> int:
+        """How many slaves must have a message before it is acknowledged."""
+        return self.ack_count - 1 if self.role == "sync_master" else 0
+
+
 RequestNumber: TypeAlias = Annotated[int, Meta(ge=0)]
 """A request code."""
 
@@ -394,6 +463,7 @@ class Settings:
     store: StoreSettings = field(default_factory=StoreSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     rights: RightsSettings = field(default_factory=RightsSettings)
+    replication: ReplicationSettings = field(default_factory=ReplicationSettings)
     log: LogGeometry = field(default_factory=LogGeometry)
     queue: QueueGeometry = field(default_factory=QueueGeometry)
     index: IndexGeometry = field(default_factory=IndexGeometry)

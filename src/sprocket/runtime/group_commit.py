@@ -27,7 +27,9 @@ work of the disk, and a stalled one holds none of that up.
 Outcomes. A group is *written* when the file system has it, and *synced* when the disk has it.
 The loop learns of both, in `_commit` and in the callback of `_run_sync`; the sync thread knows only
 its job. The flush mode says which of them is the last that a group waits for, and `_answer` is the
-one place where it is through. A third outcome, *replicated*, belongs there: see decision 0037.
+one place where it is through. Where there are `Replicas`, it goes on from there to be *replicated*:
+it is kept with the end of its bytes until enough of them have these, so that one round trip is
+shared by all who wait, as one sync is. See decision 0037.
 
 When answers were sent the `Follower`, if there is one, does what may come after them; where the
 loop waits for a sync, a part of that is done meanwhile.
@@ -47,18 +49,29 @@ Invariants
    made it, and is refused if it cannot.
 5. `failed_write` says why nothing can be written, until something has been: after a write that
    failed the disk is tried each second, since whoever was refused may not come back.
+6. With `ReplicaLate` or `ReplicaMissing` something is as durable as the flush mode asks, but not on
+   as many machines as it should be. Groups leave this stage in the order of the log.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.disk import PendingSync
 from sprocket.base.durations import DurationHistogram
-from sprocket.base.errors import DiskFailed, DiskRefused, StoreError, StoreFailed, SyncLate
+from sprocket.base.errors import (
+    DiskFailed,
+    DiskRefused,
+    ReplicaLate,
+    ReplicaMissing,
+    StoreError,
+    StoreFailed,
+    SyncLate,
+)
 from sprocket.runtime.offload import yield_core
 from sprocket.runtime.pressure import Pressure, PressureShare
 from sprocket.runtime.timers import Timer, Timers
@@ -224,6 +237,35 @@ class Follower(Protocol):
         """Do nothing more."""
 
 
+class Replicas(Protocol):
+    """Other machines that have the log as well."""
+
+    @property
+    def confirmed(self) -> int:
+        """Up to where enough of them have it, as `Log.write` counts."""
+
+    @property
+    def are_missing(self) -> bool:
+        """Whether there are too few of them, so that nobody is to wait for them."""
+
+    def wrote(self, end: int) -> None:
+        """Note up to where the file system has the log."""
+
+
+class _Replicating(NamedTuple, Generic[W]):
+    """A group that waits for replicas.
+
+    Attributes:
+        end: Where its bytes end in the log.
+        group: Who waits.
+        deadline: When they are told that it takes too long, on the monotonic clock.
+    """
+
+    end: int
+    group: list[W]
+    deadline: float
+
+
 class JobThread(Protocol):
     """A thread that may wait for the disk; `runtime.offload.DiskThread` is one."""
 
@@ -267,6 +309,7 @@ class FlushMode:
         is_sync: After a sync, else after the write.
         wait_seconds_max: So long the loop stands still for a sync.
         timeout_seconds: So long somebody waits for one.
+        replica_seconds: So long somebody waits for replicas.
         look_seconds: How often the log is asked whether a sync is due for which nobody waits.
     """
 
@@ -274,6 +317,7 @@ class FlushMode:
     wait_seconds_max: float
     timeout_seconds: float
     look_seconds: float
+    replica_seconds: float = 3.0
 
 
 class GroupCommit(Generic[W, R]):
@@ -290,8 +334,13 @@ class GroupCommit(Generic[W, R]):
         mode: FlushMode,
         pressure: Pressure | PressureShare,
         follower: Follower | None = None,
+        replicas: Replicas | None = None,
     ) -> None:
         self._log = log
+        self._replicas = replicas
+        self._replicating: deque[_Replicating[W]] = deque()
+        self._replica_timer: Timer | None = None
+        self._written_end = 0
         self._responder = responder
         self._follower = follower
         self._fill_thread, self._sync_thread = machine.fill_thread, machine.sync_thread
@@ -361,7 +410,8 @@ class GroupCommit(Generic[W, R]):
     @property
     def unanswered(self) -> list[W]:
         """The waiters, with what they appended, the oldest first."""
-        return self._syncing + self._written + self._new
+        replicating = [one for each in self._replicating for one in each.group]
+        return replicating + self._syncing + self._written + self._new
 
     async def settle(self) -> None:
         """Wait until everybody who waits now has an answer: used when stopping.
@@ -379,9 +429,13 @@ class GroupCommit(Generic[W, R]):
         self._is_closed = True
         if self._follower is not None:
             self._follower.close()
-        for timer in (self._late_timer, self._sync_timer, self._again_timer, self._try_timer):
+        timers = self._late_timer, self._sync_timer, self._again_timer, self._try_timer
+        for timer in (*timers, self._replica_timer):
             if timer is not None:
                 timer.cancel()
+        for each in self._replicating:
+            self._tell(each.group, ReplicaLate("stored here, but the broker stops"))
+        self._replicating.clear()
         left = self.unanswered
         self._new, self._written, self._syncing = [], [], []
         self._responder.refuse(left, StoreFailed("the broker stops"))
@@ -441,7 +495,7 @@ class GroupCommit(Generic[W, R]):
         self._shared_lately = max(gathered, self._shared_lately - 1)
         self._mean_records += (count - self._mean_records) * _MEAN_WEIGHT
         try:
-            self._log.write()
+            self._written_end = self._log.write()
         except StoreError as error:
             _limited_log.error(
                 "a write failed; its records are refused", records=count, why=str(error)
@@ -449,10 +503,12 @@ class GroupCommit(Generic[W, R]):
             self._refuse(group, count, error)
             return
         self.failed_write = None
+        if self._replicas is not None:
+            self._replicas.wrote(self._written_end)
         if self._follower is not None:
             self._follower.wrote(count)
         if not self._is_sync:
-            self._answer(group)
+            self._answer(group, self._written_end)
             self._weigh()
             if self._pressure.is_high:
                 self._sync_behind()
@@ -500,7 +556,7 @@ class GroupCommit(Generic[W, R]):
             self._responder.refuse(group, caught)
             return
         if job is None:
-            self._answer(group)
+            self._answer(group, self._written_end)
             return
         self._run_sync(job, group, 0 if self._is_slow else self._mode.wait_seconds_max)
 
@@ -508,6 +564,7 @@ class GroupCommit(Generic[W, R]):
         """Have a sync run for a group; the loop may stand still for `wait_seconds`."""
         self._job_is_out = True
         self._syncing = group
+        end = self._written_end
         answers: R | None = None
         began = self._clock.monotonic()
 
@@ -531,7 +588,7 @@ class GroupCommit(Generic[W, R]):
                 self._late_timer = None
             if error is None:
                 self._again_timer = None
-                self._answer(answered, answers if answered else None)
+                self._answer(answered, end, answers if answered else None)
             else:
                 self._refuse_all(answered, error)
             if self._written and not self._is_closed:
@@ -566,16 +623,66 @@ class GroupCommit(Generic[W, R]):
         )
         self._responder.refuse(group, StoreFailed(f"a sync failed: {error}"))
 
-    def _answer(self, group: list[W], answers: R | None = None) -> None:
+    def _answer(self, group: list[W], end: int, answers: R | None = None) -> None:
         """Answer a group that is as durable as its flush mode asks, as was prepared if it was.
 
         Every group that is not refused or late comes here, in the order of the log: see "Outcomes".
+
+        Args:
+            group: Who waits.
+            end: Where the log ended when its sync began.
+            answers: What was prepared.
         """
-        self._responder.send(self._responder.ready(group, None) if answers is None else answers)
+        replicas = self._replicas
+        if replicas is None or not group or replicas.confirmed >= end:
+            self._responder.send(self._responder.ready(group, None) if answers is None else answers)
+        elif replicas.are_missing:
+            self._tell(group, _missing())
+        else:
+            self._replicate(group, end)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Do what comes after answers."""
         if self._follower is not None:
             self._follower.answered(waits_for_syncs=self._is_sync and not self._is_slow)
         if not self._is_filling:
             self._fill()
+
+    def _tell(self, group: list[W], error: StoreError) -> None:
+        """Tell a group that it is stored, but less safe than it should be."""
+        self._responder.send(self._responder.ready(group, error))
+
+    def _replicate(self, group: list[W], end: int) -> None:
+        """Keep a group until replicas have it."""
+        seconds = self._mode.replica_seconds
+        self._replicating.append(_Replicating(end, group, self._clock.monotonic() + seconds))
+        if self._replica_timer is None:
+            self._replica_timer = self._timers.call_later(seconds, self._replicas_late)
+
+    def replicated(self) -> None:
+        """Answer those whose messages enough replicas have now, or will not have soon."""
+        replicas, waiting = self._replicas, self._replicating
+        if replicas is None or not waiting:
+            return
+        while waiting and waiting[0].end <= replicas.confirmed:
+            group = waiting.popleft().group
+            self._responder.send(self._responder.ready(group, None))
+        while waiting and replicas.are_missing:
+            self._tell(waiting.popleft().group, _missing())
+        self._go_on()
+
+    def _replicas_late(self) -> None:
+        """Tell those who have waited too long for replicas."""
+        self._replica_timer = None
+        waiting, now = self._replicating, self._clock.monotonic()
+        seconds = self._mode.replica_seconds
+        while waiting and waiting[0].deadline <= now:
+            late = ReplicaLate(f"stored, but not seen on enough replicas within {seconds:g} s")
+            self._tell(waiting.popleft().group, late)
+        if waiting:
+            left = max(0.0, waiting[0].deadline - now)
+            self._replica_timer = self._timers.call_later(left, self._replicas_late)
 
     def _late(self) -> None:
         """Tell those whose sync takes longer than the limit that they are stored but not synced.
@@ -710,6 +817,10 @@ class GroupCommit(Generic[W, R]):
                 self._fill()
 
         self._fill_thread.submit(job.run, done)
+
+
+def _missing() -> ReplicaMissing:
+    return ReplicaMissing("stored, but too few replicas follow this machine closely")
 
 
 def _nothing() -> None:

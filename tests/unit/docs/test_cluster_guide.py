@@ -27,7 +27,7 @@ def test_the_broker_conf_is_one() -> None:
     """And what is said to be ignored is."""
     (text,) = blocks("properties")
     found = aliases.read_broker_conf(text, "b.conf")
-    assert found.ignored == ("haListenPort",)
+    assert found.ignored == ("haMaxTimeSlaveNotCatchup",)
     settings = loader.load(Settings, values=found.values).root
     assert (settings.broker.name, settings.server.broker_port) == ("broker-b", 10931)
 

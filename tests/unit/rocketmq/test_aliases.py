@@ -123,8 +123,8 @@ def test_the_defaults_in_rocketmqs_words() -> None:
 
 def test_what_we_do_not_have_is_named() -> None:
     """A real name of RocketMQ is not a mistake."""
-    found = aliases.read_broker_conf("warmMapedFileEnable=true\nbrokerName=b\nhaListenPort=1", "f")
-    assert found.ignored == ("haListenPort", "warmMapedFileEnable")
+    found = aliases.read_broker_conf("warmMapedFileEnable=true\nbrokerName=b\nregionId=1", "f")
+    assert found.ignored == ("regionId", "warmMapedFileEnable")
     assert [value for _, value, _ in found.values] == ["b", False, False]
     names = aliases.read_nameserver_conf("listenPort=9999\nconfigStorePath=/x", "f")
     assert names.ignored == ("configStorePath",)
@@ -133,9 +133,9 @@ def test_what_we_do_not_have_is_named() -> None:
 
 def test_what_tutorials_have_added_is_named_too() -> None:
     """RocketMQ starts with them and reads none; misspelt ones are errors here."""
-    text = "haListenPort=1\nabortFile=/a\nstorePathIndex=/i\nstorePathConsumeQueue=/q"
+    text = "regionId=1\nabortFile=/a\nstorePathIndex=/i\nstorePathConsumeQueue=/q"
     found = aliases.read_broker_conf(f"{text}\nstoreCheckpoint=/c\nlistenPort=1", "f")
-    names = ("abortFile", "haListenPort", "storeCheckpoint", "storePathConsumeQueue")
+    names = ("abortFile", "regionId", "storeCheckpoint", "storePathConsumeQueue")
     assert found.ignored == (*names, "storePathIndex")
     off = ("pull.sql_filters", "timers.recall")
     assert [name for name, _, _ in found.values] == ["server.broker_port", *off]
@@ -154,13 +154,11 @@ def test_what_tutorials_have_added_is_named_too() -> None:
         ("brokerPermission=w", "expected a whole number"),
         ("autoCreateTopicEnable=yes", "expected true or false"),
         ("flushDiskType=NEVER", "expected SYNC_FLUSH or ASYNC_FLUSH"),
-        ("brokerId=1", "only 0, a master"),
-        ("brokerRole=SLAVE", "only ASYNC_MASTER"),
-        ("enableDLegerCommitLog=true", "replication is not built"),
-        ("totalReplicas=2", "only 1; replication is not built"),
-        ("inSyncReplicas=2", "only 1; replication is not built"),
-        ("minInSyncReplicas=2", "only 1; replication is not built"),
-        ("allAckInSyncStateSet=true", "replication is not built"),
+        ("brokerId=first", "expected a whole number"),
+        ("brokerRole=MASTER", "expected ASYNC_MASTER or SYNC_MASTER or SLAVE"),
+        ("enableDLegerCommitLog=true", "who is master is decided by brokerRole"),
+        ("totalReplicas=2", "only 1; who is master"),
+        ("minInSyncReplicas=2", "only 1; sends are never refused for want of slaves"),
         ("rejectPullConsumerEnable=true", "cannot be kept out"),
         ("litePullMessageEnable=false", "cannot be kept out"),
         ("namesrvAddr=10.0.0.1:9876,10.0.0.2:9876", "use ; instead of commas"),
@@ -183,9 +181,9 @@ def test_what_cannot_be_is_one_clear_error(
 
 
 def test_what_is_so_anyway_may_be_said() -> None:
-    """A file that asks for one copy and no access control gets them."""
+    """A file that asks for no controller and no access control gets what it wants."""
     text = """
-        totalReplicas=1\ninSyncReplicas = 1 \nminInSyncReplicas=1\nallAckInSyncStateSet=False
+        totalReplicas=1\nminInSyncReplicas=1\nenableControllerMode=False
         aclEnable=false\nenablePropertyFilter=true\nrecallMessageEnable=true\nrejectPullConsumerEnable=false\nlitePullMessageEnable=TRUE
     """
     asked = [
@@ -193,6 +191,22 @@ def test_what_is_so_anyway_may_be_said() -> None:
         ("timers.recall", True, "f (recallMessageEnable)"),
     ]
     assert aliases.read_broker_conf(text, "f") == loader.ForeignSettings(values=asked)
+
+
+def test_a_master_and_a_slave_of_a_broker_conf() -> None:
+    """A master waits for slaves if it says anything of them; a file without a word has none."""
+    master = loaded("brokerRole=SYNC_MASTER\nhaListenPort=10999\nslaveTimeout=1000").replication
+    assert (master.role, master.port, master.ack_timeout_ms) == ("sync_master", 10999, 1000)
+    assert (master.takes_slaves, master.acks_needed, master.is_slave) == (True, 1, False)
+    assert loaded("brokerRole=ASYNC_MASTER").replication.takes_slaves
+    assert loaded("haListenPort=10999").replication.takes_slaves
+    assert not loaded("listenPort=10911").replication.takes_slaves
+    assert loaded("brokerRole=ASYNC_MASTER").replication.acks_needed == 0
+    assert loaded("brokerRole=SYNC_MASTER\ninSyncReplicas=1").replication.acks_needed == 0
+    text = "brokerRole=SLAVE\nbrokerId=2\nhaMasterAddress=10.0.0.1:10912\nhaListenPort=1"
+    slave = loaded(text).replication
+    assert (slave.is_slave, slave.broker_id, slave.takes_slaves) == (True, 2, False)
+    assert slave.master_address == "10.0.0.1:10912"
 
 
 def test_a_broker_conf_has_rocketmqs_default_where_ours_is_another() -> None:

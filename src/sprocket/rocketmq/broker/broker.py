@@ -54,6 +54,7 @@ from sprocket.rocketmq.broker.transactions import (
 from sprocket.rocketmq.codec.record import ids
 from sprocket.rocketmq.model.internal import is_internal_group
 from sprocket.rocketmq.model.topic import TopicConfig
+from sprocket.rocketmq.replication import Slaves
 from sprocket.rocketmq.settings import PullSettings, Settings
 from sprocket.rocketmq.store.config_table import ConfigTable
 from sprocket.rocketmq.store.queue import GroupFilter
@@ -98,6 +99,7 @@ class Broker:
         subscriptions: What the store tries messages on; filled here.
         rights: Users and what they may do, or the rules of RocketMQ 4 for that; None if everybody
             may do everything.
+        slaves: Have the log as well; None if this broker waits for none.
     Threads: event loop only.
     """
 
@@ -114,6 +116,7 @@ class Broker:
         topics_changed: Callable[[list[TopicConfig]], None],
         subscriptions: dict[str, Sequence[GroupFilter]],
         rights: RightsTables | RuleReader | None = None,
+        slaves: Slaves | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         clock = place.clock
@@ -184,7 +187,12 @@ class Broker:
             flush_mode(settings),
             pressure,
             self._rounds,
+            slaves,
         )
+        self.slaves = slaves
+        self._is_slave = settings.replication.is_slave
+        if self._is_slave:
+            store.follow("this broker is a slave: its messages come from its master alone")
         self.durable = DurableAppender(store, self.commits, pressure, self._rounds.refused)
         levels = DelayLevels(settings.store.delay_levels)
         timers = settings.timers
@@ -279,13 +287,14 @@ class Broker:
         self.take_kinds()
         self.commits.start()
         self._rounds.start()
-        self.delays.start()
-        self.timed.start()
+        if self.slaves is not None:
+            self.slaves.start(self.commits.replicated)
+        if not self._is_slave:
+            self._start_sending()
         for seconds, work, name in (
             (MAINTAIN_SECONDS, self.maintain, "maintain"),
             (RECHECK_SECONDS, self.recheck, "recheck"),
             (EXPIRE_SECONDS, self.expire, "expire"),
-            (self._check_seconds, self.check_halves, "check halves"),
             (self._flush_seconds, self.snapshots.begin, "snapshots"),
             (FILTERS_SECONDS, self._flush_filters, "filters"),
             (self._compaction.interval_ms / 1000, self.compact, "compaction"),
@@ -293,6 +302,12 @@ class Broker:
             self._tasks.repeat(seconds, work, name)
         if self._rules is not None:
             self._tasks.repeat(LOOK_SECONDS, self._rules.look, "rules")
+
+    def _start_sending(self) -> None:
+        """Begin what sends messages by itself: of all with the same log only the master does."""
+        self.delays.start()
+        self.timed.start()
+        self._tasks.repeat(self._check_seconds, self.check_halves, "check halves")
 
     @property
     def known_rights(self) -> KnownRights | None:
@@ -361,6 +376,8 @@ class Broker:
     async def stop(self) -> None:
         """End everything and close the store: what was answered is on the disk after this."""
         await self._tasks.close()
+        if self.slaves is not None:
+            self.slaves.stop()
         self.delays.stop()
         self.timed.stop()
         await self.reads.stop()
@@ -372,11 +389,13 @@ class Broker:
             last.callback(self.store.close)
             for table in self._tables.values():
                 last.callback(table.close)
-            last.callback(self.timed.close)
+            if not self._is_slave:
+                last.callback(self.timed.close)
             last.callback(lambda: steps.run(self.filter_rules.flush_steps()))
             self.store.sync()  # so that the progress of delays is safe to note, and of transactions
-            self.transactions.note_progress()
-            self.transactions.note_progress()
+            if not self._is_slave:
+                self.transactions.note_progress()
+                self.transactions.note_progress()
 
     def maintain(self) -> None:
         """Take samples, flush what piled up and let the store keep what it has; every second."""
@@ -384,7 +403,8 @@ class Broker:
         if self.offsets.wants_flush:
             self.snapshots.begin_one("offsets")
         self.upkeep.begin()
-        self.timed.keep()
+        if not self._is_slave:
+            self.timed.keep()
 
     def recheck(self) -> None:
         """Look whether messages came for those who wait; every five seconds."""
@@ -424,6 +444,7 @@ def flush_mode(settings: Settings) -> FlushMode:
         wait_seconds_max=durability.sync_wait_ms_max / 1000,
         timeout_seconds=durability.sync_timeout_ms / 1000,
         look_seconds=settings.store.flush_interval_ms / 1000,
+        replica_seconds=settings.replication.ack_timeout_ms / 1000,
     )
 
 

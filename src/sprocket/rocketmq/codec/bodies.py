@@ -832,19 +832,23 @@ class SlaveStatus(Struct, frozen=True, kw_only=True):
     transfer_offset: int = field(name="transferFromWhere", default=0)
 
 
-class ReplicaStatus(Struct, frozen=True, kw_only=True):
-    """The answer of GET_BROKER_HA_STATUS 907 on a master."""
+class MasterStatus(Struct, frozen=True, kw_only=True):
+    """How a slave follows its master; of a master, nothing."""
 
-    written: ClassVar[Mapping[str, object]] = {
-        "haClientRuntimeInfo": {
-            "lastReadTimestamp": 0,
-            "lastWriteTimestamp": 0,
-            "masterFlushOffset": 0,
-            "maxOffset": 0,
-            "transferredByteInSecond": 0,
-        },
-        "inSyncSlaveNums": attrgetter("in_sync_count"),
-    }
+    written: ClassVar[Mapping[str, object]] = {"masterFlushOffset": 0}
+    heard_at_ms: int = field(name="lastReadTimestamp", default=0)
+    reported_at_ms: int = field(name="lastWriteTimestamp", default=0)
+    address: str | None = field(name="masterAddr", default=None)
+    log_end: int = field(name="maxOffset", default=0)
+    bytes_per_second: int = field(name="transferredByteInSecond", default=0)
+    is_connected: bool | None = field(name="activated", default=None)
+
+
+class ReplicaStatus(Struct, frozen=True, kw_only=True):
+    """The answer of GET_BROKER_HA_STATUS 907."""
+
+    written: ClassVar[Mapping[str, object]] = {"inSyncSlaveNums": attrgetter("in_sync_count")}
+    master: MasterStatus = field(name="haClientRuntimeInfo", default=MasterStatus())
     log_end: int = field(name="masterCommitLogMaxOffset")
     slaves: Sequence[SlaveStatus] = field(name="haConnectionInfo", default=())
     is_master: bool = field(name="master", default=False)

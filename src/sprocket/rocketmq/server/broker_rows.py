@@ -8,6 +8,7 @@ from sprocket.rocketmq.broker.messages import longest_ms
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.remoting import Channels
+from sprocket.rocketmq.replication import MasterLink
 from sprocket.rocketmq.server.dispatch import Row
 from sprocket.rocketmq.server.handlers.admin import (
     RightsHandlers,
@@ -16,6 +17,7 @@ from sprocket.rocketmq.server.handlers.admin import (
     TimerHandlers,
     TopicHandlers,
     WaitingRequests,
+    replica_status,
 )
 from sprocket.rocketmq.server.handlers.groups import (
     AssignmentHandlers,
@@ -98,7 +100,11 @@ def of_clients(broker: Broker, channels: Channels, routes: RouteLookup, name: st
 
 
 def of_administrators(
-    broker: Broker, registration: Registration, settings: Settings, slices: Slices
+    broker: Broker,
+    registration: Registration,
+    settings: Settings,
+    slices: Slices,
+    link: MasterLink | None = None,
 ) -> list[Row]:
     """Return the rows of the codes that administrators use."""
     store, name, place, stats = broker.store, settings.broker.name, broker.place, broker.stats
@@ -134,7 +140,13 @@ def of_administrators(
         *ProgressHandlers(progress, topics, members, offsets, delays, address).rows(reads, slices),
         *TimerHandlers(broker.timed).rows(),
         *StatusHandlers(
-            store, info, stats, broker.upkeep, removal, settings.broker.cluster, live
+            info,
+            stats,
+            broker.upkeep,
+            removal,
+            settings.broker.cluster,
+            live,
+            lambda: replica_status(store, broker.slaves, link),
         ).rows(reads),
         *([] if broker.rights is None else RightsHandlers(broker.rights).rows()),
     ]

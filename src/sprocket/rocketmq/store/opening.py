@@ -63,6 +63,7 @@ def to_write(
     subscriptions: Subscriptions | None = None,
     *,
     step: Step = unwatched,
+    follows: bool = False,
 ) -> Opened:
     """Lock a store, or make one, and recover it; see `Store.open`."""
     layout = StoreLayout(folder)
@@ -80,7 +81,7 @@ def to_write(
         is_certain = geometries.is_certain(disk, layout)
         geometries.keep(disk, layout, resolved)
         parts = _parts(disk, layout, settings, clock, resolved, subscriptions, step, write=True)
-        parts.is_geometry_certain = is_certain
+        parts.is_geometry_certain, parts.follows = is_certain, follows
         last = recovery.last_end(disk, layout)
         parts.compactions.load(_compacted_topics(disk, layout, settings), last)
         with uncollected():

@@ -27,13 +27,20 @@ from msgspec.structs import replace
 
 from sprocket.base.clock import Clock, LogClock
 from sprocket.base.disk import Disk, Steps, StepsTo, outside, steps, try_room
-from sprocket.base.errors import DiskFailed, DiskFull, DiskRefused, StoreError, StoreFailed
+from sprocket.base.errors import (
+    DiskFailed,
+    DiskFull,
+    DiskRefused,
+    ForeignStore,
+    StoreError,
+    StoreFailed,
+)
 from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.errors import MessageIllegal
 from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.filters import MessageFilter
-from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
+from sprocket.rocketmq.model.offsets import ANYWHERE, PhysicalOffset, QueueOffset
 from sprocket.rocketmq.settings import FOUND_MESSAGES_MAX, RetentionSettings, StoreSettings
 from sprocket.rocketmq.store import opening
 from sprocket.rocketmq.store.compaction import CompactedQueue, compacted_reader
@@ -43,6 +50,7 @@ from sprocket.rocketmq.store.log import (
     FillJob,
     Flusher,
     LogScanner,
+    LogStream,
     LogSync,
     OffsetAssigner,
     PageCache,
@@ -89,6 +97,8 @@ class Store:
         compacted_topics: Topics of which the last message of each key is kept; see
             `take_compaction`.
         give_up_unwritten: Forget what was taken up and not written.
+        follow: Take nothing but records of another log from now on.
+        append_stored: Take up records of another log.
     """
 
     def __init__(self, opened: Opened) -> None:
@@ -122,6 +132,7 @@ class Store:
         self.append_all = self._appender.append_all
         self.append_batch = self._appender.append_batch
         self.give_up_unwritten = self._appender.give_up_unwritten
+        self.follow, self.append_stored = self._appender.follow, self._appender.append_stored
         self._deleter = Deleter(
             parts.deletions, opened.log, self._appender, parts.queues, parts.compactions
         )
@@ -129,6 +140,7 @@ class Store:
         self._is_keeping = False
         self._is_sync = parts.settings.flush == "sync"
         self._is_open = True
+        self._shown_to = ANYWHERE
 
     def _make_appender(self, clock: LogClock) -> Appender:
         appender = Appender(
@@ -165,6 +177,7 @@ class Store:
         subscriptions: Subscriptions | None = None,
         *,
         step: Step = unwatched,
+        follows: bool = False,
     ) -> "Store":
         """Open a store, or make one in an empty or missing folder, and recover it.
 
@@ -176,6 +189,7 @@ class Store:
             geometry: Sizes of its files; None takes those it was made with.
             subscriptions: Filters that messages are tried on when they are dispatched.
             step: Called often while it takes long; may end it by an error, which this raises.
+            follows: The log is a beginning of another one that has the rest: it is cut at damage.
 
         Raises:
             StoreLocked: Another process, or this one, has it open.
@@ -184,7 +198,16 @@ class Store:
         Durability: all that is in it when this returns is on the disk.
         """
         return cls(
-            opening.to_write(disk, folder, settings, clock, geometry, subscriptions, step=step)
+            opening.to_write(
+                disk,
+                folder,
+                settings,
+                clock,
+                geometry,
+                subscriptions,
+                step=step,
+                follows=follows,
+            )
         )
 
     @classmethod
@@ -262,6 +285,17 @@ class Store:
         return self._log.first
 
     @property
+    def last_record(self) -> int:
+        """Where the last record that was written begins, −1 if that is not known."""
+        return self._appender.last_record
+
+    @property
+    def last_file(self) -> PhysicalOffset:
+        """Where the file begins that is written; files after it may be there already."""
+        written = self._log.written
+        return PhysicalOffset(written - written % self.geometry.log.segment_bytes)
+
+    @property
     def refusal(self) -> str | None:
         """Why nothing can be appended now; None if it can."""
         return self._appender.refusal
@@ -283,6 +317,29 @@ class Store:
         except StoreFailed as error:
             self._flush.fail(error)  # a sync failed while a write was undone
             raise
+
+    def begin_at(self, start: int) -> None:
+        """Have an empty store begin where a file of another log does, that it is to follow.
+
+        Raises:
+            ForeignStore: No file of a log of this geometry begins there.
+        Durability: an empty store forgets it.
+        """
+        segment_bytes = self.geometry.log.segment_bytes
+        if start % segment_bytes:
+            raise ForeignStore(
+                f"a log begins at {start}, which is not a multiple of the size of our files, "
+                f"{segment_bytes} (log.segment_bytes)"
+            )
+        self._log.begin_at(start)
+        self._flush.begin_at(self._log.written)
+        self._dispatch.begin_at(self._log.written)
+
+    def log_stream(self) -> LogStream:
+        """Return what cuts bytes of another log that follow the end of this one."""
+        return LogStream(
+            self._log.end, self.geometry.log.segment_bytes, self.settings.message_bytes_max
+        )
 
     def _undo_steps(self) -> Steps:
         """Undo what a failed write has left."""
@@ -368,7 +425,12 @@ class Store:
 
     @property
     def _visible_end(self) -> PhysicalOffset:
-        return self._flush.synced if self._is_sync else self._log.written
+        end = self._flush.synced if self._is_sync else self._log.written
+        return end if end <= self._shown_to else self._shown_to
+
+    def show_to(self, end: int) -> None:
+        """Have consumers see what lies before a place at most; what they saw they see again."""
+        self._shown_to = PhysicalOffset(end)
 
     def _dispatch_now(self) -> None:
         limit = self._visible_end
@@ -492,6 +554,21 @@ class Store:
             CorruptRecord: No record begins there.
         """
         return self._log.record_at(offset)
+
+    def log_part(self, start: int, size: int) -> memoryview:
+        """Return bytes of the log from any place on, without a look at them.
+
+        Args:
+            start: The first byte.
+            size: Most bytes wanted, at least 1; what follows in another file is not among them.
+
+        Raises:
+            OffsetTooSmall: It was cleaned away.
+            OffsetTooLarge: It is past what has been written.
+            DiskFailed: It cannot be read.
+        """
+        view, begin, end = self._log.window(start, size)
+        return view[start - begin : min(start + size, end) - begin]
 
     def find(
         self,
@@ -735,6 +812,7 @@ class Store:
     def _close_cleanly(self) -> None:
         if self._flush.failure is not None:
             raise StoreFailed(self._flush.failure)
+        self._shown_to = ANYWHERE
         steps.run(self._undo_steps())
         self.write()
         self.sync()

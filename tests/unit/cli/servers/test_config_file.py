@@ -29,7 +29,7 @@ def test_which_is_which(name: str, text: str, is_toml: bool) -> None:
 def test_what_a_file_gives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Values of a broker.conf, its folder, and a word about what is ignored."""
     path = tmp_path / "broker.conf"
-    path.write_text("brokerName=b\nstorePathRootDir=/data\nhaListenPort=1\n")
+    path.write_text("brokerName=b\nstorePathRootDir=/data\nregionId=1\n")
     given = config_file.read(str(path), PRODUCTS)
     values = [
         ("broker.name", "b", f"{path} (brokerName)"),
@@ -38,7 +38,7 @@ def test_what_a_file_gives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     ]
     assert given == GivenSettings(path=str(path), values=values, folder="/data")
     assert capsys.readouterr().err == (
-        f"sprocket: {path}: ignored, as there is no such setting here: haListenPort\n"
+        f"sprocket: {path}: ignored, as there is no such setting here: regionId\n"
     )
     path.write_text("brokerName=b\n")
     config_file.read(str(path), PRODUCTS)

@@ -61,11 +61,11 @@ def test_a_broker_without_a_nameserver(serving: Serving, tmp_path: Path) -> None
 
 
 def test_what_cannot_be_promised_is_one_line(serving: Serving, tmp_path: Path) -> None:
-    """A slave is not started as a master."""
+    """A slave without a number is not started as a master."""
     path = tmp_path / "broker.conf"
     path.write_text("brokerRole=SLAVE\n")
     process = serving.begin("broker", "-c", str(path))
     out, err = process.communicate(timeout=SECONDS_MAX)
     assert (process.returncode, out) == (1, "")
     assert err.count("\n") == 1
-    assert "only ASYNC_MASTER" in err
+    assert "0 is the number of the master" in err

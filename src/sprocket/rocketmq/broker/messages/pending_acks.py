@@ -5,6 +5,7 @@ became of it; this module is group commit's `Responder`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -12,7 +13,7 @@ from msgspec import Struct
 from sprocket.base import log
 from sprocket.base.errors import DiskFailed, DiskFull, StoreError, StoreFailed
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
-from sprocket.rocketmq.store.log import AppendedBatch
+from sprocket.rocketmq.store.log import AppendedBatch, StoredRecords
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.group_commit import GroupCommit
 from sprocket.runtime.pressure import Pressure
@@ -125,6 +126,15 @@ def refuse(group: Iterable[Waiting], error: StoreError) -> None:
     send(ready(group, error, is_stored=False))
 
 
+def _followed(
+    asked: Sequence[Callable[[StoreError | None], None]],
+    _: AppendedBatch | None,
+    error: StoreError | None,
+) -> Release:
+    (done,) = asked
+    return partial(done, error)
+
+
 _OF_THE_DISK = DiskFull, DiskFailed, StoreFailed
 """Why a store takes nothing, whatever it is; counted like what a write could not store."""
 
@@ -197,6 +207,21 @@ class DurableAppender:
         stored = self._store.append_all(records, together=True)
         self._wait(PendingAcks(told, asked, stored, len(records)))
         return stored
+
+    def append_stored(
+        self, stored: StoredRecords, done: Callable[[StoreError | None], None]
+    ) -> None:
+        """Append records as the log has them that this one follows.
+
+        Args:
+            stored: What follows the end of this log.
+            done: Told once that they are as safe as the flush mode asks, or why not.
+
+        Raises:
+            StoreError: Nothing was appended, and nobody is told.
+        """
+        self._store.append_stored(stored)
+        self._wait(PendingAcks(_followed, [done], None, stored.count))
 
     def append_batch(self, batch: NewBatch, told: Told[A], asked: Sequence[A]) -> None:
         """Append messages as one: all of them are stored, at consecutive offsets, or none.

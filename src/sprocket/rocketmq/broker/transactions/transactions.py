@@ -29,8 +29,8 @@ from msgspec import Struct
 
 from sprocket.base import log
 from sprocket.base.errors import (
+    LessSafe,
     StoreError,
-    SyncLate,
     WireError,
 )
 from sprocket.rocketmq.broker.groups import ConsumerOffsets
@@ -271,7 +271,7 @@ class Transactions:
         error: StoreError | None,
     ) -> Release:
         is_stored = stored is not None
-        why = None if is_stored and isinstance(error, SyncLate) else error
+        why = None if is_stored and isinstance(error, LessSafe) else error
         return partial(self._release, ended, is_stored, [told(why) for told in asked])
 
     def _release(

@@ -5,16 +5,19 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from sprocket.rocketmq.client.admin.reach import Reach
+from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import (
     BrokerConsumeStats,
     KeyValueTable,
     ProducerInfo,
     ProducerTable,
     QueueUnits,
+    ReplicaStatus,
 )
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.config import java_properties
 from sprocket.rocketmq.codec.headers import GetBrokerConsumeStats, QueryConsumeQueue, ViewStats
+from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.stats import StatsData
 
@@ -99,6 +102,21 @@ class BrokerAdmin:
         """
         code, header = RequestCode.VIEW_BROKER_STATS_DATA, ViewStats(stats_name=name, stats_key=key)
         return await self._reach.ask_broker(broker, code, StatsData, header)
+
+    async def replicas(self, broker: str) -> dict[int, ReplicaStatus]:
+        """Return what master and slaves of a broker say of each other, by their numbers.
+
+        Raises:
+            NoRoute: There is no broker of that name.
+            ClientError: None of them answers; those that do not are left out.
+        """
+        data = (await self._reach.cluster()).brokers.get(broker)
+        if data is None:
+            raise NoRoute(f"no NameServer knows a broker {broker!r}")
+        addresses = {address: broker_id for broker_id, address in data.addresses.items()}
+        code, decode = RequestCode.GET_BROKER_HA_STATUS, bodies.decoder(ReplicaStatus)
+        found = await self._reach.ask_each(addresses, code, None, decode)
+        return {addresses[address]: status for address, status in found.items()}
 
     async def consume_stats(self, broker: str, *, is_order: bool = False) -> BrokerConsumeStats:
         """Return how far every group is in the queues of a broker.

@@ -52,6 +52,7 @@ class BlockingBrokerAdmin(Wrapper[BrokerAdmin]):
     """What can be done with brokers, by name; see `client.Admin`."""
 
     status = calling(BrokerAdmin.status)
+    replicas = calling(BrokerAdmin.replicas)
     config = calling(BrokerAdmin.config)
     update_config = calling(BrokerAdmin.update_config)
     stats = calling(BrokerAdmin.stats)

@@ -7,8 +7,16 @@ asks them which queues a topic has on other brokers.
 from sprocket.rocketmq.server.nameservers.registration import (
     BrokerNameServers,
     Identity,
+    MasterAddresses,
     Registration,
 )
 from sprocket.rocketmq.server.nameservers.route_lookup import FRESH_SECONDS, RouteLookup
 
-__all__ = ["FRESH_SECONDS", "BrokerNameServers", "Identity", "Registration", "RouteLookup"]
+__all__ = [
+    "FRESH_SECONDS",
+    "BrokerNameServers",
+    "Identity",
+    "MasterAddresses",
+    "Registration",
+    "RouteLookup",
+]

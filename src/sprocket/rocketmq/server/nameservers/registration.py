@@ -27,6 +27,7 @@ from sprocket.rocketmq.codec.headers import (
     QueryDataVersion,
     QueryDataVersionAnswer,
     RegisterBroker,
+    RegisterBrokerAnswer,
     UnregisterBroker,
 )
 from sprocket.rocketmq.codec.registration_body import RegisterBrokerBody
@@ -61,6 +62,17 @@ class Identity:
     address: str
     """`host:port` that clients reach the broker at."""
     broker_id: int = 0
+    slaves_address: str = ""
+    """`host:port` that slaves reach it at; empty if it takes none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MasterAddresses:
+    """Where a NameServer says that the master of this slave is, `host:port` each."""
+
+    broker: str
+    slaves: str
+    """Where it waits for slaves; empty if it takes none."""
 
 
 @dataclass(slots=True, eq=False)
@@ -128,6 +140,8 @@ class Registration:
     tls: ssl.SSLContext | None = None
     make_request: MakeRequest = request
     """Makes the frames of what NameServers are asked; signs them if the broker has a user."""
+    master: MasterAddresses | None = field(default=None, init=False)
+    """As a NameServer said last; None for a master, and while nobody knows one."""
     _waiters: list[_Waiter] = field(default_factory=list, init=False)
     _tasks: Tasks = field(default_factory=lambda: Tasks("registration"), init=False)
 
@@ -234,6 +248,8 @@ class Registration:
         With 10,000 topics a registration costs either side some 70 ms. Source: RocketMQ
         `RouteInfoManager.isBrokerTopicConfigChanged`.
         """
+        if self.identity.broker_id:
+            return True  # only an answer to that says where the master is now
         header = self._header(QueryDataVersion)
         version = bodies.encode(self._topics.table.version)
         try:
@@ -276,7 +292,16 @@ class Registration:
             topics = [structs.replace(topic, perm=topic.perm & permission) for topic in topics]
         body = RegisterBrokerBody(version=self._topics.table.version, topics=topics)
         encoded = registration_body.encode(body)
-        await _call(link, RequestCode.REGISTER_BROKER, self._header(RegisterBroker), encoded)
+        header = self._header(RegisterBroker)
+        if self.identity.slaves_address:
+            header = structs.replace(header, ha_server_addr=self.identity.slaves_address)
+        answer = await _call(link, RequestCode.REGISTER_BROKER, header, encoded)
+        if self.identity.broker_id:
+            found = answer.header(RegisterBrokerAnswer)
+            if found.master_addr:
+                self.master = MasterAddresses(
+                    broker=found.master_addr, slaves=found.ha_server_addr or ""
+                )
 
     def _header(self, kind: type[N]) -> N:
         """Return the header of a request that says who sends it."""

@@ -18,6 +18,7 @@ from sprocket.rocketmq.store.log.log_scanner import (
     glance,
     intact_entry,
 )
+from sprocket.rocketmq.store.log.log_stream import LogStream, StoredRecords
 from sprocket.rocketmq.store.log.offset_assigner import OffsetAssigner, check_queue
 from sprocket.rocketmq.store.log.page_cache import PageCache, memory_bytes
 from sprocket.rocketmq.store.log.tail import KEPT_BYTES_MAX, Tail
@@ -34,10 +35,12 @@ __all__ = [
     "FillJob",
     "Flusher",
     "LogScanner",
+    "LogStream",
     "LogSync",
     "Misplaced",
     "OffsetAssigner",
     "PageCache",
+    "StoredRecords",
     "Tail",
     "check_queue",
     "glance",

@@ -11,6 +11,8 @@ Invariants
    has one store time, that of its first record.
 3. Once `stop` was called nothing more is appended; between `pause` and `resume` nothing is either,
    nor while something that a failed write has left in the log is to be undone.
+4. Once `follow` was called only records of another log are taken, at the places that they have
+   there: no offset is given here any more.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +28,7 @@ from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED, N
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.log.commit_log import CommitLog
 from sprocket.rocketmq.store.log.flusher import Flusher
+from sprocket.rocketmq.store.log.log_stream import StoredRecords
 from sprocket.rocketmq.store.log.offset_assigner import Key, OffsetAssigner, check_queue
 
 _ODD_FLAGS = TRANSACTION_PREPARED | INNER_BATCH
@@ -111,6 +114,7 @@ class Appender:
         self._is_refusing = False
         self._stopped: str | None = None
         self._paused: str | None = None
+        self._follows: str | None = None
 
     @property
     def has_unwritten(self) -> bool:
@@ -125,7 +129,7 @@ class Appender:
 
     @property
     def refusal(self) -> str | None:
-        """Why nothing is taken now; None if it is."""
+        """Why nothing is taken now, from a log that is followed either; None if it is."""
         return self._stopped or self._log.undo_failure or self._paused
 
     def stop(self, why: str) -> None:
@@ -141,7 +145,16 @@ class Appender:
     def resume(self) -> None:
         """Take records again, unless there is another reason not to."""
         self._paused = None
-        self._is_refusing = self.refusal is not None
+        self._look()
+
+    def follow(self, why: str) -> None:
+        """Take nothing but records of another log from now on: `append` raises StoreFailed."""
+        self._follows = why
+        self._is_refusing = True
+
+    def _look(self) -> None:
+        """Note whether there is a reason to take nothing."""
+        self._is_refusing = self._follows is not None or self.refusal is not None
 
     def undo_steps(self) -> Steps:
         """Undo a failed write that could not be undone at once, and take records again.
@@ -152,14 +165,16 @@ class Appender:
         """
         if self._log.undo_failure is not None:
             yield self._log.undo
-            self._is_refusing = self.refusal is not None
+            self._look()
 
     def _refuse(self) -> None:
         if self._stopped is not None:
             raise StoreFailed(self._stopped)
         if self._log.undo_failure is not None:
             raise DiskFailed(self._log.undo_failure)
-        raise DiskFull(self._paused)
+        if self._paused is not None:
+            raise DiskFull(self._paused)
+        raise StoreFailed(self._follows)
 
     def append(self, record: NewRecord) -> Appended:
         """Take a record up, in memory; it has its offsets at once. See `append_all`."""
@@ -266,6 +281,23 @@ class Appender:
         self._took(following, physical_offsets)
         return AppendedBatch(queue_offsets, physical_offsets, now)
 
+    def append_stored(self, stored: StoredRecords) -> None:
+        """Take up records as another log has them, in memory; `follow` was called before.
+
+        Raises:
+            StoreError: As `append_all`, but for what is wrong with a message.
+        Durability: as `append_all`.
+        """
+        assert self._follows is not None, "two would give places"
+        if self.refusal is not None:
+            self._refuse()
+        self._log.append_stored(stored)
+        if stored.count:
+            self._last_place = stored.last_start
+        elif not self._has_unwritten:
+            self._last_place = self.last_record
+        self._has_unwritten = True
+
     def _placed(
         self, records: Sequence[NewRecord]
     ) -> tuple[list[NewRecord], list[int], dict[Key, int]]:
@@ -315,7 +347,7 @@ class Appender:
                 self._log.write()
             except StoreError:
                 self._take_back()
-                self._is_refusing = self.refusal is not None
+                self._look()
                 raise
             self.last_record = self._last_place
             self._forget_turn()

@@ -38,6 +38,7 @@ from sprocket.rocketmq.codec.record import Entry, record
 from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, parts
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
+from sprocket.rocketmq.store.log.log_stream import StoredRecords
 from sprocket.rocketmq.store.log.tail import Run, Tail
 
 Range: TypeAlias = tuple[File, int, int]
@@ -147,6 +148,22 @@ class CommitLog:
             return self.append_batch(batch, queue_offset, stored_at_ms)
         self._take(encoded, whole)
         return physical_offsets
+
+    def append_stored(self, stored: StoredRecords) -> None:
+        """Take up records as another log has them, at the same place; see `append`."""
+        assert stored.start == self.end, (stored.start, self.end)
+        self._take([stored.data], len(stored.data))
+        if stored.end != self.end:
+            self._go_to(stored.end)
+
+    def begin_at(self, start: int) -> None:
+        """Let a log that has no files begin where a file does; what is before was never here."""
+        assert not self.files, "the log has begun"
+        assert not self._runs, "the log has begun"
+        assert start % self._segment_bytes == 0, start
+        self.written = PhysicalOffset(start)
+        self.warm_from = start
+        self._go_to(start)
 
     def _take(self, data: Sequence[record.Encoded], size: int) -> None:
         buffers = self._buffers

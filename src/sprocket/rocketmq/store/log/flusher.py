@@ -187,6 +187,10 @@ class Flusher:
         """Whether a sync is in flight."""
         return self._sync is not None
 
+    def begin_at(self, start: PhysicalOffset) -> None:
+        """Note that the log, which has no files, begins at a place; see `CommitLog.begin_at`."""
+        self._synced = start
+
     def begin_sync(self) -> LogSync | None:
         """Return the job that makes all that is written durable; None if there is nothing to do.
 

@@ -123,6 +123,7 @@ class LogScanner:
             with what it sees.
         until: Where to stop; records that begin there or later are not given.
         piece_bytes: How much is read at once.
+        past_damage: Look for records behind damage; without, the log ends there.
 
     Attributes:
         start: Where it began.
@@ -147,6 +148,7 @@ class LogScanner:
         next_offsets: dict[tuple[str, int], int] | None = None,
         until: int = ANYWHERE,
         piece_bytes: int = PIECE_BYTES,
+        past_damage: bool = True,
     ) -> None:
         self.start = start
         self.position = start
@@ -166,6 +168,7 @@ class LogScanner:
         self._batch_count = BATCH
         self._asked_to = 0
         self._piece_bytes = piece_bytes
+        self._past_damage = past_damage
         self._reader: SegmentReader | None = None
         self._unreadable: list[Unreadable] = []
         self._record = memoryview(b"")  # the last one that was looked at by itself
@@ -195,6 +198,8 @@ class LogScanner:
             if is_whole:
                 self.position = segment.end
                 self.ends_in_blank = False
+            elif not self._past_damage:
+                break
             if later and later[0].start > segment.end:
                 if self.position == segment.end:
                     self.why = "files are missing"
@@ -210,7 +215,7 @@ class LogScanner:
         self.ends_in_blank = False
         while self.position < self._until:
             yield from run(segment)
-            if self.ends_in_blank or self.position >= self._until:
+            if self.ends_in_blank or self.position >= self._until or not self._past_damage:
                 return
             found = self._find(segment, self.position - segment.start + 1)
             if found is None:

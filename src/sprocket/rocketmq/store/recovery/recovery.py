@@ -210,6 +210,8 @@ class StoreParts:
 
     Attributes:
         is_geometry_certain: The length of log files is known, and not told from one of them.
+        follows: The log is to be a beginning of another one, which has the rest: it ends at damage,
+            and nothing is repaired that the other one has as it was.
     """
 
     disk: Disk
@@ -221,6 +223,7 @@ class StoreParts:
     deletions: Deletions
     compactions: Compactions
     is_geometry_certain: bool = True
+    follows: bool = False
     units: UnitAssigner = field(default_factory=UnitAssigner)
     step: Step = unwatched
 
@@ -635,6 +638,8 @@ def _scan(
     """
     first = parts.files.first
     begin = min(_queues_start(parts, start.scan_from), _index_start(parts, life, start.scan_from))
+    if parts.follows and begin < start.scan_from:
+        start = _Start(begin)
     known = reached(parts.queues)
     index_end = None if parts.index is None else parts.index.end
     is_as_noted = life.note is not None and life.note.index_end == index_end
@@ -652,7 +657,13 @@ def _scan(
     for found in before.batches():
         _tell(parts, before)
         rebuild.add_all(found, after_damage=bool(before.damage))
-    scan = LogScanner(parts.files.segments, start.scan_from, check_crc=True, next_offsets=known)
+    scan = LogScanner(
+        parts.files.segments,
+        start.scan_from,
+        check_crc=True,
+        next_offsets=known,
+        past_damage=not parts.follows,
+    )
     scan.last_start, scan.last_stored_at_ms = start.last_record, start.last_stored_at_ms
     for found in scan.batches():
         _tell(parts, scan)

@@ -97,6 +97,10 @@ class Reput:
         self._indexed_to = position
         self._last: LogPart | None = None  # what the queues got last, if the index lacks just that
 
+    def begin_at(self, start: PhysicalOffset) -> None:
+        """Begin at a place of a log that has nothing yet; see `CommitLog.begin_at`."""
+        self.began_at = self._queued_to = self._indexed_to = start
+
     @property
     def queued_to(self) -> PhysicalOffset:
         """Up to where the queues have the log."""

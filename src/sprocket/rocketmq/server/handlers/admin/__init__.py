@@ -1,5 +1,6 @@
 """Requests about topics, about the broker itself, and about what its users may do."""
 
+from sprocket.rocketmq.server.handlers.admin.replicas import replica_status
 from sprocket.rocketmq.server.handlers.admin.rights import RightsHandlers
 from sprocket.rocketmq.server.handlers.admin.runtime_info import RuntimeInfo, WaitingRequests
 from sprocket.rocketmq.server.handlers.admin.status import StatusHandlers
@@ -13,4 +14,5 @@ __all__ = [
     "TimerHandlers",
     "TopicHandlers",
     "WaitingRequests",
+    "replica_status",
 ]

@@ -1,5 +1,6 @@
 """Requests about the broker: 25, 26, 28, 315, 907, 2002, 2003; to clean up: 306, 316, 329."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sprocket.rocketmq.broker.admin import Removal, Upkeep
@@ -13,7 +14,6 @@ from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.live_settings import LiveSettings
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
 from sprocket.rocketmq.server.handlers.admin.runtime_info import RuntimeInfo
-from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.cold_reads import ColdReads
 
 
@@ -21,13 +21,13 @@ from sprocket.runtime.cold_reads import ColdReads
 class StatusHandlers:
     """The broker's settings, its figures and its upkeep."""
 
-    _store: Store
     _info: RuntimeInfo
     _stats: Stats
     _upkeep: Upkeep
     _removal: Removal
     _cluster: str
     _settings: LiveSettings
+    _replicas: Callable[[], ReplicaStatus]
 
     def rows(self, reads: ColdReads) -> list[Row]:
         """Return the table."""
@@ -71,9 +71,8 @@ class StatusHandlers:
         return Answer(body=(bodies.encode(found),))
 
     def replicas(self, _: Request, _header: NoFields) -> Answer:
-        """Answer how slaves keep up: this master has none."""
-        status = ReplicaStatus(log_end=self._store.end, is_master=True)
-        return Answer(body=(bodies.encode(status),))
+        """Answer how slaves keep up, or how this one follows its master."""
+        return Answer(body=(bodies.encode(self._replicas()),))
 
     def slowed(self, _: Request, _header: NoFields) -> Answer:
         """Answer which groups are slowed down as they read old messages: none ever is."""

@@ -12,6 +12,8 @@ from sprocket.base.errors import (
     DiskFailed,
     DiskFull,
     MessageTooLarge,
+    ReplicaLate,
+    ReplicaMissing,
     StoreError,
     StoreFailed,
     SyncLate,
@@ -320,6 +322,10 @@ def _code(error: StoreError) -> ResponseCode:
     """Return RocketMQ's code for what became of a send."""
     if isinstance(error, SyncLate):
         return ResponseCode.FLUSH_DISK_TIMEOUT
+    if isinstance(error, ReplicaLate):
+        return ResponseCode.FLUSH_SLAVE_TIMEOUT
+    if isinstance(error, ReplicaMissing):
+        return ResponseCode.SLAVE_NOT_AVAILABLE
     if isinstance(error, MessageTooLarge | MessageIllegal):
         return ResponseCode.MESSAGE_ILLEGAL
     if isinstance(error, DiskFull | DiskFailed | StoreFailed):

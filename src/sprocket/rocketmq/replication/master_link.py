@@ -1,0 +1,197 @@
+"""A slave's connection to its master: made again whenever it is lost, for as long as this runs.
+
+    find the master ── connect ── report where to begin ── parts of its log → ReplicaLog
+          ↑                                                 └─ reports, as the log here grows
+          └── closed, silent or broken: after `RETRY_SECONDS`
+
+Whatever ends a link is said once in the log, and kept for those who ask (`why`).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+
+from sprocket.base import log
+from sprocket.base.clock import Clock
+from sprocket.base.errors import NotConnected, StoreError, WireError
+from sprocket.rocketmq.codec import replication
+from sprocket.rocketmq.codec.replication import PartReader, ReplicaPart
+from sprocket.rocketmq.replication.replica_log import UNSTORED_BYTES_MAX, ReplicaLog
+from sprocket.runtime.driver import Peer, connect
+from sprocket.runtime.tasks import Tasks, is_set_within
+
+RETRY_SECONDS = 5.0
+"""How long after the end of a link the next one is begun at most; RocketMQ's interval."""
+
+LOOK_SECONDS = 0.5
+"""How often it is looked whether a report is due, or the master silent."""
+
+_log = log.get_logger(__name__)
+
+
+class MasterPlace(Struct, frozen=True):
+    """Where the master is.
+
+    Attributes:
+        host: Where it listens for slaves.
+        port: The same.
+        first: Where its log begins; None if that is not known.
+    """
+
+    host: str
+    port: int
+    first: int | None = None
+
+
+Find = Callable[[], Awaitable[MasterPlace | None]]
+"""Says where the master is; None if nobody knows. Raises NotConnected."""
+
+
+class MasterLink:
+    """See the head of the module.
+
+    Args:
+        replica: Where its log goes.
+        find: Says where it is; asked for each connection.
+        clock: For what is due.
+        heartbeat_seconds: How often it is reported to the master, whether anything is new or not.
+        silence_seconds: A master that says nothing for so long is gone.
+
+    Attributes:
+        why: Why there is no link that works; None if there is one.
+
+    Threads: event loop only.
+    """
+
+    def __init__(
+        self,
+        replica: ReplicaLog,
+        find: Find,
+        clock: Clock,
+        *,
+        heartbeat_seconds: float,
+        silence_seconds: float,
+    ) -> None:
+        self.replica = replica
+        self.why: str | None = "the master was not reached yet"
+        self.master = ""
+        """Where the master is, or was last; empty if it was never found."""
+        self.read_bytes = 0
+        """Of the master's log, since the start."""
+        self.heard_at_ms = self.reported_at_ms = 0
+        """When the master was heard, and told, last, wall time; 0 for never."""
+        self._find = find
+        self._clock = clock
+        self._heartbeat_seconds = heartbeat_seconds
+        self._silence_seconds = silence_seconds
+        self._peer: Peer | None = None
+        self._reported = -1
+        self._report_at = self._heard_at = 0.0
+        self._is_paused = False
+        self._tasks = Tasks("master link")
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection to the master."""
+        return self._peer is not None
+
+    def start(self) -> None:
+        """Begin to follow the master."""
+        self._tasks.spawn(self._keep(), "follow")
+
+    async def stop(self) -> None:
+        """End the link, and begin none."""
+        await self._tasks.close()
+        if self._peer is not None:
+            self._peer.close()
+
+    async def _keep(self) -> None:
+        while True:
+            try:
+                place = await self._find()
+                if place is None:
+                    self._note("no NameServer knows where the master listens for slaves")
+                else:
+                    await self._follow(place)
+            except (NotConnected, StoreError) as error:
+                self._note(str(error))
+            if self._peer is not None:
+                peer, self._peer = self._peer, None
+                peer.close()
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _follow(self, place: MasterPlace) -> None:
+        """Follow the master until the link ends."""
+        while self.replica.unstored_bytes:  # of the link before
+            await asyncio.sleep(LOOK_SECONDS)
+        self.master = f"{place.host}:{place.port}"
+        peer = await connect(PartReader, self._receive, place.host, place.port)
+        self._peer, self._is_paused = peer, False
+        ended = asyncio.Event()
+        peer.keep_when_quiet()
+        peer.when_closed(lambda _: ended.set())
+        self._heard_at = self._clock.monotonic()
+        self._reported = -1
+        self.replica.begin(self._moved, place.first)
+        self._report()
+        while not await is_set_within(LOOK_SECONDS, ended):
+            now = self._clock.monotonic()
+            if self._is_paused:
+                self._heard_at = now
+            if now - self._heard_at >= self._silence_seconds:
+                raise NotConnected(f"the master says nothing for {self._silence_seconds:g} s")
+            if self.replica.safe_end != self._reported or now >= self._report_at:
+                self._report()
+        if self.why is None:
+            self._note("the master closed the connection")
+
+    def _receive(self, peer: Peer, part: ReplicaPart) -> None:
+        """Take a part of the master's log."""
+        self._heard_at = self._clock.monotonic()
+        self.heard_at_ms = self._clock.now_ms()
+        self.read_bytes += len(part.data)
+        replica = self.replica
+        try:
+            replica.take(part)
+        except (StoreError, WireError) as error:
+            self._end(peer, str(error))
+            return
+        if replica.is_following and self.why is not None:
+            _log.info("following the master", master=self.master, at=replica.received)
+            self.why = None
+        if replica.unstored_bytes > UNSTORED_BYTES_MAX and not self._is_paused:
+            self._is_paused = True
+            peer.transport.pause_reading()
+
+    def _moved(self, error: StoreError | None) -> None:
+        """Report what is stored now, or end the link."""
+        peer = self._peer
+        if peer is None or not peer.is_open:
+            return
+        if error is not None:
+            self._end(peer, str(error))
+            return
+        self._report()
+        if self._is_paused and self.replica.unstored_bytes < UNSTORED_BYTES_MAX // 2:
+            self._is_paused = False
+            peer.transport.resume_reading()
+
+    def _report(self) -> None:
+        end = self.replica.safe_end
+        now = self._clock.monotonic()
+        if self._peer is not None and (end != self._reported or now >= self._report_at):
+            self._reported = end
+            self.reported_at_ms = self._clock.now_ms()
+            self._report_at = now + self._heartbeat_seconds
+            self._peer.send([replication.report(end)])
+
+    def _end(self, peer: Peer, why: str) -> None:
+        self._note(why)
+        peer.close()
+
+    def _note(self, why: str) -> None:
+        """Say why the master is not followed, unless that was said already."""
+        if why != self.why:
+            _log.error("the master is not followed", master=self.master, why=why)
+            self.why = why

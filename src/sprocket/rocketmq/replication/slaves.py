@@ -1,0 +1,287 @@
+"""The slaves of a master: what each has, and the parts of the log that it is sent.
+
+    report ── whose is it? ── first one: from where on ─┐
+                              later: acknowledged ──┐   ├─ parts, while the slave takes them
+    the log was written ────────────────────────────│───┘
+                                                    └─ `confirmed`, for group commit
+
+What was written lately is sent from memory, as views that nobody copies. What is older is read
+beside the loop (`runtime.cold_reads`), a piece at a time, so that a slave that comes late waits for
+the disk and nobody waits for it. In one turn of the loop a slave gets `TURN_BYTES` at most.
+
+Invariants
+
+1. A slave gets each byte of the log once on a connection, from where it asked to begin.
+2. Nothing is sent that is not written.
+3. `confirmed` ends where something ended that was written by one call: so a record.
+
+Source: RocketMQ `DefaultHAService`, `DefaultHAConnection`; docs/formats/replication.md.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from sprocket.base import log
+from sprocket.base.clock import Clock
+from sprocket.base.errors import StoreError
+from sprocket.base.units import KIB
+from sprocket.rocketmq.codec import replication
+from sprocket.rocketmq.codec.replication import FROM_FIRST, FROM_LAST_FILE
+from sprocket.rocketmq.model.offsets import ANYWHERE
+from sprocket.rocketmq.settings import ReplicationSettings
+from sprocket.rocketmq.store.store import Store
+from sprocket.runtime.cold_reads import Reads
+from sprocket.runtime.driver import Peer
+from sprocket.runtime.timers import Timer, Timers
+
+TURN_BYTES = 256 * KIB
+"""Sent to one slave in one turn of the loop: some 0.1 ms."""
+
+LOOK_SECONDS = 1.0
+"""How often it is looked whether a heartbeat is due, or a slave silent."""
+
+_log = log.get_logger(__name__)
+
+
+class Slave:
+    """One connection of a slave.
+
+    Attributes:
+        acknowledged: Where its log ends, as it said last; −1 before it is known what it lacks.
+        place: Where the next part begins that it is sent.
+        sent_bytes: Of the log, since it connected.
+        read_at_ms: When it was heard last, wall time.
+    """
+
+    def __init__(self, peer: Peer, place: int) -> None:
+        self.peer = peer
+        self.acknowledged = 0
+        self.place = place
+        self.sent_bytes = 0
+        self.heard_at_ms = 0
+        self.heard_at = self.sent_at = 0.0
+        self.is_busy = False
+        """A part is being read, or the next turn sends one."""
+
+    @property
+    def address(self) -> str:
+        """Where it connected from."""
+        return self.peer.told_address
+
+
+class Slaves:
+    """See the head of the module.
+
+    Args:
+        store: Of this master.
+        reads: Does what must be read from the disk.
+        timers: The event loop's.
+        clock: For what is due.
+        settings: How many of them must have a message, and how long they may be silent.
+
+    Threads: event loop only.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        reads: Reads,
+        timers: Timers,
+        clock: Clock,
+        settings: ReplicationSettings,
+    ) -> None:
+        self._store = store
+        self._reads = reads
+        self._timers = timers
+        self._clock = clock
+        self._settings = settings
+        self._by_peer: dict[Peer, Slave] = {}
+        self._timer: Timer | None = None
+        self._needed = settings.acks_needed
+        self._ends: deque[int] = deque()
+        self._confirmed: int = store.written
+        self._told: Callable[[], None] = _nobody
+        self._is_stopped = False
+
+    def start(self, told: Callable[[], None]) -> None:
+        """Begin; `told` is called when `confirmed` has moved, or `are_missing` may have changed."""
+        self._told = told
+        self._timer = self._timers.call_later(LOOK_SECONDS, self._look)
+        self._show()
+
+    def stop(self) -> None:
+        """Close all connections."""
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for peer in list(self._by_peer):
+            peer.close()
+
+    @property
+    def all(self) -> Sequence[Slave]:
+        """Those that are connected."""
+        return list(self._by_peer.values())
+
+    # What group commit asks.
+
+    @property
+    def confirmed(self) -> int:
+        """Up to where enough slaves have the log; everywhere if none need to have it."""
+        return self._confirmed if self._needed else ANYWHERE
+
+    @property
+    def are_missing(self) -> bool:
+        """Whether too few slaves follow closely, so that nobody waits for them."""
+        return bool(self._needed) and len(self.in_sync()) < self._needed
+
+    def wrote(self, end: int) -> None:
+        """Have slaves get what was written up to here."""
+        if self._needed:
+            if self.are_missing:
+                self._ends.clear()  # nobody waits for one of them
+            self._ends.append(end)
+            self._show()
+        for slave in self._by_peer.values():
+            self._begin(slave)
+
+    def in_sync(self) -> list[Slave]:
+        """Return the slaves that lack less than the limit."""
+        least = self._store.written - self._settings.gap_bytes_max
+        return [one for one in self._by_peer.values() if one.acknowledged >= least]
+
+    def _count(self) -> None:
+        """See how far enough slaves are."""
+        if not self._needed:
+            return
+        known = sorted([one.acknowledged for one in self.in_sync()], reverse=True)
+        if len(known) >= self._needed:
+            reached = known[-1 if self._settings.all_in_sync else self._needed - 1]
+            while self._ends and self._ends[0] <= reached:
+                self._confirmed = self._ends.popleft()
+        self._show()
+        self._told()
+
+    def _show(self) -> None:
+        """Say up to where consumers may see: nothing that could be lost with this machine alone.
+
+        If too few slaves are there, senders are told so, and consumers see what is stored here.
+        """
+        if self._needed:
+            self._store.show_to(ANYWHERE if self.are_missing else self._confirmed)
+
+    # What slaves say.
+
+    def on_report(self, peer: Peer, end: int) -> None:
+        """Take what a slave says: where its log ends."""
+        slave = self._by_peer.get(peer)
+        written = self._store.written
+        if self._is_stopped:
+            peer.close()
+            return
+        if end > written and end != FROM_FIRST:
+            _log.error(
+                "a slave is ahead of this master, so its log is not that of this one; it gets "
+                "nothing",
+                slave=peer.told_address,
+                slave_end=end,
+                end=written,
+            )
+            peer.close()
+            return
+        if slave is None:
+            slave = self._welcome(peer, end)
+        slave.heard_at, slave.heard_at_ms = self._clock.monotonic(), self._clock.now_ms()
+        if end > slave.acknowledged and end != FROM_FIRST:
+            slave.acknowledged = end
+            self._count()
+        self._begin(slave)
+
+    def _welcome(self, peer: Peer, asked: int) -> Slave:
+        store = self._store
+        if asked == FROM_FIRST:
+            place: int = store.first
+        elif asked == FROM_LAST_FILE:
+            place = store.last_file
+        else:
+            place = max(asked, store.first)
+        slave = self._by_peer[peer] = Slave(peer, place)
+        slave.sent_at = self._clock.monotonic()
+        peer.keep_when_quiet()
+        peer.when_closed(self._left)
+        _log.info(
+            "a slave has come", slave=peer.told_address, at=place, lacks=store.written - place
+        )
+        return slave
+
+    def _left(self, peer: Peer) -> None:
+        slave = self._by_peer.pop(peer, None)
+        if slave is not None:
+            _log.warning("a slave has gone", slave=slave.address, at=slave.acknowledged)
+            self._count()
+
+    # What they are sent.
+
+    def _begin(self, slave: Slave) -> None:
+        """Send what a slave lacks, in this turn of the loop or as soon as it takes more."""
+        if not slave.is_busy and slave.place < self._store.written:
+            self._send(slave)
+
+    def _send(self, slave: Slave) -> None:
+        """Send the next parts."""
+        slave.is_busy = True
+        if not slave.peer.is_ready:
+            slave.peer.when_ready(partial(self._send, slave))
+            return
+        try:
+            self._reads.run(partial(self._send_parts, slave), partial(self._failed, slave))
+        except StoreError as error:
+            self._failed(slave, error)
+
+    def _send_parts(self, slave: Slave) -> None:
+        """Send as much as goes in one turn; may end at the read, which changes nothing."""
+        place = slave.place
+        if not slave.peer.is_open or place >= self._store.written:
+            slave.is_busy = False
+            return
+        part_bytes = self._settings.part_bytes
+        data = self._store.log_part(place, TURN_BYTES)
+        buffers: list[bytes | memoryview] = []
+        for start in range(0, len(data), part_bytes):
+            part = data[start : start + part_bytes]
+            buffers += (replication.part_head(place + start, len(part)), part)
+        slave.peer.send(buffers)
+        slave.place = place + len(data)
+        slave.sent_bytes += len(data)
+        slave.sent_at = self._clock.monotonic()
+        if slave.place < self._store.written:
+            self._timers.call_soon(partial(self._send, slave))
+        else:
+            slave.is_busy = False
+
+    def _failed(self, slave: Slave, error: Exception) -> None:
+        """End the connection of a slave whose next part cannot be read."""
+        if not isinstance(error, StoreError):
+            raise error
+        slave.is_busy = False
+        _log.error(
+            "a slave cannot be sent the log", slave=slave.address, at=slave.place, why=str(error)
+        )
+        slave.peer.close()
+
+    def _look(self) -> None:
+        """Send heartbeats, and close connections of slaves that are silent."""
+        self._timer = self._timers.call_later(LOOK_SECONDS, self._look)
+        now = self._clock.monotonic()
+        for slave in self.all:
+            if now - slave.heard_at >= self._settings.silence_seconds:
+                slave.peer.abort(f"the slave says nothing for {now - slave.heard_at:.0f} s")
+            elif not slave.is_busy and now - slave.sent_at >= self._settings.heartbeat_seconds:
+                slave.sent_at = now
+                slave.peer.send([replication.part_head(slave.place, 0)])
+            else:
+                self._begin(slave)
+
+
+def _nobody() -> None:
+    """Tell nobody."""

@@ -1,0 +1,7 @@
+"""A broker as a slave: what it asks its master by remoting, and what it does not do itself."""
+
+from sprocket.rocketmq.server.master.places import MasterPlaces
+from sprocket.rocketmq.server.master.refusals import of_slave
+from sprocket.rocketmq.server.master.tables import MasterTables
+
+__all__ = ["MasterPlaces", "MasterTables", "of_slave"]

@@ -1,0 +1,59 @@
+"""What a slave does not do, as the master alone may.
+
+Source: RocketMQ `SendMessageProcessor.rejectRequest`, `PullMessageProcessor.rejectRequest`,
+`EndTransactionProcessor`, `RecallMessageProcessor`, `AdminBrokerProcessor.resetOffset`.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.server.dispatch import Answer, Handler, Row
+from sprocket.runtime.driver import Peer
+
+_BUSY = "[REJECTREQUEST]system busy, start flow control for a while"
+"""What RocketMQ's thread pools say of what they do not take; its clients try another broker."""
+_MASTER_ONLY = "a slave does not do this: ask the master"
+
+_TO_SEND = (
+    RequestCode.SEND_MESSAGE,
+    RequestCode.SEND_MESSAGE_V2,
+    RequestCode.SEND_BATCH_MESSAGE,
+    RequestCode.CONSUMER_SEND_MSG_BACK,
+)
+_TO_PULL = RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE
+_REFUSED: Mapping[RequestCode, Answer] = {
+    **dict.fromkeys(_TO_SEND, Answer(ResponseCode.SYSTEM_BUSY, None, _BUSY)),
+    **dict.fromkeys(_TO_PULL, Answer(ResponseCode.SYSTEM_BUSY, None, _BUSY)),
+    **dict.fromkeys(
+        (RequestCode.END_TRANSACTION, RequestCode.RECALL_MESSAGE),
+        Answer(ResponseCode.SLAVE_NOT_AVAILABLE, None, _MASTER_ONLY),
+    ),
+    **dict.fromkeys(
+        (
+            RequestCode.SEND_REPLY_MESSAGE,
+            RequestCode.SEND_REPLY_MESSAGE_V2,
+            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+        ),
+        Answer(ResponseCode.SYSTEM_ERROR, None, _MASTER_ONLY),
+    ),
+}
+
+
+def of_slave(rows: Iterable[Row]) -> list[Row]:
+    """Return rows that refuse what only a master does."""
+    return [
+        msgspec.structs.replace(row, handle=_refusing(_REFUSED[row.code]))
+        if row.code in _REFUSED
+        else row
+        for row in rows
+    ]
+
+
+def _refusing(answer: Answer) -> Handler:
+    def refuse(_peer: Peer, _command: Command) -> Answer:
+        return answer
+
+    return refuse

@@ -1,0 +1,113 @@
+"""Two brokers with the same log in one process, over sockets."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tests.unit.rocketmq.conftest import RawClient, message_ext
+from tests.waits import LONG_SECONDS
+
+from sprocket.node.rocketmq import Node
+from sprocket.rocketmq.geometry import Geometry
+from sprocket.rocketmq.settings import (
+    BrokerSettings,
+    ReplicationSettings,
+    ServerSettings,
+    Settings,
+    StoreSettings,
+)
+from sprocket.runtime import driver
+from sprocket.testing.clock import FakeClock
+from sprocket.testing.disk import SimulatedDisk
+
+SLAVE = ReplicationSettings(role="slave", broker_id=1)
+
+
+async def begin(
+    replication: ReplicationSettings,
+    disk: SimulatedDisk,
+    nameservers: tuple[str, ...] = (),
+    clock: FakeClock | None = None,
+) -> Node:
+    """Start a broker, with a NameServer of its own if none is given."""
+    settings = Settings(
+        server=ServerSettings(nameserver_port=0, broker_port=0),
+        broker=BrokerSettings(nameservers=nameservers),
+        store=StoreSettings(fill_ahead_bytes=0),
+        replication=replication,
+    )
+    return await Node.start(
+        settings,
+        "/store",
+        disk=disk,
+        clock=clock,
+        geometry=Geometry.small(),
+        has_nameserver=not nameservers,
+    )
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(LONG_SECONDS):
+        while not holds():
+            await asyncio.sleep(0.005)
+
+
+class Pair:
+    """A master, and perhaps a slave."""
+
+    def __init__(self, master: Node, client: RawClient) -> None:
+        self.master = master
+        self.client = client
+        self.slave_disk = SimulatedDisk()
+        self.slave: Node | None = None
+
+    async def begin_slave(self) -> Node:
+        """Start the slave, and wait until it has what the master has."""
+        names = (self.master.addresses.nameserver,)
+        slave = self.slave = await begin(SLAVE, self.slave_disk, names)
+        await self.caught_up()
+        return slave
+
+    async def caught_up(self) -> None:
+        """Wait until the slave has all, and has said so."""
+        slaves, end = self.master.broker.slaves, self.master.broker.store.written
+        assert slaves is not None
+        await until(lambda: any(one.acknowledged == end for one in slaves.all))
+
+    async def stop_slave(self) -> None:
+        """Stop it."""
+        if self.slave is not None:
+            slave, self.slave = self.slave, None
+            await slave.stop()
+
+    async def send(self, count: int = 1) -> set[int]:
+        """Send messages; return the codes of the answers."""
+        answers = [
+            self.client.send(310, message_ext(e=number % 3), b"%d" % number * 50)
+            for number in range(count)
+        ]
+        return {(await one).code for one in answers}
+
+
+@asynccontextmanager
+async def pair(**replication: Any) -> AsyncIterator[Pair]:
+    """Run a master."""
+    given = {"slaves": True, **replication}
+    master = await begin(ReplicationSettings(**given), SimulatedDisk())
+    found = Pair(master, await RawClient.open(master.addresses.broker))
+    try:
+        yield found
+    finally:
+        await found.stop_slave()
+        await master.stop()
+
+
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    """Run a scenario."""
+
+    async def main() -> None:
+        await scenario()
+
+    driver.run(main())
