@@ -11,6 +11,11 @@ OPENED_FROM = "0.2.0"
 
 It rises with each change of what recovery has to know."""
 
+COMPACTING = "compacting"
+"""The folder in that of a compacted queue where a round writes; RocketMQ's name."""
+SWAP = "sprocket.swap"
+"""In that folder, beside records: which files a round is to replace."""
+
 
 class StoreLayout:
     """The paths of the store in the folder `root`."""

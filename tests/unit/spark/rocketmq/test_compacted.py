@@ -10,12 +10,10 @@ from tests.compacted import stepwise
 from tests.stores import new
 
 from sprocket.base.disk import RealDisk, steps
-from sprocket.base.errors import DiskFailed, SettingsError
+from sprocket.base.errors import CorruptRecord, SettingsError
 from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.settings import StoreSettings
-from sprocket.rocketmq.store.compaction.queue_folders import COMPACTING
-from sprocket.rocketmq.store.compaction.swap import NAME
-from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store.layout import COMPACTING, SWAP, StoreLayout
 from sprocket.rocketmq.store.store import Store
 from sprocket.spark import QueryFailed, in_one_line
 from sprocket.spark.rocketmq import RocketMQSource
@@ -89,7 +87,7 @@ def test_a_swap_under_way_brings_back_nothing(tmp_path: Path) -> None:
     assert len(old) > 1
     for _ in stepwise(store.compact_steps(1 << 20)):
         new_ones = [path.name for path in records.iterdir() if path.is_file()]
-        if (records / COMPACTING / NAME).exists() and len(new_ones) > len(old) + 1:
+        if (records / COMPACTING / SWAP).exists() and len(new_ones) > len(old) + 1:
             break
     else:
         pytest.fail("the new files were never beside the old ones")
@@ -97,8 +95,8 @@ def test_a_swap_under_way_brings_back_nothing(tmp_path: Path) -> None:
     for name in reversed(old):
         (records / name).unlink()
         assert values_of(folder) == {"kept": b"value"}
-    (records / COMPACTING / NAME).write_bytes(b'1\n{"old":[],"new":[]}')
-    with pytest.raises(DiskFailed, match=r"sprocket\.swap is damaged"):
+    (records / COMPACTING / SWAP).write_bytes(b'1\n{"old":[],"new":[]}')
+    with pytest.raises(CorruptRecord, match=r"sprocket\.swap is damaged"):
         values_of(folder)
 
 

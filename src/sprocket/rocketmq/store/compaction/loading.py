@@ -84,7 +84,7 @@ def load_to_read(disk: Disk, folders: QueueFolders, key: QueueKey) -> list[Compa
     swap = swaps.pending(disk, folders)
     starts = _starts(disk, folders, write=False)
     if swap is not None:
-        starts = swaps.counted(starts, swap)
+        starts = swap.counted(starts)
     files: list[CompactedFile] = []
     for start in starts:
         found = look(disk, folders, key, start, is_certain=True, make_units=False)

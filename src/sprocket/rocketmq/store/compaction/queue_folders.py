@@ -4,11 +4,8 @@ from msgspec import Struct
 
 from sprocket.base.disk import segment_name
 from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES, CompactionGeometry
-from sprocket.rocketmq.store.layout import StoreLayout, check_topic
+from sprocket.rocketmq.store.layout import COMPACTING, StoreLayout, check_topic
 from sprocket.rocketmq.store.queue import QueueKey
-
-COMPACTING = "compacting"
-"""The folder below both others where a round writes; RocketMQ's name."""
 
 
 class QueueFolders(Struct, frozen=True):

@@ -6,30 +6,19 @@ names that no old one has, so they are moved up first, and the old ones deleted 
 be repeated. What a crash leaves is finished when the store is opened; without that file there is
 nothing but `compacting`, which is removed.
 
-    CRC-32 in decimal digits, line feed, {"old":[0],"new":[104857460]}
-
 RocketMQ passes folders over, and starts on what lies there in between as long as records and units
 have the same names.
 """
 
-from collections.abc import Iterable
-
 import msgspec
 
-from sprocket.base.checksum import crc32
 from sprocket.base.disk import Disk, read_file, remove_if_there, replace_file
-from sprocket.base.errors import DiskFailed, FileMissing
+from sprocket.base.errors import DiskFailed, FileMissing, WireError
+from sprocket.rocketmq.codec import compaction_swap
+from sprocket.rocketmq.codec.compaction_swap import Swap
 from sprocket.rocketmq.store.compaction.compacted_file import CompactedFile
 from sprocket.rocketmq.store.compaction.queue_folders import QueueFolders
-
-NAME = "sprocket.swap"
-
-
-class Swap(msgspec.Struct, frozen=True):
-    """Addresses of the files that go, and of those that come."""
-
-    old: tuple[int, ...]
-    new: tuple[int, ...]
+from sprocket.rocketmq.store.layout import SWAP
 
 
 class PendingSwap(msgspec.Struct):
@@ -68,8 +57,7 @@ def discard(disk: Disk, folders: QueueFolders) -> None:
 
 def commit(disk: Disk, folders: QueueFolders, swap: Swap) -> None:
     """Commit a swap. The new files must be on the disk."""
-    content = msgspec.json.encode(swap)
-    replace_file(disk, noted_at(folders), b"%d\n%b" % (crc32(content), content))
+    replace_file(disk, _noted_at(folders), compaction_swap.encode(swap))
 
 
 def pending(disk: Disk, folders: QueueFolders) -> Swap | None:
@@ -79,31 +67,13 @@ def pending(disk: Disk, folders: QueueFolders) -> Swap | None:
         DiskFailed: The file is damaged. It says which of the other files count, so that none of
             these may be touched.
     """
-    path = noted_at(folders)
+    path = _noted_at(folders)
     try:
-        return decode(read_file(disk, path), path)
+        return compaction_swap.decode(read_file(disk, path))
     except FileMissing:
         return None
-
-
-def decode(stored: bytes, path: str) -> Swap:
-    """Return the swap that a file says was begun. Raises DiskFailed if it is damaged."""
-    crc, _, content = stored.partition(b"\n")
-    if crc != b"%d" % crc32(content):
-        raise DiskFailed(f"{path} is damaged, which says what a round was to replace", path)
-    return msgspec.json.decode(content, type=Swap)
-
-
-def counted(starts: Iterable[int], swap: Swap) -> list[int]:
-    """Return the addresses of the files that count while a swap is under way.
-
-    Args:
-        starts: Those of all files that are there, old and new.
-        swap: The one that was begun.
-    """
-    there = list(starts)
-    gone = swap.new if set(swap.old) <= set(there) else swap.old
-    return [start for start in there if start not in gone]
+    except WireError as error:
+        raise DiskFailed(f"{path} is {error}", path) from error
 
 
 def move_up(disk: Disk, folders: QueueFolders, swap: Swap) -> None:
@@ -131,11 +101,10 @@ def finish(disk: Disk, folders: QueueFolders, swap: Swap) -> None:
         remove_if_there(disk, folders.log_path(start))
     for folder in (folders.units, folders.log):
         disk.sync_folder(folder)
-    remove_if_there(disk, noted_at(folders))
+    remove_if_there(disk, _noted_at(folders))
     disk.sync_folder(folders.compacting.log)
     discard(disk, folders)
 
 
-def noted_at(folders: QueueFolders) -> str:
-    """Return the path of the file that says which swap was begun."""
-    return f"{folders.compacting.log}/{NAME}"
+def _noted_at(folders: QueueFolders) -> str:
+    return f"{folders.compacting.log}/{SWAP}"

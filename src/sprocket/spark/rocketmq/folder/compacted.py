@@ -17,13 +17,12 @@ from sprocket.base.disk import is_segment_name
 from sprocket.base.errors import CorruptRecord, SettingsError, WireError
 from sprocket.base.nearest import hint
 from sprocket.base.units import MIB
+from sprocket.rocketmq.codec import compaction_swap
 from sprocket.rocketmq.codec.columns import Stop, records, scan
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.codec.record import keyed
 from sprocket.rocketmq.store import geometry
-from sprocket.rocketmq.store.compaction import QueueFolders
-from sprocket.rocketmq.store.compaction import swap as swaps
-from sprocket.rocketmq.store.layout import StoreLayout
+from sprocket.rocketmq.store.layout import COMPACTING, SWAP, StoreLayout
 from sprocket.rocketmq.store.queue import FILLER_SIZE
 from sprocket.spark.files import Files, ReadableFile, open_disk, open_files, read_whole
 from sprocket.spark.rocketmq.folder.plan import log_files, require_store
@@ -173,16 +172,19 @@ def _kept(
     files: Files, layout: StoreLayout, part: CompactedPart
 ) -> Iterator[tuple[str, int, keyed.KeyedRecord]]:
     """Give the records that compaction has kept, with their places in their files."""
-    folders = QueueFolders.at(layout, f"{part.topic}/{part.queue_id}")
-    sizes = {name: n for name, n in files.sizes(folders.log).items() if is_segment_name(name)}
+    folder = f"{layout.compaction_log}/{part.topic}/{part.queue_id}"
+    sizes = {name: n for name, n in files.sizes(folder).items() if is_segment_name(name)}
     counted = [int(name) for name in sizes]
-    noted = swaps.noted_at(folders)
+    noted = f"{folder}/{COMPACTING}/{SWAP}"
     if files.exists(noted):
-        counted = swaps.counted(counted, swaps.decode(read_whole(files, noted), noted))
+        try:
+            counted = compaction_swap.decode(read_whole(files, noted)).counted(counted)
+        except WireError as error:
+            raise CorruptRecord(f"{noted} is {error}") from error
     for name, size in sizes.items():
         if int(name) not in counted:
             continue
-        path = folders.log_path(int(name))
+        path = f"{folder}/{name}"
         with closing(files.open(path)) as file:
             for piece in slices(file, int(name), 0, size):
                 data, found = memoryview(piece.records.data), piece.records
