@@ -285,6 +285,11 @@ class Store:
         return self._log.first
 
     @property
+    def is_following(self) -> bool:
+        """Whether nothing but records of another log is taken."""
+        return self._appender.is_following
+
+    @property
     def last_record(self) -> int:
         """Where the last record that was written begins, −1 if that is not known."""
         return self._appender.last_record

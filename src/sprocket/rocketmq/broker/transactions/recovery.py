@@ -98,7 +98,7 @@ class Recovered(NamedTuple):
 
 
 def recover(store: Store, offsets: ConsumerOffsets, records: HalfRecords) -> Recovered:
-    """Return what the log says, once it says it in op messages.
+    """Return what the log says, once it says it in op messages; nothing if it follows another one.
 
     Args:
         store: The open store, whole.
@@ -107,6 +107,8 @@ def recover(store: Store, offsets: ConsumerOffsets, records: HalfRecords) -> Rec
 
     Durability: what was appended is on the disk when this returns.
     """
+    if store.is_following:  # a crash is mended by whoever the log is of
+        return Recovered(EndedHalves(0), {}, deque())
     low, high = store.queue_range(HALF_TOPIC, 0)
     noted = offsets.get(TRANSACTION_GROUP, HALF_TOPIC, 0) or 0
     named = -1

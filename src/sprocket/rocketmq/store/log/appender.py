@@ -152,9 +152,14 @@ class Appender:
         self._follows = why
         self._is_refusing = True
 
+    @property
+    def is_following(self) -> bool:
+        """Whether nothing but records of another log is taken."""
+        return self._follows is not None
+
     def _look(self) -> None:
         """Note whether there is a reason to take nothing."""
-        self._is_refusing = self._follows is not None or self.refusal is not None
+        self._is_refusing = self.is_following or self.refusal is not None
 
     def undo_steps(self) -> Steps:
         """Undo a failed write that could not be undone at once, and take records again.
@@ -288,7 +293,7 @@ class Appender:
             StoreError: As `append_all`, but for what is wrong with a message.
         Durability: as `append_all`.
         """
-        assert self._follows is not None, "two would give places"
+        assert self.is_following, "two would give places"
         if self.refusal is not None:
             self._refuse()
         self._log.append_stored(stored)

@@ -9,6 +9,7 @@ from tests.half_messages import GROUP, Transacting
 
 from sprocket.base.errors import DiskFailed
 from sprocket.rocketmq.broker.transactions.half_records import read_op
+from sprocket.rocketmq.broker.transactions.recovery import recover
 from sprocket.rocketmq.codec.record import properties, record
 from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.internal import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC, OP_TOPIC
@@ -329,3 +330,15 @@ def test_offsets_of_lost_halves_are_filled_up() -> None:
     assert again.acked[b"b"][1] == 4
     again.round()
     assert [one.message.body for one in again.questions] == [b"b"]
+
+
+def test_a_slave_mends_nothing() -> None:
+    """Its log may end between a copy and its op message; the master has what follows."""
+    process = sent(b"a")
+    op = process.records.op([0, 3], followed=0, synced=0)
+    process.durable.append([op], lambda *_: None, [None])
+    process.timers.drain()
+    process.store.follow("a slave")
+    end = process.store.end
+    assert recover(process.store, process.offsets, process.records).last == {}
+    assert process.store.end == end
