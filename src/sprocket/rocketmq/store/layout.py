@@ -101,6 +101,8 @@ class StoreLayout:
         """The database of users."""
         self.acls = f"{self.config}/acls"
         """The database of what they may do."""
+        self.rights_note = f"{self.config}/sprocket.rights"
+        """What both must at least hold (Sprocket's own file)."""
         self.delay_journal = f"{self.config}/sprocket.delays"
         """How far it is now (Sprocket's own files)."""
         self.erased = f"{self.config}/erased.json"

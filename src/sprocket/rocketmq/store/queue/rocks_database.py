@@ -80,6 +80,7 @@ class _Family(Protocol):
         self, *, backwards: bool = False, from_key: bytes | None = None
     ) -> Iterator[tuple[bytes, bytes]]: ...
     def iter(self) -> _Cursor: ...
+    def latest_sequence_number(self) -> int: ...
     def flush(self) -> None: ...
     def close(self) -> None: ...
 
@@ -111,6 +112,8 @@ class Database:
         folder: The folder; made if it is missing and `write` is set.
         families: Column families that must be there; others are taken up as they are.
         write: Whether anything may be changed.
+        whole_log: Whether a write-ahead log that another program left must be whole; by itself
+            RocksDB leaves out what follows damage.
 
     Raises:
         EngineMissing: `rocksdict` is not installed, or the disk is a simulated one.
@@ -120,12 +123,19 @@ class Database:
     """
 
     def __init__(
-        self, disk: Disk, folder: str, families: Sequence[str] = (DEFAULT,), *, write: bool
+        self,
+        disk: Disk,
+        folder: str,
+        families: Sequence[str] = (DEFAULT,),
+        *,
+        write: bool,
+        whole_log: bool = False,
     ) -> None:
         _require(disk, folder)
         self.folder = folder
         self._nonblocking = disk if isinstance(disk, NonblockingDisk) else None
         self._temporary: str | None = None
+        self._whole_log = whole_log
         if write:
             disk.make_folder(folder)
             self._database = self._open(disk, folder, families, write=True)
@@ -150,7 +160,7 @@ class Database:
                 found.update(rocksdict.Rdict.list_cf(folder, database_options(DEFAULT)))
             opened: _Family = rocksdict.Rdict(
                 folder,
-                database_options(DEFAULT),
+                database_options(DEFAULT, whole_log=self._whole_log),
                 {name: database_options(name) for name in found},
                 access.read_write() if write else access.read_only(False),
             )
@@ -244,6 +254,10 @@ class Database:
         except Exception as error:
             _refuse(error, "iterate", self.folder)
 
+    def last_change(self) -> int:
+        """Return the number of the last change; each change of a key counts one."""
+        return self._database.latest_sequence_number()
+
     def flush(self) -> None:
         """Return when all that was written is on the disk.
 
@@ -317,9 +331,11 @@ OPEN_FILES_MAX = 64
 """Tables that RocksDB has open; by itself it opens all, and a process may have no more than 256."""
 
 
-def database_options(family: str) -> _Options:
+def database_options(family: str, *, whole_log: bool = False) -> _Options:
     """Return how a family is kept: as RocketMQ 5.3.3 does, but with smaller buffers."""
     options = rocksdict.Options(raw_mode=True)
+    if whole_log:
+        options.set_wal_recovery_mode(rocksdict.DBRecoveryMode.absolute_consistency())
     options.create_if_missing(True)
     options.create_missing_column_families(True)
     options.set_atomic_flush(True)

@@ -74,7 +74,7 @@ def back_up_store(
             with suppress(FileMissing):
                 size += copying.copy_path(disk, path, f"{target}/{basename(path)}")
                 by_hand.add(basename(path))
-        rights = {basename(path) for path in (old.users, old.acls)}
+        rights = {basename(path) for path in (old.users, old.acls, old.rights_note)}
         size += copying.copy_tables(disk, old.config, new.config, lambda name: name not in rights)
         size += copy_rights(disk, source, target)
         if disk.exists(f"{old.consumequeue}/{DATABASE_MARK}"):

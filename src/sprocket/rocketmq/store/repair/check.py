@@ -14,7 +14,7 @@ from sprocket.base.progress import Step, unwatched
 from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.geometry import Geometry
-from sprocket.rocketmq.store import committed_offsets
+from sprocket.rocketmq.store import committed_offsets, rights_tables
 from sprocket.rocketmq.store.compaction import checking
 from sprocket.rocketmq.store.consistency import (
     CheckedLog,
@@ -157,3 +157,5 @@ def _table_findings(disk: Disk, layout: StoreLayout) -> Iterator[Finding]:
             continue  # a broker replaced it just now
         except DiskFailed as error:
             yield unread(path, error)
+    for path, wrong in rights_tables.wrong(disk, layout.root):
+        yield Finding(Rule.CONFIG, path, 0, "users and policies as they were", str(wrong))
