@@ -40,6 +40,7 @@ def migrate(disk: Disk, path: str, tables: RightsTables) -> None:
         StoreError: A user could not be made.
     """
     known = {user.name for user in tables.users()}
+    users, acls = [], []
     for file in rule_files.parse(rule_files.read(disk, path)):
         if file.white_addresses:
             _log.warning("addresses that need no signature are not taken over", file=file.path)
@@ -48,13 +49,15 @@ def migrate(disk: Disk, path: str, tables: RightsTables) -> None:
                 continue
             known.add(account.access_key)
             user, acl = user_of(account), acl_of(account)
+            users.append(user)
             if acl.policies:
-                # First the policies: a user without them would be one that a later start passes by.
-                tables.put_acl(acl)
-            tables.put_user(user)
+                acls.append(acl)
             _log.info("a user of RocketMQ 4 was taken over", user=user.name, type=user.type.value)
             if account.white_addresses:
                 _log.warning("addresses that need no signature are not taken over", user=user.name)
+    if users:
+        # First the policies: a user without them would be one that a later start passes by.
+        tables.put_all(users, acls)
 
 
 def user_of(account: plain_acl.Account) -> AclUser:
