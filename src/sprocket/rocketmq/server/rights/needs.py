@@ -328,6 +328,8 @@ OPEN_IN_ROCKETMQ: Final = frozenset(
         Code.GET_ALL_MESSAGE_REQUEST_MODE,
         Code.GET_TIMER_CHECK_POINT,
         Code.GET_TIMER_METRICS,
+        Code.REMOVE_COLD_DATA_FLOW_CTR_CONFIG,
+        Code.GET_COLD_DATA_FLOW_CTR_INFO,
     }
 )
 """Requests that RocketMQ 5.3.3 serves to any user who can log in."""
