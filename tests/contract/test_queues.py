@@ -102,9 +102,9 @@ class Rocks:
         return self._load(clean=False)
 
 
-def still(family: str) -> Any:
+def still(family: str, **more: Any) -> Any:
     """Return options under which RocksDB does nothing by itself, so that a folder can be copied."""
-    options: Any = OPTIONS(family)
+    options: Any = OPTIONS(family, **more)
     options.set_disable_auto_compactions(True)
     return options
 
