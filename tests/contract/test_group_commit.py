@@ -260,7 +260,7 @@ def test_under_async_flush_those_who_are_gone_are_waited_for_no_longer() -> None
 
 @pytest.mark.parametrize(("is_sync", "turns"), [(True, 2), (False, 1)])
 def test_nobody_is_waited_for_who_has_asked_for_nothing(is_sync: bool, turns: int) -> None:
-    """A line that a source adds to those of three senders counts for no sender."""
+    """A line that a source adds to those of three senders is not from a fourth one."""
     echo = Echo(is_sync=is_sync)
     echo.counted = True
     for _ in range(3):

@@ -202,6 +202,7 @@ HEADERS = [
     {"properties": HALVES[0], "sys_flag": 0x31},
     {"properties": HALVES[0], "sys_flag": 0x84},
     {"properties": HALVES[0], "queue_id": -1},
+    {"properties": HALVES[0], "queue_id": 2},
     {"properties": HALVES[0], "queue_id": 4},
     {"properties": HALVES[0], "topic": "COMPACT"},
     {"properties": HALVES[0], "topic": "NEW"},

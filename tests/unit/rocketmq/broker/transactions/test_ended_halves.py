@@ -16,7 +16,7 @@ CALLS = st.lists(
 
 @given(floor=st.integers(0, 8), calls=CALLS, start=OFFSETS, end=OFFSETS)
 def test_it_is_a_set(floor: int, calls: list[tuple[str, list[int]]], start: int, end: int) -> None:
-    """It has what was added and was not discarded, and all below its floor."""
+    """It has what was added and was not discarded, and all below its floor; no ranges touch."""
     ended, expected = EndedHalves(floor), set(range(floor))
     for call, offsets in calls:
         offset = offsets[0]
@@ -30,6 +30,8 @@ def test_it_is_a_set(floor: int, calls: list[tuple[str, list[int]]], start: int,
         else:
             expected |= set(range(offset))
         assert {one for one in range(50) if one in ended} == expected
+        edges = [edge for pair in ended.ranges for edge in pair]
+        assert edges == sorted(set(edges))
         assert ended.floor == min(set(range(51)) - expected)
     assert list(ended.pending(start, end)) == [
         one for one in range(start, end) if one not in expected

@@ -160,12 +160,14 @@ def test_many_topics_do_not_mix_with_queues() -> None:
     _assert_same(_batch(records))
 
 
+_odd = "KEYS\1longer\2UNIQ_KEY\1another\2TAGS\1a\2REAL_TOPIC\1t\2"
 _halves = ("KEYS\1k%04d\2UNIQ_KEY\1U%04d\2TAGS\1a\2REAL_TOPIC\1t\2", "TAGS\1d\2FOLLOWED\1%d\2")
 
 
 @pytest.mark.parametrize("crc_tail", [False, True])
 @pytest.mark.parametrize(
-    "odd", ["", "KEYS\1one two\2TAGS\1x\2", "UNIQ_KEY\1é\2", "TAGS\1\2KEYS\1 \2", "\2", "many"]
+    "odd",
+    ["", _odd, "KEYS\1one two\2TAGS\1x\2", "UNIQ_KEY\1é\2", "TAGS\1\2KEYS\1 \2", "\2", "many"],
 )
 def test_strings_of_some_kinds_are_no_different(odd: str, crc_tail: bool) -> None:
     """Half messages, what is committed of them, and op messages; and others among them."""
