@@ -7,12 +7,11 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.interop import link, peers
+from tests.interop import guarded_brokers, link, peers
 from tests.waits import LONG_SECONDS
 
 pytestmark = [
@@ -21,87 +20,18 @@ pytestmark = [
     pytest.mark.xdist_group("interop-rights"),  # one worker, or each would start the brokers
 ]
 
-ROOT = ("root", "root-secret")
 QUEUES = 2
-NO_PERMISSION = 16
 TOPIC_RIGHTS = {"shop": ["Pub", "Sub"], "reader": ["Sub"], "writer": ["Pub"], "far": ["All"]}
 """Who has which rights on the topic and, but for those who only write, on the group."""
 FAR = ["10.0.0.0/8"]
 """Where one of them must be, and is not."""
-REAL = {
-    "authenticationEnabled": "true",
-    "authorizationEnabled": "true",
-    "authenticationProvider": (
-        "org.apache.rocketmq.auth.authentication.provider.DefaultAuthenticationProvider"
-    ),
-    "authenticationMetadataProvider": (
-        "org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider"
-    ),
-    "authorizationProvider": (
-        "org.apache.rocketmq.auth.authorization.provider.DefaultAuthorizationProvider"
-    ),
-    "authorizationMetadataProvider": (
-        "org.apache.rocketmq.auth.authorization.provider.LocalAuthorizationMetadataProvider"
-    ),
-    "initAuthenticationUser": json.dumps({"username": ROOT[0], "password": ROOT[1]}),
-    "authenticationWhitelist": link.BROKER_RUNTIME_INFO,
-    "authorizationWhitelist": link.BROKER_RUNTIME_INFO,
-}
-"""Of a real broker; the white lists are for whoever waits until it is ready."""
-OURS = (
-    "rights.authentication=true",
-    "rights.authorization=true",
-    f"rights.initial_user={ROOT[0]}",
-    f"rights.initial_password={ROOT[1]}",
-)
-OPTIONS = tuple(word for one in OURS for word in ("--set", one))
 
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[peers.Broker]:
     """Run our broker with rights, or, so that the tests are judged too, the real one."""
-    folder = tmp_path_factory.mktemp("guarded")
-    is_real = os.environ.get("SPROCKET_INTEROP_BROKER", "sprocket") == "rocketmq"
-    with real(folder) if is_real else ours(folder) as broker:
+    with guarded_brokers.either(tmp_path_factory.mktemp("guarded")) as broker:
         yield broker
-
-
-@contextmanager
-def ours(folder: Path) -> Iterator[peers.Broker]:
-    """Run our broker with rights."""
-    with peers.Sprocket(folder, folder / "store", OPTIONS) as broker:
-        yield broker
-
-
-@contextmanager
-def real(folder: Path) -> Iterator[peers.Broker]:
-    """Run the real one with rights."""
-    try:
-        jars = peers.library()
-    except peers.PeerMissing as missing:
-        pytest.skip(f"NOT RUN: {missing}")
-    with peers.RocketMQ(jars=jars, folder=folder, store=folder / "store", settings=REAL) as broker:
-        yield broker
-
-
-def root(broker: peers.Broker) -> link.Link:
-    """Connect as somebody who may do everything."""
-    return link.Link(broker.address, credentials=ROOT)
-
-
-def make_user(
-    connection: link.Link, name: str, entries: Mapping[str, Sequence[str]], **more: object
-) -> None:
-    """Make a user whose password is the name and `-secret`, and allow them something."""
-    user = json.dumps({"password": f"{name}-secret", "username": name}).encode()
-    connection.call(3001, {"username": name}, user)
-    allowed = [
-        {"resource": resource, "actions": actions, "decision": "Allow", **more}
-        for resource, actions in entries.items()
-    ]
-    subject = f"User:{name}"
-    acl = {"subject": subject, "policies": [{"policyType": "Custom", "entries": allowed}]}
-    connection.call(3006, {"subject": subject}, json.dumps(acl).encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +73,14 @@ def shown(
     )
     command = _command(request.param, folder)
     suffix = topic.lower()
-    with root(guarded) as connection:
+    with guarded_brokers.root(guarded) as connection:
         link.create_topic(connection, topic, QUEUES)
         for name, actions in TOPIC_RIGHTS.items():
             entries = {f"Topic:{topic}": actions}
             if name != "writer":
                 entries[f"Group:{group}"] = ["Sub"]
             more = {"sourceIps": FAR} if name == "far" else {}
-            make_user(connection, f"{name}-{suffix}", entries, **more)
+            guarded_brokers.make_user(connection, f"{name}-{suffix}", entries, **more)
     out = folder / "shown.jsonl"
     names = [(f"{name}-{suffix}", secret) for name, secret in CREDENTIALS]
     words = [
@@ -193,8 +123,10 @@ def _command(client: str, folder: Path) -> Sequence[str | Path]:
 def is_refused(shown: Shown, number: int, deed: str, text: str) -> bool:
     """Tell whether somebody was refused something with a text; Go's errors have no code."""
     found = shown.deeds[number, deed]
-    code = found.code if shown.client != "go" else NO_PERMISSION * ("16" in found.text)
-    return code == NO_PERMISSION and text in found.text
+    code = (
+        found.code if shown.client != "go" else guarded_brokers.NO_PERMISSION * ("16" in found.text)
+    )
+    return code == guarded_brokers.NO_PERMISSION and text in found.text
 
 
 def test_whoever_may_sends_and_consumes(shown: Shown) -> None:
@@ -233,4 +165,56 @@ def test_without_a_signature_nothing_is_served(guarded: peers.Broker) -> None:
     """But for what white lists let through."""
     with link.Link(guarded.address) as connection:
         answer = connection.ask(link.GET_MAX_OFFSET, {"topic": "TBW102", "queueId": 0})
-        assert (answer.code, answer.remark) == (NO_PERMISSION, "username cannot be null.")
+        assert (answer.code, answer.remark) == (
+            guarded_brokers.NO_PERMISSION,
+            "username cannot be null.",
+        )
+
+
+def test_white_lists_are_for_some_requests_only(guarded: peers.Broker) -> None:
+    """Those need neither a signature, right or wrong, nor a policy; all others do."""
+    with guarded_brokers.root(guarded) as connection:
+        guarded_brokers.make_user(connection, "guest", {"Topic:other": ["Sub"]})
+    for credentials in (None, ("guest", "wrong"), ("nobody", "x"), ("guest", "guest-secret")):
+        with link.Link(guarded.address, credentials=credentials) as connection:
+            assert connection.ask(link.BROKER_RUNTIME_INFO, {}).code == link.SUCCESS
+            answer = connection.ask(link.GET_MAX_OFFSET, {"topic": "TBW102", "queueId": 0})
+            assert answer.code == guarded_brokers.NO_PERMISSION
+
+
+def kept(broker: peers.Broker) -> Mapping[str, object]:
+    """Return what a broker says of all users and policies."""
+    with guarded_brokers.root(broker) as connection:
+        return {
+            name: sorted(json.loads(connection.call(code, {}).body), key=json.dumps)
+            for name, code in (("users", 3005), ("acls", 3010))
+        }
+
+
+def change(broker: peers.Broker, part: str) -> Mapping[str, object]:
+    """Make users and policies, then take some of it away; return what there is then."""
+    with guarded_brokers.root(broker) as connection:
+        for name in ("leaver", "changer", "loser"):
+            more = {"sourceIps": FAR} if name == "loser" else {}
+            entries = {f"Topic:{part}*": ["Pub", "Sub"], f"Group:{part}": ["Sub"]}
+            guarded_brokers.make_user(connection, f"{part}-{name}", entries, **more)
+        resource = {"subject": f"User:{part}-loser", "resource": f"Group:{part}"}
+        connection.call(3008, resource)
+        user = {"password": "newer", "userStatus": "disable"}
+        connection.call(3002, {"username": f"{part}-changer"}, json.dumps(user).encode())
+        connection.call(3003, {"username": f"{part}-leaver"})
+    return kept(broker)
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_either_broker_goes_on_with_the_others_users(tmp_path: Path, end: str) -> None:
+    """A real one opens our folder, changes more, and ours opens that; neither loses anything."""
+    left: Mapping[str, object] = {}
+    for number in range(4):
+        run = guarded_brokers.real if number % 2 else guarded_brokers.ours
+        with run(tmp_path / str(number), tmp_path / "store") as broker:
+            if left:
+                assert left == kept(broker)
+            left = change(broker, f"part{number}")
+            end_it = broker.kill if end == "kill" else broker.stop
+            end_it()
