@@ -13,6 +13,7 @@ from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.settings import (
     BrokerSettings,
     ReplicationSettings,
+    RightsSettings,
     ServerSettings,
     Settings,
     StoreSettings,
@@ -22,6 +23,7 @@ from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
 SLAVE = ReplicationSettings(role="slave", broker_id=1)
+NO_RIGHTS = RightsSettings()
 
 
 async def begin(
@@ -29,6 +31,7 @@ async def begin(
     disk: SimulatedDisk,
     nameservers: tuple[str, ...] = (),
     clock: FakeClock | None = None,
+    rights: RightsSettings = NO_RIGHTS,
 ) -> Node:
     """Start a broker, with a NameServer of its own if none is given."""
     settings = Settings(
@@ -36,6 +39,7 @@ async def begin(
         broker=BrokerSettings(nameservers=nameservers),
         store=StoreSettings(fill_ahead_bytes=0),
         replication=replication,
+        rights=rights,
     )
     return await Node.start(
         settings,

@@ -36,7 +36,7 @@ class Listening:
     ) -> None:
         self._server = server
         self._admission = admission
-        self._believes = believes(server.proxies)
+        self._believes = inside(server.proxies, "server.proxies")
         self._tls = tls
         self._connections = ConnectionSettings(
             limits=limits, idle_seconds_max=server.idle_close_seconds
@@ -91,22 +91,23 @@ def _refusing(host: str, port: int, hint: str = "") -> Iterator[None]:
         ) from error
 
 
-def believes(proxies: Iterable[str]) -> Callable[[str], bool]:
-    """Return what says of an IP address whether a PROXY header from there counts.
+def inside(given: Iterable[str], setting: str) -> Callable[[str], bool]:
+    """Return what says of an IP address whether it is one of some, or in one of some networks.
 
     Args:
-        proxies: Addresses and networks of those whose header does.
+        given: Addresses and networks.
+        setting: Where they come from.
 
     Raises:
         SettingsError: One of them is neither.
     """
     networks = []
-    for text in proxies:
+    for text in given:
         try:
             networks.append(ipaddress.ip_network(text.strip()))
         except ValueError as error:
             raise SettingsError(
-                f"server.proxies: {error}; expected addresses and networks such as 10.1.0.0/16"
+                f"{setting}: {error}; expected addresses and networks such as 10.1.0.0/16"
             ) from error
 
     def is_one(address: str) -> bool:

@@ -28,7 +28,7 @@ from sprocket.rocketmq.settings import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from ssl import SSLContext
 
     from sprocket.rocketmq.broker.broker import Broker
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sprocket.rocketmq.store.queue import GroupFilter
     from sprocket.rocketmq.store.recovery import RecoveryReport
     from sprocket.rocketmq.store.rights_tables import RightsTables
+    from sprocket.runtime.driver import Peer
     from sprocket.runtime.pressure import Pressure
 
 VIP_DISTANCE = 2
@@ -114,7 +115,7 @@ def _broker_ports(given: Loaded[object]) -> Mapping[str, int]:
     if server.vip_port and server.broker_port > VIP_DISTANCE:
         ports["vip"] = server.broker_port - VIP_DISTANCE
     replication = given.of(Settings).replication
-    if replication.takes_slaves:
+    if _takes_slaves(given.of(Settings)):
         ports["slaves"] = replication.port or (server.broker_port and server.broker_port + 1)
     return ports
 
@@ -128,7 +129,7 @@ async def _open_broker(site: Site) -> Serve:
     settings, place = site.given.of(Settings), site.place
     # The broker's address goes into every record, so it is known before there is a broker.
     host, stored_host = advertised_host(settings.server), await stored_ip(settings.server)
-    _check_role(settings.replication)
+    _check_role(settings)
     _refuse_foreign(place, site.other_folders)
     is_given = any(name.startswith(GEOMETRY_GROUPS) for name in site.given.origins)
     geometry = settings.geometry if is_given else None
@@ -190,7 +191,7 @@ async def _open_broker(site: Site) -> Serve:
         reads = ColdReads(warm, settings.limits.cold_reads_max)
         store_host = ids.host_bytes(stored_host, port)
         slaves = None
-        if settings.replication.takes_slaves:
+        if _takes_slaves(settings):
             slaves = Slaves(store, reads, loop, place.clock, settings.replication)
         broker = Broker(
             place,
@@ -257,9 +258,8 @@ async def _open_broker(site: Site) -> Serve:
         parts.push_async_callback(broker.quiesce)
         parts.push_async_callback(registration.stop)
         if slaves is not None:
-            await site.listen(
-                "slaves", ReportReader, slaves.on_report, PortPolicy(reads_on_when_slow=True)
-            )
+            taken = _only_from(settings.replication.networks, slaves.on_report)
+            await site.listen("slaves", ReportReader, taken, PortPolicy(reads_on_when_slow=True))
         await registration.start()
         if link is not None and tables is not None:
             link.start()
@@ -275,7 +275,7 @@ async def _open_broker(site: Site) -> Serve:
                 *([] if "nameserver" in site.ports else [("NameServers", names)]),
                 ("data", place.folder),
                 ("acknowledged means", _MEANING[settings.store.flush]),
-                *_replica_rows(settings.replication, identity.slaves_address),
+                *_replica_rows(settings, identity.slaves_address),
                 ("recovery", _recovery_text(store.report)),
                 *(("note", text) for text in limits.told(settings.retention)),
             ],
@@ -291,25 +291,65 @@ async def _open_broker(site: Site) -> Serve:
     return serve
 
 
-def _replica_rows(settings: ReplicationSettings, address: str) -> "Sequence[tuple[str, str]]":
+def _replica_rows(settings: Settings, address: str) -> "Sequence[tuple[str, str]]":
     """Return what people are told of other machines with the same log."""
-    if settings.is_slave:
-        where = settings.master_address or "where the NameServers say that the master is"
-        return [("slave", f"number {settings.broker_id}, of {where}")]
+    own = settings.replication
+    if own.is_slave:
+        where = own.master_address or "where the NameServers say that the master is"
+        return [("slave", f"number {own.broker_id}, of {where}")]
     if not address:
-        return []
-    waits = f"{settings.acks_needed} of them must have a message" if settings.acks_needed else ""
+        none = "none may come: with rights on, replication.networks says from where"
+        return [("slaves", none)] if own.takes_slaves else []
+    waits = f"{own.acks_needed} of them must have a message" if own.acks_needed else ""
     return [("slaves", f"may come to {address}{waits and '; '}{waits}")]
 
 
-def _check_role(settings: ReplicationSettings) -> None:
-    """Refuse a number that does not fit the role. Raises SettingsError."""
-    if settings.is_slave and not settings.broker_id:
+def _takes_slaves(settings: Settings) -> bool:
+    """Tell whether slaves may come; not from anywhere where all others must sign."""
+    own = settings.replication
+    return own.takes_slaves and (bool(own.networks) or not _is_guarded(settings.rights))
+
+
+def _check_role(settings: Settings) -> None:
+    """Refuse a number that does not fit the role, or a pair that cannot be.
+
+    Raises:
+        SettingsError: It says which setting to change.
+    """
+    from sprocket.node.listening import inside
+
+    own = settings.replication
+    inside(own.networks, "replication.networks")
+    if own.is_slave and not own.broker_id:
         raise SettingsError("replication.broker_id: 0 is the number of the master, not of a slave")
-    if settings.broker_id and not settings.is_slave:
+    if own.broker_id and not own.is_slave:
         raise SettingsError(
-            f"replication.broker_id: {settings.broker_id}: a master has 0 (replication.role)"
+            f"replication.broker_id: {own.broker_id}: a master has 0 (replication.role)"
         )
+    if own.acks_needed and not _takes_slaves(settings):
+        raise SettingsError(
+            "replication.networks: where slaves may come from; without it none may come to a "
+            "broker that has rights, as whoever is let in gets every message"
+        )
+
+
+def _only_from(
+    networks: "Sequence[str]", on_report: "Callable[[Peer, int], None]"
+) -> "Callable[[Peer, int], None]":
+    """Return what takes reports of slaves that come from some networks, or from anywhere."""
+    from sprocket.node.listening import inside
+
+    if not networks:
+        return on_report
+    is_inside = inside(networks, "replication.networks")
+
+    def on_report_from(peer: "Peer", end: int) -> None:
+        if is_inside(peer.host):
+            on_report(peer, end)
+        else:
+            peer.abort("a slave may not come from there, see replication.networks")
+
+    return on_report_from
 
 
 def _link(

@@ -348,6 +348,9 @@ class ReplicationSettings:
     slaves: bool = False
     """Let slaves come. Whoever reaches the port gets every message: nobody has to sign in there, as
     in RocketMQ. A `sync_master` does so in any case."""
+    networks: tuple[str, ...] = ()
+    """Addresses and networks from which slaves may come, such as 10.1.0.0/16; without any, from
+    everywhere. A broker that has rights lets none come without."""
     port: Annotated[int, Meta(ge=0, le=65535)] = 0
     """Where a master waits for slaves; 0 is the broker's port plus 1. haListenPort."""
     master_address: str = ""

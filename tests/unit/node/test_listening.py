@@ -116,10 +116,10 @@ def test_nobody_is_a_proxy_who_is_not_named(
     proxies: tuple[str, ...], address: str, counts: bool
 ) -> None:
     """Else whoever is in a private network claims to be this machine."""
-    assert listening.believes(proxies)(address) is counts
+    assert listening.inside(proxies, "server.proxies")(address) is counts
 
 
 def test_a_proxy_that_is_no_network_is_one_clear_error() -> None:
     """It names the setting."""
     with pytest.raises(SettingsError, match=r"server\.proxies: .*10\.1\.0\.1/16"):
-        listening.believes(["10.1.0.1/16"])
+        listening.inside(["10.1.0.1/16"], "server.proxies")

@@ -1,14 +1,19 @@
 """Two brokers with the same log, over sockets: what clients are told, and what the slave has."""
 
+import asyncio
+from typing import Any
+
 import msgspec
 import pytest
-from tests.broker_pair import begin, pair, run, until
+from tests.broker_pair import SLAVE, begin, pair, run, until
 from tests.replicas import assert_same
 from tests.unit.rocketmq.conftest import RawClient
+from tests.waits import LONG_SECONDS
 
+from sprocket.base.disk import replace_file
 from sprocket.base.errors import SettingsError
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
-from sprocket.rocketmq.settings import ReplicationSettings
+from sprocket.rocketmq.settings import ReplicationSettings, RightsSettings
 from sprocket.testing.disk import SimulatedDisk
 
 
@@ -118,11 +123,67 @@ def test_a_slave_that_does_not_answer_is_not_waited_for_longer(
     run(scenario)
 
 
+async def said_of_link(slave: RawClient) -> dict[str, Any]:
+    """Return what a slave says of its link to its master."""
+    said = msgspec.json.decode((await slave.call(907)).body)
+    found: dict[str, Any] = said["haClientRuntimeInfo"]
+    return found
+
+
+def test_slaves_may_come_from_some_networks_only() -> None:
+    """Who comes from elsewhere is sent nothing."""
+
+    async def scenario() -> None:
+        async with pair(networks=("10.0.0.0/8",)) as both:
+            await both.send()
+            names = (both.master.addresses.nameserver,)
+            slave = both.slave = await begin(SLAVE, both.slave_disk, names)
+            client = await RawClient.open(slave.addresses.broker)
+            async with asyncio.timeout(LONG_SECONDS):
+                while not (await said_of_link(client))["masterAddr"]:
+                    await asyncio.sleep(0.01)
+            await asyncio.sleep(0.1)  # it has connected and reported by then
+            slaves = both.master.broker.slaves
+            assert slaves is not None
+            assert not slaves.all
+            assert (await said_of_link(client))["lastReadTimestamp"] == 0
+            assert slave.broker.store.end == 0
+        async with pair(networks=("10.0.0.0/8", "127.0.0.1")) as both:
+            await both.send()
+            slave = await both.begin_slave()
+            assert slave.broker.store.end == both.master.broker.store.end
+
+    run(scenario)
+
+
+RIGHTS = RightsSettings(rules_path="/rules.yml")
+
+
+def test_a_broker_with_rights_lets_no_slave_in_whom_nobody_named() -> None:
+    """It has no port for them, or does not start, if its senders are to wait for one."""
+
+    async def scenario() -> None:
+        disk = SimulatedDisk()
+        replace_file(disk, "/rules.yml", b"accounts: []")
+        node = await begin(ReplicationSettings(slaves=True), disk, rights=RIGHTS)
+        assert node.broker.slaves is None
+        await node.stop()
+        with pytest.raises(SettingsError, match=r"replication\.networks: where slaves may come"):
+            await begin(ReplicationSettings(role="sync_master"), disk, rights=RIGHTS)
+        named = ReplicationSettings(role="sync_master", networks=("10.0.0.0/8",))
+        node = await begin(named, disk, rights=RIGHTS)
+        assert node.broker.slaves is not None
+        await node.stop()
+
+    run(scenario)
+
+
 @pytest.mark.parametrize(
     ("settings", "error"),
     [
         (ReplicationSettings(role="slave"), "0 is the number of the master"),
         (ReplicationSettings(broker_id=1), "a master has 0"),
+        (ReplicationSettings(networks=("10.1.0.1/16",)), r"replication\.networks: 10\.1\.0\.1/16"),
     ],
 )
 def test_a_number_that_does_not_fit_the_role(settings: ReplicationSettings, error: str) -> None:
