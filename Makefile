@@ -9,8 +9,8 @@ PYTHON ?=
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
-# One more than there are cores where they are timed: tests wait for disks, sockets and each other.
-WORKERS ?= 3
+# Twice the cores of where they are timed: tests wait for disks, sockets, each other and Spark.
+WORKERS ?= 4
 # `make test COVERAGE=1` also measures how much of src/sprocket runs.
 COVERAGE ?=
 PYTEST := $(if $(COVERAGE),$(BIN)/coverage run -m pytest,$(BIN)/python -m pytest)
