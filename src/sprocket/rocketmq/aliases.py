@@ -118,6 +118,8 @@ def to_broker_conf(settings: Settings, *, folder: str = "") -> dict[str, str]:
     texts["enableMultiDispatch"] = texts["enableLmq"]
     texts[_KEEP_RULES] = str(bool(settings.rights.rules_path)).lower()
     texts["bitMapLengthConsumeQueueExt"] = str(_bit_map_bits(settings))
+    if not texts[_MASTER]:
+        del texts[_MASTER]  # has no value there
     if folder:
         texts |= {"storePathRootDir": folder, "storePathCommitLog": f"{folder}/commitlog"}
         texts["rocketmqHome"] = folder
@@ -263,6 +265,9 @@ def _one_of(words: Mapping[str, str]) -> Callable[[str], str]:
     return read
 
 
+_MASTER = "haMasterAddress"
+
+
 def _text(name: str, setting: str) -> Alias:
     return Alias(name=name, setting=setting, read=str.strip, write=str)
 
@@ -392,7 +397,7 @@ BROKER = _table(
     ),
     _plain("brokerId", "replication.broker_id"),
     _plain("haListenPort", "replication.port"),
-    _text("haMasterAddress", "replication.master_address"),
+    _text(_MASTER, "replication.master_address"),
     _plain("inSyncReplicas", "replication.ack_count"),
     _switch("allAckInSyncStateSet", "replication.all_in_sync"),
     _plain("haMaxGapNotInSync", "replication.gap_bytes_max"),
