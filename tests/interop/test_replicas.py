@@ -1,5 +1,6 @@
 """Replicas with the real RocketMQ 5.3.3 in either role: the logs are equal byte for byte."""
 
+import json
 import random
 import struct
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from tests.interop.clusters import Cluster
 from tests.interop.peers import wait_until
 
 from sprocket.base.units import MIB
+from sprocket.rocketmq.codec.codes import RequestCode
 
 NAME, TOPIC = "broker-a", "Replicated"
 SEGMENT = MIB
@@ -64,6 +66,13 @@ def end_of(address: str) -> int:
         return -1
 
 
+def has_slave(master: str) -> bool:
+    """Say whether a slave is connected to a master."""
+    with link.Link(master) as connection:
+        said = json.loads(connection.call(RequestCode.GET_BROKER_HA_STATUS, {}).body)
+    return bool(said["haConnectionInfo"])
+
+
 def await_equal(folder: Path, master: tuple[str, str], slave: tuple[str, str]) -> int:
     """Wait until a slave has all; compare the logs of both, each an address and a folder."""
     end = end_of(master[0])
@@ -95,6 +104,8 @@ def test_a_real_slave_under_our_master(cluster: Cluster, tmp_path: Path) -> None
         link.create_topic(connection, TOPIC, 4)
     real_port = peers.free_port((-2, 0, 1))
     real = cluster.real_broker(NAME, names, REAL_SLAVE, store="real", port=real_port)
+    # One that comes later begins at the last file that the master has by then.
+    wait_until(lambda: has_slave(ours), "the slave to have come")
     sends.send(ours, 1500)
     assert await_equal(tmp_path, (ours, "ours"), (real, "real")) > 2 * SEGMENT
     cluster.kill(real)
