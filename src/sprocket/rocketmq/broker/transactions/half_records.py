@@ -148,8 +148,8 @@ class RecentHalves:
     """Half messages that were stored lately: most transactions end soon.
 
     Such a one need not be read from the log and taken apart, which costs as much as its copy does.
-    What was added is there until it is taken, or until so much came after it that it may be
-    forgotten: `bytes_max` are kept at the most, and half of that at the least.
+    A half is kept until it is taken, or evicted by newer ones: the newest `bytes_max / 2` bytes are
+    always kept, and never more than `bytes_max`.
 
     Args:
         bytes_max: How much is kept, beside what two halves take.

@@ -107,7 +107,7 @@ class BrokerAdmin:
         """Return what master and slaves of a broker say of each other, by their numbers.
 
         Raises:
-            NoRoute: There is no broker of that name.
+            NoRoute: No broker has that name.
             ClientError: None of them answers; those that do not are left out.
         """
         data = (await self._reach.cluster()).brokers.get(broker)

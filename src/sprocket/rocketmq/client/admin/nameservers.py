@@ -80,7 +80,7 @@ class NameServerAdmin:
             Its topics, of which each can now only be read.
 
         Raises:
-            NoRoute: There is no broker of that name.
+            NoRoute: No broker has that name.
         """
         found = await self._permit(broker, RequestCode.WIPE_WRITE_PERM_OF_BROKER)
         return max(read(NAMES, partial(one.header, WipeAnswer)).wipe_topic_count for one in found)
@@ -92,7 +92,7 @@ class NameServerAdmin:
             Its topics, of which each can now be written.
 
         Raises:
-            NoRoute: There is no broker of that name.
+            NoRoute: No broker has that name.
         """
         found = await self._permit(broker, RequestCode.ADD_WRITE_PERM_OF_BROKER)
         return max(read(NAMES, partial(one.header, AddAnswer)).add_topic_count for one in found)

@@ -69,9 +69,9 @@ class Puller:
             that others use too.
         group: Under which name the broker sees the pulls.
         patience_ms: How long to go on asking while nobody answers; 0 asks once.
-        replica: "master" reads from a slave only where there is no master. "prefer" reads from a
-            slave wherever there is one: what it does not have yet is not there. If it does not
-            answer, its master is asked.
+        replica: With "master" slaves are read only while a broker has no master. With "prefer" a
+            slave is read wherever there is one; bounds are those that it knows. The master is
+            asked for messages that the slave lacks, and if the slave does not answer or refuses.
         options: `client`, the `ClientSettings` of a client of its own.
 
     Threads: event loop only; see `client.blocking` for programs without one.

@@ -61,8 +61,8 @@ class PullResult(Struct, frozen=True):
         max_offset: The offset its next message will get.
         body: Records as the broker's log holds them, one after the other; `codec.record` reads
             them.
-        broker_id: The replica that the broker names for the next pull: its master's id, unless what
-            is read is no longer in memory there, and a slave may be read.
+        broker_id: The replica that the broker suggests for the next pull: the master, or a slave
+            if the messages are no longer in the master's memory.
     """
 
     status: PullStatus
