@@ -7,14 +7,14 @@ Load and broker share the machine, so what the load spends the broker lacks. Hen
 once, and only opaque, keys and unique keys are patched, all of them ten digits; answers are counted
 by scanning frames, no JSON is parsed; all that came with one `recv` is answered by one `send`. A
 message costs the load about 4 µs, 10 µs where each goes alone, 0.5 µs in a batch. A message of a
-transaction is committed as soon as it is stored, and counts when that was answered.
+transaction is committed as soon as it is stored, one-way and together with the next send, as the
+clients of Java and Go do.
 
 Invariants:
 1. A connection never has more than its number of requests outstanding, and exactly as many while
    the load runs.
 2. Every answer has code 0 and an opaque that was outstanding; anything else raises `LoadError`.
-3. Latency is from the call that sent the request to the return of the call that read the answer; of
-   a transaction, from its half message to the answer to its commit.
+3. Latency is from the call that sent the request to the return of the call that read the answer.
 """
 
 import hmac
@@ -34,9 +34,6 @@ FIRST = 1_234_000_000
 DIGITS = 10
 UNIQUE_START, BATCH_UNIQUE_START = f"7F0000010001{0:010d}", f"7F0000010002{0:010d}"
 """Before the ten digits that tell unique keys apart: they have 32, as those of an IPv4 host."""
-COMMITS_FROM = 500_000_000
-"""The opaque of a commit is that of its half message and this."""
-_FIRST_COMMIT = b"%d" % (FIRST + COMMITS_FROM)
 BODY_BYTES = 1024
 GROUP = "link_producer"
 PREPARED = 4
@@ -61,7 +58,8 @@ class Row:
     batch: int = 1
     """Messages of one request; more than one go as SEND_BATCH_MESSAGE."""
     commits: bool = False
-    """Each message belongs to a transaction, committed as soon as the message is stored."""
+    """Each message belongs to a transaction, committed as soon as the message is stored; how many
+    are is what the queues of the topic say."""
 
     @property
     def name(self) -> str:
@@ -160,6 +158,11 @@ class Load:
         for lane in self._lanes.values():
             lane.socket.close()
 
+    @property
+    def sent(self) -> int:
+        """How many messages were sent so far."""
+        return self._next - FIRST
+
     def run(self, *, seconds: float = 3600.0, messages: int = 1 << 62) -> Run:
         """Send until `seconds` have passed or `messages` were sent, then await all answers."""
         self._latencies = []
@@ -230,30 +233,26 @@ class Load:
             sent = sent_at.pop(digits, None)
             if sent is None or data.find(b'"code":0,', start, end) < 0:
                 raise LoadError(f"an answer that is none: {data[start:end]!r}")
-            if commits and digits < _FIRST_COMMIT:
-                opaque, frame = self._commit(digits, data[start:end])
-                sent_at[opaque] = sent
-                lane.commits.append(frame)
-            else:
-                late(now - sent)
-                count += 1
+            late(now - sent)
+            count += 1
+            if commits:
+                lane.commits.append(self._commit(digits, data[start:end]))
             start = end
         lane.rest = data[start:]
         return count
 
-    def _commit(self, digits: bytes, answer: bytes) -> tuple[bytes, bytes]:
-        """Return the opaque and the frame of the commit that follows a half message's answer."""
+    def _commit(self, digits: bytes, answer: bytes) -> bytes:
+        """Return the frame of the commit that follows a half message's answer."""
         at, end = answer.find(_MESSAGE_ID) + len(_MESSAGE_ID), answer.find(_QUEUE_OFFSET)
         if at < len(_MESSAGE_ID) or end < 0:
             raise LoadError(f"an answer without a place: {answer!r}")
         place = int(answer[at + HOST_DIGITS : at + 2 * HOST_DIGITS], 16)
         start = end + len(_QUEUE_OFFSET)
         offset = answer[start : answer.find(b'"', start)]
-        opaque = b"%d" % (int(digits) + COMMITS_FROM)
         key = UNIQUE_START.encode() + digits
-        header = self._commit_form % (place, key, offset, key, opaque)
+        header = self._commit_form % (place, key, offset, key, digits)
         size = len(header).to_bytes(4, "big")
-        return opaque, (len(header) + 4).to_bytes(4, "big") + size + header
+        return (len(header) + 4).to_bytes(4, "big") + size + header
 
 
 def _commit_form(topic: str) -> bytes:
@@ -268,7 +267,7 @@ def _commit_form(topic: str) -> bytes:
         "tranStateTableOffset": "@text@",
         "transactionId": "@text@",
     }
-    form = link.encode(link.END_TRANSACTION, FIRST, ext)[8:].replace(b"%", b"%%")
+    form = link.encode(link.END_TRANSACTION, FIRST, ext, flag=link.ONE_WAY)[8:].replace(b"%", b"%%")
     for mark, place in ((b"@place@", b"%d"), (b"@text@", b"%b"), (b"%d" % FIRST, b"%b")):
         form = form.replace(mark, place)
     return form

@@ -31,6 +31,7 @@ from bench import goals, processes
 TOPIC, BACKLOG = "Bench", "Backlog"
 QUEUES = 4
 WARM_MESSAGES = 100_000
+SETTLE_LOOKS = 10
 BACKLOG_MESSAGES = 200_000
 WARM_ROW = Row(connections=4, outstanding=32)
 FILL_ROW = Row(connections=4, outstanding=4, batch=32)
@@ -87,8 +88,13 @@ class Bench:
             self.alone(flush, name) as broker,
             Load(broker.address, TOPIC, row, queues=QUEUES) as load,
         ):
+            before = _queued(broker)
             load.run(messages=row.connections * row.outstanding * row.batch * 4)  # they are warm
-            return _measured(broker, lambda: load.run(seconds=self.seconds))
+            figures = _measured(broker, lambda: load.run(seconds=self.seconds))
+            queued = _queued(broker) - before
+        if queued != load.sent:
+            raise RuntimeError(f"{load.sent} messages were sent, {queued} are in the queues")
+        return figures
 
     def pulls(self, flush: str, name: str, row: str) -> Figures:
         """Measure the reading of a backlog from one broker."""
@@ -247,16 +253,34 @@ def _measured(broker: peers.Broker, load: Callable[[], Run]) -> Figures:
     run = load()
     time.sleep(processes.REST_SECONDS)
     spent = processes.cpu_seconds(broker.pid) - before
-    with link.Link(broker.address) as connection:
-        behind = link.runtime_info(connection)["dispatchBehindBytes"]
-    if behind != "0":
-        raise RuntimeError(f"{behind} bytes are in no queue and no index yet, {broker.address}")
+    _settle(broker)
     return Figures(
         messages_per_s=run.messages / run.seconds,
         cpu_us_per_message=spent / run.messages * 1e6,
         p50_ms=run.percentile(0.50) * 1e3,
         p99_ms=run.percentile(0.99) * 1e3,
     )
+
+
+def _queued(broker: peers.Broker) -> int:
+    """Return how many messages consumers have been able to read so far."""
+    with link.Link(broker.address) as connection:
+        return sum(link.queue_end(connection, TOPIC, queue) for queue in range(QUEUES))
+
+
+def _settle(broker: peers.Broker) -> None:
+    """Wait until all that was stored is in queues and index, as what comes later is not counted.
+
+    RocketMQ writes op messages for seconds after a transaction has ended, so that the first look
+    may see one that came just now.
+    """
+    with link.Link(broker.address) as connection:
+        for _ in range(SETTLE_LOOKS):
+            behind = link.runtime_info(connection)["dispatchBehindBytes"]
+            if behind == "0":
+                return
+            time.sleep(processes.REST_SECONDS)
+    raise RuntimeError(f"{behind} bytes are in no queue and no index yet, {broker.address}")
 
 
 def _median(runs: Sequence[Figures]) -> Figures:

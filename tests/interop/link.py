@@ -30,6 +30,8 @@ CLUSTER_INFO = 106
 SEND_MESSAGE_V2 = 310
 SEND_BATCH_MESSAGE = 320
 
+ONE_WAY = 2
+"""The flag of a request that is not answered."""
 SUCCESS = 0
 NOT_FOUND = 22
 """The code for "nothing found" of queries by key and of an offset never committed."""
