@@ -47,7 +47,11 @@ _CONFIG = re.compile(
 
 
 def run(
-    jars: Path, folder: Path, nameserver: str, stages: Sequence[Sequence[Command]]
+    jars: Path,
+    folder: Path,
+    nameserver: str,
+    stages: Sequence[Sequence[Command]],
+    credentials: tuple[str, str] | None = None,
 ) -> list[str]:
     """Run commands, those of a stage beside each other; return what each printed, in their order.
 
@@ -56,14 +60,20 @@ def run(
         folder: For the classes, and for what the tool writes.
         nameserver: Whom the commands ask.
         stages: The commands, a name with its arguments each.
+        credentials: Name and password of whoever asks; without them requests are not signed.
     """
     orders = folder / "orders"
     lines = ["\n".join(map(_line, stage)) for stage in stages]
     orders.write_text("\n\n".join(lines) + "\n")
     classes = peers.compile_java(jars, folder, [peers.TOOLS_SOURCE])
     java = peers.java(jars, home=folder, classes=classes)
+    command = [*java, "Mqadmin", nameserver, str(orders)]
+    if credentials is not None:
+        file = folder / "tools.yml"
+        file.write_text("accessKey: {}\nsecretKey: {}\n".format(*credentials))
+        command.append(str(file))
     done = subprocess.run(
-        [*java, "Mqadmin", nameserver, str(orders)],
+        command,
         capture_output=True,
         text=True,
         timeout=RUN_SECONDS_MAX,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.interop import guarded_brokers, link, peers
+from tests.interop.clusters import Cluster
 from tests.waits import LONG_SECONDS
 
 pytestmark = [
@@ -218,3 +219,63 @@ def test_either_broker_goes_on_with_the_others_users(tmp_path: Path, end: str) -
             left = change(broker, f"part{number}")
             end_it = broker.kill if end == "kill" else broker.stop
             end_it()
+
+
+INNER = ("inner", "inner-secret")
+"""By whom brokers sign what they ask each other and NameServers."""
+REAL_INNER = {
+    "innerClientAuthenticationCredentials": json.dumps(
+        {"accessKey": INNER[0], "secretKey": INNER[1]}
+    )
+}
+OUR_INNER = (
+    *("--set", f"rights.inner_user={INNER[0]}"),
+    *("--set", f"rights.inner_password={INNER[1]}"),
+)
+
+
+def topics(address: str) -> set[str]:
+    """Return the topics of a broker with rights."""
+    with link.Link(address, credentials=guarded_brokers.ROOT) as connection:
+        return set(json.loads(connection.call(21, {}).body)["topicConfigTable"])
+
+
+def is_routed(nameserver: str, topic: str) -> bool:
+    """Tell whether a NameServer knows a broker of a topic."""
+    with link.Link(nameserver) as connection:
+        return connection.ask(link.GET_ROUTE, {"topic": topic}).code == link.SUCCESS
+
+
+def test_inner_credentials_go_between_ours_and_real_ones(jars: Path, tmp_path: Path) -> None:
+    """A real slave reads the tables of our master, and each registers at the other's NameServer."""
+    cluster = Cluster(tmp_path, jars)
+    try:
+        names = cluster.real_nameserver()
+        master = cluster.broker("broker-a", [names], *guarded_brokers.OPTIONS, *OUR_INNER)
+        with link.Link(master, credentials=guarded_brokers.ROOT) as connection:
+            link.create_topic(connection, "mirrored", 2)
+        with link.Link(master) as connection:
+            assert connection.ask(21, {}).code == guarded_brokers.NO_PERMISSION
+        peers.wait_until(lambda: is_routed(names, "mirrored"), "a registration of ours")
+        store = tmp_path / "slave"
+        slave = cluster.real_broker(
+            "broker-a",
+            [names],
+            {
+                **guarded_brokers.REAL,
+                **REAL_INNER,
+                "brokerId": 1,
+                "brokerRole": "SLAVE",
+                "storePathRootDir": store,
+                "storePathCommitLog": store / "commitlog",
+            },
+        )
+        peers.wait_until(lambda: "mirrored" in topics(slave), "what a slave reads of its master")
+        cluster.stop(slave)
+        names = cluster.nameserver()
+        other = cluster.real_broker("other", [names], {**guarded_brokers.REAL, **REAL_INNER})
+        with link.Link(other, credentials=INNER) as connection:
+            link.create_topic(connection, "theirs", 2)
+        peers.wait_until(lambda: is_routed(names, "theirs"), "a registration of theirs")
+    finally:
+        cluster.close()

@@ -14,7 +14,9 @@ import java.util.concurrent.Future;
 import org.apache.commons.cli.CommandLine;
 import org.apache.commons.cli.DefaultParser;
 import org.apache.commons.cli.Options;
+import org.apache.rocketmq.acl.common.AclUtils;
 import org.apache.rocketmq.common.MixAll;
+import org.apache.rocketmq.remoting.RPCHook;
 import org.apache.rocketmq.srvutil.ServerUtil;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 import org.apache.rocketmq.tools.command.SubCommand;
@@ -30,11 +32,17 @@ public class Mqadmin {
     /** What the second of them says. */
     private static final String COLLIDED = "The adminExt group";
 
+    /** What one says that asks a busy machine, and may ask again. */
+    private static final String TIMED_OUT = "RemotingTimeoutException";
+
     private static final ThreadLocal<PrintStream> SAID = new ThreadLocal<>();
+
+    private static RPCHook hook;
 
     /**
      * Arguments: a NameServer; a file with a command a line, its words in base64 with blanks
-     * between them, and an empty line between two stages. Prints what each command printed, in
+     * between them, and an empty line between two stages; if there is one, a file such as
+     * `conf/tools.yml` with the name and the password of whoever asks. Prints what each command printed, in
      * base64, a line each.
      */
     public static void main(String[] args) throws Exception {
@@ -42,6 +50,7 @@ public class Mqadmin {
         System.setProperty(MixAll.NAMESRV_ADDR_PROPERTY, args[0]);
         System.setOut(new PrintStream(new Routed(out), true));
         System.setErr(new PrintStream(new Routed(System.err), true));
+        hook = args.length > 2 ? AclUtils.getAclRPCHook(args[2]) : null;
         MQAdminStartup.initCommand();
         ExecutorService threads = Executors.newCachedThreadPool();
         List<Future<byte[]>> stage = new ArrayList<>();
@@ -72,12 +81,17 @@ public class Mqadmin {
         }
         return () -> {
             byte[] said = run(words);
-            while (new String(said, StandardCharsets.UTF_8).contains(COLLIDED)) {
+            while (isToRepeat(words[0], new String(said, StandardCharsets.UTF_8))) {
                 Thread.sleep(APART_MS);
                 said = run(words);
             }
             return said;
         };
+    }
+
+    private static boolean isToRepeat(String command, String said) {
+        boolean onlyLooks = command.startsWith("get") || command.startsWith("list");
+        return said.contains(COLLIDED) || onlyLooks && said.contains(TIMED_OUT);
     }
 
     private static byte[] run(String[] words) throws Exception {
@@ -94,7 +108,7 @@ public class Mqadmin {
             found.buildCommandlineOptions(options);
             String[] rest = java.util.Arrays.copyOfRange(words, 1, words.length);
             CommandLine line = new DefaultParser().parse(options, rest);
-            found.execute(line, options, null);
+            found.execute(line, options, hook);
         } catch (Exception failure) {
             failure.printStackTrace();
         }
