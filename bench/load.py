@@ -158,11 +158,6 @@ class Load:
         for lane in self._lanes.values():
             lane.socket.close()
 
-    @property
-    def sent(self) -> int:
-        """How many messages were sent so far."""
-        return self._next - FIRST
-
     def run(self, *, seconds: float = 3600.0, messages: int = 1 << 62) -> Run:
         """Send until `seconds` have passed or `messages` were sent, then await all answers."""
         self._latencies = []
