@@ -118,6 +118,12 @@ COMMANDS = [
     for command in commands
 ]
 
+OWN_WORDS = {
+    "refused: createAcl -b BROKER -s alice -r Topic:a -a Pub -d Allow",
+    "refused: getAcl -b BROKER",
+}
+"""What RocketMQ refuses with the text of a Java exception; ours says what was expected."""
+
 
 @pytest.fixture(scope="module")
 def said(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[str]]:
@@ -144,4 +150,15 @@ def said(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, l
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_same_is_printed(said: Mapping[str, list[str]], command: str) -> None:
     """Line for line, but for what differs between any two brokers."""
-    assert said[command] == json.loads(RECORDED.read_text())[command]
+    recorded = json.loads(RECORDED.read_text())[command]
+    if command in OWN_WORDS:
+        assert [without_text(line) for line in said[command]] == [
+            without_text(line) for line in recorded
+        ]
+    else:
+        assert said[command] == recorded
+
+
+def without_text(line: str) -> str:
+    """Return a line of a refusal up to its code."""
+    return line.partition(" DESC: ")[0]
