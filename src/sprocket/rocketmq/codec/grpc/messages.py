@@ -1,0 +1,8 @@
+"""The messages of the protocol, each a class; `messages.pyi` says so to type checkers.
+
+That file is made of `schema`: `python -m sprocket.rocketmq.codec.grpc.stubs`.
+"""
+
+from sprocket.rocketmq.codec.grpc import descriptors
+
+globals().update(descriptors.CLASSES)

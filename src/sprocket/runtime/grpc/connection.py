@@ -1,0 +1,339 @@
+"""One connection of gRPC, the server's side, without I/O: bytes to calls, answers to bytes.
+
+    HTTP/2 events ── calls, by the path that was asked for ── messages ── events
+    messages and how a call ends ── HTTP/2 frames
+
+A method takes one message, or any number (`takes_stream`). A call of the first kind is one event,
+once its message is whole; of the second kind each message is one, and so is the end.
+
+Invariants
+
+1. Each call gets one end: a status that its method gives, or one of this module's if the request is
+   wrong; none if the client has left it.
+2. After `CallLeft` nothing that is sent for a call gives any bytes.
+
+Source: gRPC over HTTP2.
+"""
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from sprocket.base.errors import WireError
+from sprocket.base.units import MIB
+from sprocket.runtime import http2
+from sprocket.runtime.grpc import messages
+from sprocket.runtime.grpc.messages import ENCODINGS, GZIP, IDENTITY, MessageReader
+from sprocket.runtime.grpc.status import CallFailed, StatusCode, message_text
+from sprocket.runtime.http2 import ErrorCode, Http2Connection
+
+Buffer = bytes | bytearray | memoryview
+
+UNFINISHED_BYTES_MAX: Final = 64 * MIB
+"""What one client may have sent of messages that are not whole."""
+
+_HEAD: Final = http2.response_block(
+    200, [("content-type", "application/grpc"), ("grpc-accept-encoding", ENCODINGS)]
+)
+_OK: Final = http2.trailers_block([("grpc-status", "0")])
+_TIMEOUT: Final = re.compile(r"([0-9]{1,8})([HMSmun])", re.ASCII)
+_SECONDS: Final = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
+
+
+class Method(Struct, frozen=True):
+    """A method that is served.
+
+    Attributes:
+        path: `/package.Service/Name`.
+        takes_stream: Whether it takes any number of messages.
+    """
+
+    path: str
+    takes_stream: bool = False
+
+
+class Call:
+    """One call of a method.
+
+    Attributes:
+        method: Which.
+        metadata: What the client says beside its messages, by names in small letters.
+        authority: The name by which the client asked for this server.
+        timeout_seconds: How long it will wait from the beginning of the call; None for ever.
+    """
+
+    __slots__ = (
+        "_connection",
+        "_has_begun",
+        "_reader",
+        "_request",
+        "_stream",
+        "authority",
+        "metadata",
+        "method",
+        "timeout_seconds",
+    )
+
+    def __init__(
+        self,
+        connection: "GrpcConnection",
+        stream: http2.Stream,
+        method: Method,
+        reader: MessageReader,
+        timeout_seconds: float | None,
+    ) -> None:
+        head = stream.head
+        self.method = method
+        self.metadata = head.fields
+        self.authority = head.authority
+        self.timeout_seconds = timeout_seconds
+        self._connection = connection
+        self._stream = stream
+        self._reader = reader
+        self._request: bytes | None = None
+        self._has_begun = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the client waits for anything."""
+        return self._stream.is_open
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much that was sent waits until the client takes more."""
+        return self._stream.waiting_bytes
+
+    def answer(self, message: bytes) -> list[Buffer]:
+        """Return the bytes of a message and the end of the call, which went well."""
+        return self.message(message) + self.end()
+
+    def message(self, message: bytes) -> list[Buffer]:
+        """Return the bytes of a message. Raises WireError if too much waits for this client."""
+        out: list[Buffer] = []
+        http = self._connection.http
+        if not self._has_begun:
+            self._has_begun = True
+            out += http.begin(self._stream, _HEAD)
+        return out + http.data(self._stream, (messages.message_head(len(message)), message))
+
+    def end(
+        self,
+        code: StatusCode = StatusCode.OK,
+        why: str = "",
+        details: Sequence[tuple[str, str]] = (),
+    ) -> list[Buffer]:
+        """Return the bytes that end the call.
+
+        Args:
+            code: How it went.
+            why: For people.
+            details: Further trailers.
+        """
+        if code == StatusCode.OK and not details and self._has_begun:
+            block = _OK
+        else:
+            fields = [("grpc-status", str(int(code)))]
+            if why:
+                fields.append(("grpc-message", message_text(why)))
+            block = http2.trailers_block([*fields, *details])
+        if not self._has_begun:
+            self._has_begun = True
+            block = _HEAD + block
+        return self._connection.http.end(self._stream, block)
+
+
+class Called(Struct, frozen=True):
+    """A call with its only message, or of a method that takes any number: these will come."""
+
+    call: Call
+    message: bytes | None
+
+
+class MessageReceived(Struct, frozen=True):
+    """One message of a method that takes any number."""
+
+    call: Call
+    message: bytes
+
+
+class MessagesEnded(Struct, frozen=True):
+    """The last message of such a method has come."""
+
+    call: Call
+
+
+class CallLeft(Struct, frozen=True):
+    """The client does not wait for the call any more."""
+
+    call: Call
+
+
+class CallReady(Struct, frozen=True):
+    """All that was sent of the call has been taken."""
+
+    call: Call
+
+
+Event = (
+    Called
+    | MessageReceived
+    | MessagesEnded
+    | CallLeft
+    | CallReady
+    | http2.Octets
+    | http2.ConnectionFailed
+)
+
+
+class GrpcConnection:
+    """See the head of the module; a `runtime.driver.Carried`.
+
+    Args:
+        methods: What is served.
+        message_bytes_max: The largest message that is taken.
+        limits: What a client may have under way.
+        monotonic: Seconds.
+    """
+
+    def __init__(
+        self,
+        methods: Collection[Method],
+        message_bytes_max: int,
+        limits: http2.Limits,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self.broken: WireError | None = None
+        self.http = Http2Connection(limits, monotonic)
+        """What carries it."""
+        self._methods = {method.path: method for method in methods}
+        self._message_bytes_max = message_bytes_max
+        self._unfinished_bytes = 0
+
+    def receive(self, data: bytes) -> Sequence[Event]:
+        """Take bytes and return the events that they complete, in their order."""
+        found: list[Event] = []
+        out: list[Buffer] = []
+        for event in self.http.receive(data):
+            match event:
+                case http2.DataReceived(stream, part, is_last):
+                    call = stream.context
+                    if isinstance(call, Call):
+                        self._receive_part(call, part, found, out, is_last=is_last)
+                case http2.StreamBegun(stream, is_last):
+                    self._begin(stream, found, out, is_last=is_last)
+                case http2.StreamEnded(stream):
+                    if isinstance(stream.context, Call):
+                        self._receive_part(stream.context, b"", found, out, is_last=True)
+                case http2.StreamReset(stream):
+                    if isinstance(stream.context, Call):
+                        self._unfinished_bytes -= stream.context._reader.rest_bytes
+                        found.append(CallLeft(stream.context))
+                case http2.WindowOpened(stream):
+                    if isinstance(stream.context, Call):
+                        found.append(CallReady(stream.context))
+                case http2.Octets(buffers):
+                    out += buffers
+                case _:
+                    found.append(event)
+        if out:
+            found.append(http2.Octets(out))
+        return found
+
+    def _begin(
+        self, stream: http2.Stream, found: list[Event], out: list[Buffer], *, is_last: bool
+    ) -> None:
+        head = stream.head
+        kind = head.fields.get("content-type", "")
+        if head.method != "POST" or not kind.startswith("application/grpc"):
+            status = 405 if head.method != "POST" else 415
+            out += self.http.end(stream, http2.response_block(status, []))
+            return
+        try:
+            call = self._call(stream)
+        except CallFailed as failed:
+            out += self._refused(stream, failed)
+            return
+        stream.context = call
+        if call.method.takes_stream:
+            found.append(Called(call, None))
+        if is_last:
+            self._receive_part(call, b"", found, out, is_last=True)
+
+    def _call(self, stream: http2.Stream) -> Call:
+        """Return the call that a stream begins. Raises CallFailed."""
+        head = stream.head
+        method = self._methods.get(head.path)
+        if method is None:
+            raise CallFailed(StatusCode.UNIMPLEMENTED, f"Method not found: {head.path[1:]}")
+        encoding = head.fields.get("grpc-encoding", IDENTITY)
+        if encoding not in (IDENTITY, GZIP):
+            raise CallFailed(
+                StatusCode.UNIMPLEMENTED, f"messages may be {ENCODINGS}, not {encoding}"
+            )
+        said = head.fields.get("grpc-timeout")
+        seconds = None
+        if said is not None:
+            timeout = _TIMEOUT.fullmatch(said)
+            if timeout is None:
+                raise CallFailed(StatusCode.INTERNAL, f"grpc-timeout is {said!r}")
+            seconds = int(timeout[1]) * _SECONDS[timeout[2]]
+        reader = MessageReader(encoding, self._message_bytes_max)
+        return Call(self, stream, method, reader, seconds)
+
+    def _receive_part(
+        self, call: Call, part: bytes, found: list[Event], out: list[Buffer], *, is_last: bool
+    ) -> None:
+        """Take a part of a call's body."""
+        reader = call._reader
+        before = reader.rest_bytes
+        try:
+            received = reader.receive(part)
+            self._unfinished_bytes += reader.rest_bytes - before
+            if self._unfinished_bytes > UNFINISHED_BYTES_MAX:
+                raise CallFailed(
+                    StatusCode.RESOURCE_EXHAUSTED, "too many messages have begun and go on"
+                )
+            if is_last and reader.rest_bytes:
+                raise CallFailed(StatusCode.INTERNAL, "the call ends within a message")
+            if call.method.takes_stream:
+                found += [MessageReceived(call, one) for one in received]
+                if is_last:
+                    found.append(MessagesEnded(call))
+                return
+            self._receive_only(call, received, found, is_last=is_last)
+        except CallFailed as failed:
+            self._unfinished_bytes -= reader.rest_bytes
+            call._stream.context = None
+            if call.method.takes_stream:
+                found.append(CallLeft(call))
+            out += self._refused(call._stream, failed, has_begun=call._has_begun)
+
+    def _receive_only(
+        self, call: Call, received: list[bytes], found: list[Event], *, is_last: bool
+    ) -> None:
+        """Take the message of a method that takes one. Raises CallFailed."""
+        if len(received) > 1 or (received and call._request is not None):
+            raise CallFailed(StatusCode.INTERNAL, "more than one message")
+        if received:
+            call._request = received[0]
+        if is_last:
+            if call._request is None:
+                raise CallFailed(StatusCode.INTERNAL, "no message")
+            message, call._request = call._request, None
+            found.append(Called(call, message))
+
+    def _refused(
+        self, stream: http2.Stream, failed: CallFailed, *, has_begun: bool = False
+    ) -> list[Buffer]:
+        fields = [
+            ("grpc-status", str(int(failed.code))),
+            ("grpc-message", message_text(failed.why)),
+        ]
+        block = http2.trailers_block(fields)
+        return self.http.end(stream, block if has_begun else _HEAD + block)
+
+    def cancel(self, call: Call) -> list[Buffer]:
+        """Return the bytes that end a call without a status."""
+        return self.http.reset(call._stream, ErrorCode.CANCEL)

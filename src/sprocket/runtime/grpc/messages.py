@@ -1,0 +1,95 @@
+"""Messages of gRPC in the data of a stream: each behind five bytes.
+
+    0 whether it is compressed (u8) · 1 its size (u32) · 5 its bytes
+
+Source: gRPC over HTTP2, "Length-Prefixed-Message".
+"""
+
+import gzip
+import struct
+import zlib
+from typing import Final
+
+from sprocket.runtime.grpc.status import CallFailed, StatusCode
+
+_HEAD: Final = struct.Struct(">BI")
+HEAD_BYTES: Final = _HEAD.size
+IDENTITY, GZIP = "identity", "gzip"
+ENCODINGS: Final = f"{IDENTITY},{GZIP}"
+"""What is taken, as `grpc-accept-encoding` says it."""
+_GZIP_WINDOW_BITS: Final = 16 + zlib.MAX_WBITS
+
+
+def message_head(size: int) -> bytes:
+    """Return what comes before a message of `size` bytes that is not compressed."""
+    return _HEAD.pack(0, size)
+
+
+class MessageReader:
+    """Takes the data of one stream apart, however it is cut.
+
+    Args:
+        encoding: What the client says of its compressed messages.
+        bytes_max: The largest message, as it came and as it is.
+    """
+
+    def __init__(self, encoding: str, bytes_max: int) -> None:
+        self._encoding = encoding
+        self._bytes_max = bytes_max
+        self._data = b""
+
+    @property
+    def rest_bytes(self) -> int:
+        """How much there is of a message that is not whole."""
+        return len(self._data)
+
+    def receive(self, data: bytes) -> list[bytes]:
+        """Return the messages that bytes complete.
+
+        Raises:
+            CallFailed: One is too large, or not compressed as the client says.
+        """
+        if self._data:
+            data = self._data + data
+        found: list[bytes] = []
+        at, end = 0, len(data)
+        while end - at >= HEAD_BYTES:
+            flag, size = _HEAD.unpack_from(data, at)
+            if size > self._bytes_max:
+                raise self._too_large(size)
+            start = at + HEAD_BYTES
+            if end - start < size:
+                break
+            at = start + size
+            message = data[start:at]
+            found.append(message if flag == 0 else self._decompressed(flag, message))
+        self._data = data[at:]
+        return found
+
+    def _decompressed(self, flag: int, message: bytes) -> bytes:
+        if flag != 1 or self._encoding == IDENTITY:
+            raise CallFailed(
+                StatusCode.INTERNAL, f"a message says {flag} of its compression, which is none"
+            )
+        unpacker = zlib.decompressobj(_GZIP_WINDOW_BITS)
+        try:
+            found = unpacker.decompress(message, self._bytes_max + 1)
+        except zlib.error as error:
+            raise CallFailed(StatusCode.INTERNAL, f"a message is not gzip: {error}") from error
+        if len(found) > self._bytes_max:
+            raise self._too_large(len(found))
+        if not unpacker.eof:
+            raise CallFailed(StatusCode.INTERNAL, "a message of gzip ends too soon")
+        return found
+
+    def _too_large(self, size: int) -> CallFailed:
+        return CallFailed(
+            StatusCode.RESOURCE_EXHAUSTED,
+            f"a message of {size} bytes or more, {self._bytes_max} may be",
+        )
+
+
+def compressed(message: bytes) -> bytes:
+    """Return a message compressed by gzip, behind its head."""
+    packed = gzip.compress(message, mtime=0)
+    return _HEAD.pack(1, len(packed)) + packed

@@ -1,0 +1,480 @@
+"""HTTP/2 as RFC 9113 has it: requests however they are cut, rules, windows, floods."""
+
+import struct
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.runtime.http2.http2_client import (
+    ACK,
+    END_HEADERS,
+    END_STREAM,
+    PADDED,
+    POST,
+    PRIORITY,
+    Client,
+    Clock,
+    frame,
+    read,
+)
+
+from sprocket.base.errors import WireError
+from sprocket.runtime import http2
+from sprocket.runtime.http2 import (
+    ConnectionFailed,
+    DataReceived,
+    ErrorCode,
+    Event,
+    Http2Connection,
+    Limits,
+    Octets,
+    Stream,
+    StreamBegun,
+    StreamEnded,
+    StreamReset,
+    WindowOpened,
+)
+
+DATA, HEADERS, PRIORITY_FRAME, RST, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = range(10)
+HEAD = http2.response_block(200, [("content-type", "application/grpc")])
+END = http2.trailers_block([("grpc-status", "0")])
+
+
+def only(events: Sequence[Event], kind: type) -> list[Event]:
+    """Return the events of a kind."""
+    return [event for event in events if isinstance(event, kind)]
+
+
+def begun(client: Client, number: int = 1, flags: int = END_HEADERS) -> Stream:
+    """Begin a request and return its stream."""
+    (event,) = only(client.tell(client.headers(number, POST, flags)), StreamBegun)
+    assert isinstance(event, StreamBegun)
+    return event.stream
+
+
+def failure(client: Client, data: bytes) -> int:
+    """Return the code with which the connection ends because of some bytes."""
+    client.said()
+    events = client.tell(data)
+    assert only(events, ConnectionFailed), events
+    kind, _, stream, payload = client.said()[-1]
+    assert (kind, stream) == (GOAWAY, 0)
+    assert not client.server.receive(frame(PING, 0, 0, bytes(8))), "nothing is read any more"
+    code: int = struct.unpack_from(">II", payload)[1]
+    return code
+
+
+def reset_code(client: Client, data: bytes) -> int:
+    """Return the code with which a stream ends because of some bytes."""
+    client.said()
+    client.tell(data)
+    codes: list[int] = [
+        struct.unpack(">I", payload)[0] for kind, _, _, payload in client.said() if kind == RST
+    ]
+    assert len(codes) == 1
+    return codes[0]
+
+
+def test_the_server_begins_with_what_it_takes() -> None:
+    """Its settings, a window for all streams, and that it has read the client's."""
+    client = Client(limits=Limits(streams=7, window_bytes=100_000))
+    first, window, ack = client.said()
+    assert first[:3] == (SETTINGS, 0, 0)
+    said = dict(struct.iter_unpack(">HI", first[3]))
+    assert (said[3], said[4], said[5]) == (7, Limits().stream_window_bytes, Limits().frame_bytes)
+    assert window == (WINDOW, 0, 0, struct.pack(">I", 100_000 - 65_535))
+    assert ack == (SETTINGS, ACK, 0, b"")
+
+
+def test_a_request_and_its_answer() -> None:
+    """Headers, a body, and an answer with trailers."""
+    client = Client()
+    events = client.tell(client.headers(1) + frame(DATA, END_STREAM, 1, b"asked"))
+    assert isinstance(events[0], StreamBegun)
+    stream = events[0].stream
+    assert (stream.head.method, stream.head.path) == ("POST", "/service/Method")
+    assert (stream.head.authority, stream.head.fields["te"]) == ("here:8081", "trailers")
+    assert events[1:] == [DataReceived(stream, b"asked", True)]
+    told = read(b"".join(client.server.answer(stream, HEAD, [b"ans", b"wer"], END)))
+    assert [one[:3] for one in told] == [
+        (HEADERS, END_HEADERS, 1),
+        (DATA, 0, 1),
+        (HEADERS, END_HEADERS | END_STREAM, 1),
+    ]
+    assert client.fields(told[0][3]) == [
+        (":status", "200"),
+        ("content-type", "application/grpc"),
+    ]
+    assert told[1][3] == b"answer"
+    assert client.fields(told[2][3]) == [("grpc-status", "0")]
+    assert not client.server.streams
+    assert client.server.data(stream, [b"more"]) == client.server.end(stream, END) == []
+
+
+def conversation(client: Client) -> bytes:
+    """Return some requests as they are sent."""
+    return b"".join(
+        (
+            client.headers(1),
+            frame(DATA, 0, 1, b"one"),
+            frame(PING, 0, 0, b"12345678"),
+            client.headers(3, flags=END_HEADERS | END_STREAM),
+            frame(DATA, PADDED, 1, b"\x03two\0\0\0"),
+            frame(HEADERS, 0, 5, client.encoder.encode([*POST, ("x", "y" * 200)])[:10]),
+        )
+    )
+
+
+def told_by(event: Event) -> object:
+    """Return what tells an event from others."""
+    match event:
+        case StreamBegun(stream, is_last):
+            return (stream.number, stream.head, is_last)
+        case DataReceived(stream, data, is_last):
+            return (stream.number, data, is_last)
+        case StreamReset(stream, code):
+            return (stream.number, code)
+        case Octets(buffers):
+            return b"".join(buffers)
+    return event
+
+
+@given(st.lists(st.integers(1, 400), max_size=20))
+def test_it_does_not_matter_how_bytes_are_cut(places: list[int]) -> None:
+    """The same events, but for how much is answered at once."""
+    whole, parts = Client(), Client()
+    data = conversation(whole)
+    expected = [told_by(event) for event in whole.tell(data) if not isinstance(event, Octets)]
+    found: list[object] = []
+    ends = [*sorted({place for place in places if place < len(data)}), len(data)]
+    start = 0
+    for end in ends:
+        found += [
+            told_by(one) for one in parts.tell(data[start:end]) if not isinstance(one, Octets)
+        ]
+        start = end
+    assert found == expected
+    assert parts.answer == whole.answer
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_give_events(data: bytes) -> None:
+    """After a right beginning, or none."""
+    Http2Connection(Limits(), Clock()).receive(data)
+    Client().tell(data)
+
+
+@given(st.integers(0, 12), st.integers(0, 255), st.integers(0, 9), st.binary(max_size=40))
+def test_any_frame_gives_events(kind: int, flags: int, stream: int, payload: bytes) -> None:
+    """Beside a request that is open."""
+    client = Client()
+    client.tell(client.headers(1))
+    client.tell(frame(kind, flags, stream, payload))
+    if not client.server.is_over:
+        assert len(client.server.streams) <= 2
+
+
+def test_blocks_of_known_fields_are_remembered() -> None:
+    """As long as no other block has changed the tables; each is what it would be without that."""
+    client = Client()
+    client.tell(client.headers(1))
+    again = client.encoder.encode(list(POST))
+    assert min(again) >= 0x80
+    heads = [begun_by(client, 3 + 2 * n, again) for n in range(3)]
+    assert heads[0] == heads[1] == heads[2]
+    assert heads[1] is heads[2]
+    client.tell(client.headers(9, [*POST, ("new", "field")]))
+    moved = client.encoder.encode(list(POST))
+    assert moved != again, "the table has moved"
+    assert begun_by(client, 11, moved) == heads[0]
+    assert begun_by(client, 13, client.encoder.encode([*POST, ("new", "field")])).fields["new"]
+
+
+def begun_by(client: Client, number: int, block: bytes) -> http2.RequestHead:
+    """Return the head of a request with this block."""
+    (event,) = only(client.tell(frame(HEADERS, END_HEADERS, number, block)), StreamBegun)
+    assert isinstance(event, StreamBegun)
+    return event.stream.head
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (frame(DATA, 0, 0, b"x"), ErrorCode.PROTOCOL_ERROR),
+        (frame(DATA, 0, 9, b"x"), ErrorCode.PROTOCOL_ERROR),
+        (frame(DATA, PADDED, 1, b"\x05xxxx"), ErrorCode.PROTOCOL_ERROR),
+        (frame(DATA, PADDED, 1), ErrorCode.PROTOCOL_ERROR),
+        (frame(HEADERS, END_HEADERS, 2, b""), ErrorCode.PROTOCOL_ERROR),
+        (frame(HEADERS, END_HEADERS, 0, b""), ErrorCode.PROTOCOL_ERROR),
+        (frame(HEADERS, END_HEADERS, 3, b"\xff\xff\xff\xff\xff"), ErrorCode.COMPRESSION_ERROR),
+        (frame(HEADERS, END_HEADERS, 3, b"\xfe"), ErrorCode.COMPRESSION_ERROR),
+        (frame(HEADERS, END_HEADERS | PRIORITY, 3, b"abc"), ErrorCode.FRAME_SIZE_ERROR),
+        (frame(HEADERS, 0, 3) + frame(PING, 0, 0, bytes(8)), ErrorCode.PROTOCOL_ERROR),
+        (frame(HEADERS, 0, 3) + frame(CONTINUATION, 4, 5), ErrorCode.PROTOCOL_ERROR),
+        (frame(CONTINUATION, END_HEADERS, 1), ErrorCode.PROTOCOL_ERROR),
+        (frame(PRIORITY_FRAME, 0, 0, bytes(5)), ErrorCode.PROTOCOL_ERROR),
+        (frame(RST, 0, 0, bytes(4)), ErrorCode.PROTOCOL_ERROR),
+        (frame(RST, 0, 9, bytes(4)), ErrorCode.PROTOCOL_ERROR),
+        (frame(RST, 0, 1, bytes(3)), ErrorCode.FRAME_SIZE_ERROR),
+        (frame(SETTINGS, 0, 1), ErrorCode.PROTOCOL_ERROR),
+        (frame(SETTINGS, 0, 0, bytes(5)), ErrorCode.FRAME_SIZE_ERROR),
+        (frame(SETTINGS, ACK, 0, bytes(6)), ErrorCode.FRAME_SIZE_ERROR),
+        (frame(SETTINGS, 0, 0, struct.pack(">HI", 2, 2)), ErrorCode.PROTOCOL_ERROR),
+        (frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 1 << 31)), ErrorCode.FLOW_CONTROL_ERROR),
+        (frame(SETTINGS, 0, 0, struct.pack(">HI", 5, 100)), ErrorCode.PROTOCOL_ERROR),
+        (frame(PUSH, END_HEADERS, 1, bytes(4)), ErrorCode.PROTOCOL_ERROR),
+        (frame(PING, 0, 1, bytes(8)), ErrorCode.PROTOCOL_ERROR),
+        (frame(PING, 0, 0, bytes(7)), ErrorCode.FRAME_SIZE_ERROR),
+        (frame(GOAWAY, 0, 1, bytes(8)), ErrorCode.PROTOCOL_ERROR),
+        (frame(GOAWAY, 0, 0, bytes(7)), ErrorCode.FRAME_SIZE_ERROR),
+        (frame(WINDOW, 0, 0, bytes(4)), ErrorCode.PROTOCOL_ERROR),
+        (frame(WINDOW, 0, 0, b"\x7f\xff\xff\xff"), ErrorCode.FLOW_CONTROL_ERROR),
+        (frame(WINDOW, 0, 9, b"\0\0\0\1"), ErrorCode.PROTOCOL_ERROR),
+        (frame(WINDOW, 0, 1, bytes(3)), ErrorCode.FRAME_SIZE_ERROR),
+        (struct.pack(">BHBBI", 1, 0, 0, 0, 1) + bytes(65_536), ErrorCode.FRAME_SIZE_ERROR),
+    ],
+)
+def test_who_breaks_the_rules_of_a_connection_is_told(data: bytes, code: ErrorCode) -> None:
+    """And nothing more is read."""
+    client = Client(limits=Limits(frame_bytes=65_535))
+    begun(client)
+    assert failure(client, data) == code
+
+
+def field(name: str, value: str) -> list[tuple[str, str]]:
+    """Return a request's fields with one of them set, or added."""
+    return [(key, value if key == name else old) for key, old in POST] + (
+        [] if name in dict(POST) else [(name, value)]
+    )
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        field("Upper", "x"),
+        field("connection", "close"),
+        field("te", "gzip"),
+        field(":unknown", "x"),
+        field(":path", ""),
+        field("content-length", "12x"),
+        [one for one in POST if one[0] != ":method"],
+        [one for one in POST if one[0] != ":scheme"],
+        [*POST, (":method", "POST")],
+        [POST[0], *POST],
+    ],
+)
+def test_a_malformed_request_ends_its_stream_only(fields: list[tuple[str, str]]) -> None:
+    """The tables go on, and so do other streams."""
+    client = Client()
+    assert reset_code(client, client.headers(1, fields)) == ErrorCode.PROTOCOL_ERROR
+    assert begun(client, 3).head.path == "/service/Method"
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (frame(PRIORITY_FRAME, 0, 1, bytes(4)), ErrorCode.FRAME_SIZE_ERROR),
+        (frame(PRIORITY_FRAME, 0, 1, b"\0\0\0\1\0"), ErrorCode.PROTOCOL_ERROR),
+        (frame(WINDOW, 0, 1, bytes(4)), ErrorCode.PROTOCOL_ERROR),
+        (frame(WINDOW, 0, 1, b"\x7f\xff\xff\xff"), ErrorCode.FLOW_CONTROL_ERROR),
+    ],
+)
+def test_who_breaks_the_rules_of_a_stream_loses_that(data: bytes, code: ErrorCode) -> None:
+    """The connection goes on."""
+    client = Client()
+    stream = begun(client)
+    assert reset_code(client, data) == code
+    assert not stream.is_open
+    assert begun(client, 3).is_open
+
+
+def test_lengths_that_do_not_fit() -> None:
+    """More than was said, less, and of a request without a body."""
+    for data in (frame(DATA, 0, 1, b"1234"), frame(DATA, END_STREAM, 1, b"12")):
+        client = Client()
+        client.tell(client.headers(1, field("content-length", "3")))
+        assert reset_code(client, data) == ErrorCode.PROTOCOL_ERROR
+    client = Client()
+    whole = client.headers(1, field("content-length", "3"), END_HEADERS | END_STREAM)
+    assert reset_code(client, whole) == ErrorCode.PROTOCOL_ERROR
+
+
+def test_trailers_of_a_request() -> None:
+    """They end it; without that, or with a pseudo-header, they are an error."""
+    client = Client()
+    stream = begun(client)
+    last = frame(HEADERS, END_HEADERS | END_STREAM, 1, client.encoder.encode([("checksum", "1")]))
+    assert client.tell(last) == [StreamEnded(stream, {"checksum": "1"})]
+    for flags, name in ((END_HEADERS, "x"), (END_HEADERS | END_STREAM, ":path")):
+        client = Client()
+        begun(client)
+        block = client.encoder.encode([(name, "1")])
+        assert reset_code(client, frame(HEADERS, flags, 1, block)) == ErrorCode.PROTOCOL_ERROR
+
+
+def test_what_comes_after_the_end() -> None:
+    """Of a body, of a stream that the client ended, of one that this side ended."""
+    client = Client()
+    begun(client, flags=END_HEADERS | END_STREAM)
+    assert reset_code(client, frame(DATA, 0, 1, b"x")) == ErrorCode.STREAM_CLOSED
+    stream = begun(client, 3)
+    client.tell(frame(RST, 0, 3, bytes(4)))
+    assert client.server.answer(stream, HEAD, [b"x"], END) == []
+    stream = begun(client, 5)
+    (out,) = client.server.reset(stream, ErrorCode.CANCEL)
+    assert read(bytes(out)) == [(RST, 0, 5, struct.pack(">I", 8))]
+    client.said()
+    assert client.tell(frame(DATA, 0, 5, b"late")) == []
+    assert client.tell(client.headers(5)) == []
+    stream = begun(client, 7, flags=END_HEADERS | END_STREAM)
+    client.server.answer(stream, HEAD, [], END)
+    assert failure(client, client.headers(7)) == ErrorCode.STREAM_CLOSED
+
+
+def test_an_answer_that_comes_before_the_request_is_whole() -> None:
+    """The client is told that the rest is not needed."""
+    client = Client()
+    stream = begun(client)
+    told = read(b"".join(client.server.answer(stream, HEAD, [b"no"], END)))
+    assert told[-1] == (RST, 0, 1, bytes(4))
+    assert client.tell(frame(DATA, END_STREAM, 1, b"rest")) == []
+
+
+def test_headers_in_pieces() -> None:
+    """CONTINUATION frames are one block with what they continue, up to a limit."""
+    client = Client()
+    block = client.encoder.encode(list(POST))
+    data = frame(HEADERS, END_STREAM, 1, block[:3]) + frame(CONTINUATION, 0, 1, block[3:7])
+    (event,) = client.tell(data + frame(CONTINUATION, END_HEADERS, 1, block[7:]))
+    assert isinstance(event, StreamBegun)
+    assert event.is_last
+    for piece in (b"", bytes(16_000)):
+        client = Client()
+        flood = frame(HEADERS, 0, 1) + frame(CONTINUATION, 0, 1, piece) * 20
+        assert failure(client, flood) == ErrorCode.ENHANCE_YOUR_CALM
+
+
+def test_a_small_block_that_says_much_is_refused() -> None:
+    """A bomb: one long field in the table, named again and again."""
+    client = Client()
+    client.tell(client.headers(1, [*POST, ("bomb", "x" * 3_900)]))
+    block = client.encoder.encode([("bomb", "x" * 3_900)] * 1_000)
+    assert len(block) < 2_000
+    data = frame(HEADERS, END_HEADERS, 3, block)
+    assert failure(client, data) == ErrorCode.ENHANCE_YOUR_CALM
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [
+        frame(PING, 0, 0, bytes(8)),
+        frame(SETTINGS, 0, 0),
+        frame(DATA, 0, 1),
+        frame(DATA, PADDED, 1, b"\x04" + bytes(4)),
+        frame(PRIORITY_FRAME, 0, 1, b"\0\0\0\3\0"),
+        frame(WINDOW, 0, 0, b"\0\0\0\1"),
+        frame(WINDOW, 0, 1, b"\0\0\0\1"),
+        frame(99, 0, 1),
+        frame(GOAWAY, 0, 0, bytes(8)),
+    ],
+)
+def test_a_flood_ends_the_connection(flood: bytes) -> None:
+    """Of what costs the client nothing; not what comes slowly."""
+    client = Client()
+    begun(client)
+    for _ in range(30):
+        assert not only(client.tell(flood * 100), ConnectionFailed)
+        client.clock.now += 1.5
+    assert failure(client, flood * 1_100) == ErrorCode.ENHANCE_YOUR_CALM
+
+
+def test_requests_that_are_taken_back_at_once_are_a_flood() -> None:
+    """The rapid reset of CVE-2023-44487."""
+    client = Client()
+    number = 1
+    for _ in range(2_000):
+        if client.server.is_over:
+            break
+        client.tell(client.headers(number) + frame(RST, 0, number, struct.pack(">I", 8)))
+        number += 2
+    assert client.server.is_over
+    assert number < 2_100
+    assert not client.server.streams
+
+
+def test_no_more_streams_than_were_allowed() -> None:
+    """The others are refused, and may be tried again; the tables go on."""
+    client = Client(limits=Limits(streams=2))
+    first = begun(client, 1)
+    begun(client, 3)
+    assert reset_code(client, client.headers(5)) == ErrorCode.REFUSED_STREAM
+    client.server.answer(first, HEAD, [], END)
+    assert begun(client, 7).is_open
+
+
+def test_windows_of_a_body_are_opened_as_it_comes() -> None:
+    """For its stream and for all; more than they allow ends the connection or the stream."""
+    client = Client(limits=Limits(stream_window_bytes=1_000, window_bytes=70_000))
+    begun(client)
+    client.said()
+    opened = 0
+    for _ in range(200):
+        client.tell(frame(DATA, 0, 1, bytes(400)))
+        for kind, _, stream, payload in client.said():
+            assert kind == WINDOW
+            opened += struct.unpack(">I", payload)[0] if stream == 0 else 0
+    assert 80_000 - 35_000 <= opened <= 80_000
+    assert reset_code(client, frame(DATA, 0, 1, bytes(1_100))) == ErrorCode.FLOW_CONTROL_ERROR
+
+
+def test_an_answer_waits_for_the_windows_of_the_client() -> None:
+    """Those of its stream and of all; then the rest, and its end."""
+    client = Client()
+    client.tell(frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 10)))
+    client.said()
+    stream = begun(client)
+    out = client.server.answer(stream, HEAD, [b"0123456", b"789abcdef"], END)
+    assert [one[3] for one in read(b"".join(out)) if one[0] == DATA] == [b"0123456789"]
+    assert stream.waiting_bytes == client.server.waiting_bytes == 6
+    client.tell(frame(WINDOW, 0, 1, struct.pack(">I", 4)))
+    assert [(*one[:3], one[3]) for one in client.said()] == [(DATA, 0, 1, b"abcd")]
+    client.tell(frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 12)))
+    told = client.said()
+    assert told[0] == (DATA, 0, 1, b"ef")
+    assert told[1][:3] == (HEADERS, END_HEADERS | END_STREAM, 1)
+    assert client.server.waiting_bytes == 0
+
+
+def test_who_answers_at_length_is_told_when_to_go_on() -> None:
+    """And a client that never opens its window keeps no more than a limit here."""
+    client = Client(limits=Limits(waiting_bytes=100_000))
+    stream, other = begun(client), begun(client, 3)
+    client.server.data(stream, [bytes(65_535)])
+    client.server.data(stream, [b"more"])
+    client.server.data(other, [b"other"])
+    events = client.tell(frame(WINDOW, 0, 0, struct.pack(">I", 100)))
+    assert only(events, WindowOpened) == [WindowOpened(other)]
+    assert stream.waiting_bytes == 4
+    with pytest.raises(WireError, match="wait for the client"):
+        client.server.data(stream, [bytes(100_000)])
+    client.tell(frame(RST, 0, 1, bytes(4)))
+    assert client.server.waiting_bytes == 0
+
+
+def test_a_large_answer_is_sent_in_frames_that_the_client_takes() -> None:
+    """16 KiB each by default."""
+    client = Client()
+    stream = begun(client)
+    out = read(b"".join(client.server.answer(stream, HEAD, [bytes(40_000)], END)))
+    assert [len(one[3]) for one in out if one[0] == DATA] == [16_384, 16_384, 7_232]
+
+
+def test_a_server_that_goes_away_ends_what_has_begun() -> None:
+    """And refuses what comes after."""
+    client = Client()
+    stream = begun(client)
+    (said,) = read(client.server.go_away())
+    assert (said[0], struct.unpack(">II", said[3])) == (GOAWAY, (1, 0))
+    assert reset_code(client, client.headers(3)) == ErrorCode.REFUSED_STREAM
+    assert client.server.answer(stream, HEAD, [b"x"], END)
