@@ -212,7 +212,7 @@ class GrpcConnection:
         self._unfinished_bytes = 0
 
     def receive(self, data: bytes) -> Sequence[Event]:
-        """Take bytes and return the events that they complete, in their order."""
+        """Take bytes and return the events that they complete, in their order; `Octets` first."""
         found: list[Event] = []
         out: list[Buffer] = []
         for event in self.http.receive(data):
@@ -237,9 +237,7 @@ class GrpcConnection:
                     out += buffers
                 case _:
                     found.append(event)
-        if out:
-            found.append(http2.Octets(out))
-        return found
+        return [http2.Octets(out), *found] if out else found
 
     def _begin(
         self, stream: http2.Stream, found: list[Event], out: list[Buffer], *, is_last: bool

@@ -1,4 +1,8 @@
-"""How much of what costs a client next to nothing is taken from it."""
+"""How much of what costs a client next to nothing is taken from it.
+
+A client that is served sends more of it: it opens windows for what it was sent, and some measure
+each answer by a ping. So an answer earns what a client may reasonably say about it.
+"""
 
 from collections.abc import Callable
 from typing import Final
@@ -7,6 +11,8 @@ BURST: Final = 1_000
 """How much at once; a client that opens a thousand streams and cancels all is not a flood."""
 PER_SECOND: Final = 100
 """How much all the time."""
+PER_ANSWER: Final = 4
+"""How much for each frame of data that it was sent, and for each answer."""
 
 
 class Budget:
@@ -27,6 +33,10 @@ class Budget:
         self._per_second = per_second
         self._left = float(burst)
         self._at = monotonic()
+
+    def earn(self) -> None:
+        """Note that the client was sent something that it asked for."""
+        self._left = min(float(self._burst), self._left + PER_ANSWER)
 
     def spend(self) -> bool:
         """Count one thing more; tell whether there was enough left for it."""

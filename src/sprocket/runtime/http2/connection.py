@@ -13,7 +13,7 @@ Invariants
 4. Answers that its windows hold back are kept, by the stream that they belong to; whoever answers
    at length looks at `Stream.waiting_bytes` first. All together have a limit.
 5. Frames that cost the client next to nothing have a `Budget`: resets, pings, settings, priorities,
-   empty frames, and windows opened by little.
+   empty frames, and windows opened by little; answers earn more of it.
 
 A stream's state is what its two sides have ended. What is sent for a stream that is gone already
 gives no bytes.
@@ -59,7 +59,7 @@ Buffer = bytes | bytearray | memoryview
 TABLE_BYTES: Final = 4096
 """The client's header table, as large as RFC 7541 has it by default."""
 CLOSED_REMEMBERED: Final = 256
-"""Streams that this side has ended first; frames of them may still be on their way."""
+"""How many streams are known that this side has ended first; frames of them may still come."""
 CONTINUATIONS_MAX: Final = 8
 WINDOW_LITTLE: Final = 64
 """A window opened by less than this counts against the budget."""
@@ -243,7 +243,7 @@ class Http2Connection:
         self._events: list[Event] = []
 
     def receive(self, data: bytes) -> Sequence[Event]:
-        """Take bytes and return the events that they complete, in their order."""
+        """Take bytes and return the events that they complete, in their order; `Octets` first."""
         if self.is_over:
             return ()
         self._data += data
@@ -254,7 +254,7 @@ class Http2Connection:
         except _Broken as broken:
             events.append(self._fail(broken))
         if self._out and not self.is_over:
-            events.append(Octets(self._out))
+            events.insert(0, Octets(self._out))
         self._out = []
         return events
 
@@ -452,9 +452,10 @@ class Http2Connection:
         self._events.append(StreamBegun(stream, has_ended))
 
     def _take_trailers(self, stream: Stream, block: bytes, *, has_ended: bool) -> None:
-        trailers = self._headers.trailers(block)
         if stream.has_ended:
+            self._headers.skip(block)
             raise _StreamBroken(stream.number, ErrorCode.STREAM_CLOSED)
+        trailers = self._headers.trailers(block)
         length = stream.head.content_length
         if not has_ended or (length is not None and length != stream._received_bytes):
             raise _StreamBroken(stream.number, ErrorCode.PROTOCOL_ERROR)
@@ -478,7 +479,6 @@ class Http2Connection:
         self._spend()
         if stream is not None:
             self._forget(stream)
-            self._closed.append(number)
             self._events.append(StreamReset(stream, frames.U32.unpack(payload)[0]))
 
     def _take_settings(self, flags: int, number: int, payload: bytes) -> None:
@@ -489,9 +489,9 @@ class Http2Connection:
         if flags & ACK:
             return
         self._spend()
+        self._out.append(frames.SETTINGS_ACK)  # before what they allow
         for name, value in frames.read_settings(payload):
             self._take_setting(name, value)
-        self._out.append(frames.SETTINGS_ACK)
 
     def _take_setting(self, name: int, value: int) -> None:
         if name == Setting.ENABLE_PUSH and value > 1:
@@ -577,6 +577,7 @@ class Http2Connection:
         ):
             self._send_window -= size
             stream._send_window -= size
+            self._budget.earn()
             return [frames.head(size, FrameType.DATA, 0, stream.number), *pieces]
         stream._waiting += pieces
         stream.waiting_bytes += size
@@ -641,6 +642,7 @@ class Http2Connection:
             out.append(frames.head(size, FrameType.DATA, 0, stream.number))
             self._send_window -= size
             stream._send_window -= size
+            self._budget.earn()
             stream.waiting_bytes -= size
             self.waiting_bytes -= size
             while size:
@@ -655,6 +657,7 @@ class Http2Connection:
     def _last_frames(self, stream: Stream) -> list[Buffer]:
         block = stream._is_ending
         assert block is not None, "an answer that goes on"
+        self._budget.earn()
         out = self._header_frames(stream.number, block, END_STREAM)
         if not stream.has_ended:  # the client need not send the rest
             out.append(frames.reset(stream.number, ErrorCode.NO_ERROR))

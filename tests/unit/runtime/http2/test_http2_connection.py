@@ -389,6 +389,18 @@ def test_a_flood_ends_the_connection(flood: bytes) -> None:
     assert failure(client, flood * 1_100) == ErrorCode.ENHANCE_YOUR_CALM
 
 
+def test_who_is_served_may_say_more() -> None:
+    """Some clients ping and open windows for each answer."""
+    client = Client()
+    small = frame(PING, 0, 0, bytes(8)) + frame(WINDOW, 0, 0, b"\0\0\0\5")
+    for number in range(1, 4_001, 2):
+        stream = begun(client, number, END_HEADERS | END_STREAM)
+        client.server.answer(stream, HEAD, [b"hello"], END)
+        client.tell(small)
+        client.answer.clear()
+    assert not client.server.is_over
+
+
 def test_requests_that_are_taken_back_at_once_are_a_flood() -> None:
     """The rapid reset of CVE-2023-44487."""
     client = Client()
@@ -440,7 +452,8 @@ def test_an_answer_waits_for_the_windows_of_the_client() -> None:
     client.tell(frame(WINDOW, 0, 1, struct.pack(">I", 4)))
     assert [(*one[:3], one[3]) for one in client.said()] == [(DATA, 0, 1, b"abcd")]
     client.tell(frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 12)))
-    told = client.said()
+    ack, *told = client.said()
+    assert ack == (SETTINGS, ACK, 0, b"")
     assert told[0] == (DATA, 0, 1, b"ef")
     assert told[1][:3] == (HEADERS, END_HEADERS | END_STREAM, 1)
     assert client.server.waiting_bytes == 0
