@@ -391,6 +391,7 @@ def test_users_are_not_offered_the_tools_of_developers() -> None:
     assert set(written["project"]["optional-dependencies"]) == {
         "broker",
         "client",
+        "grpc",
         "java",
         "lz4",
         "rocksdb",

@@ -1,28 +1,28 @@
 """gRPC over HTTP/2, the server's side: a codec without I/O that `runtime.driver` carries."""
 
 from sprocket.runtime.grpc.connection import (
-    Call,
-    Called,
+    CallBegun,
     CallLeft,
     CallReady,
     Event,
+    GrpcCall,
     GrpcConnection,
     MessageReceived,
     MessagesEnded,
-    Method,
+    RpcMethod,
 )
 from sprocket.runtime.grpc.status import CallFailed, StatusCode
 
 __all__ = [
-    "Call",
+    "CallBegun",
     "CallFailed",
     "CallLeft",
     "CallReady",
-    "Called",
     "Event",
+    "GrpcCall",
     "GrpcConnection",
     "MessageReceived",
     "MessagesEnded",
-    "Method",
+    "RpcMethod",
     "StatusCode",
 ]

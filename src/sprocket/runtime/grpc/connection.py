@@ -42,7 +42,7 @@ _TIMEOUT: Final = re.compile(r"([0-9]{1,8})([HMSmun])", re.ASCII)
 _SECONDS: Final = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 
 
-class Method(Struct, frozen=True):
+class RpcMethod(Struct, frozen=True):
     """A method that is served.
 
     Attributes:
@@ -54,7 +54,7 @@ class Method(Struct, frozen=True):
     takes_stream: bool = False
 
 
-class Call:
+class GrpcCall:
     """One call of a method.
 
     Attributes:
@@ -80,7 +80,7 @@ class Call:
         self,
         connection: "GrpcConnection",
         stream: http2.Stream,
-        method: Method,
+        method: RpcMethod,
         reader: MessageReader,
         timeout_seconds: float | None,
     ) -> None:
@@ -144,40 +144,40 @@ class Call:
         return self._connection.http.end(self._stream, block)
 
 
-class Called(Struct, frozen=True):
+class CallBegun(Struct, frozen=True):
     """A call with its only message, or of a method that takes any number: these will come."""
 
-    call: Call
+    call: GrpcCall
     message: bytes | None
 
 
 class MessageReceived(Struct, frozen=True):
     """One message of a method that takes any number."""
 
-    call: Call
+    call: GrpcCall
     message: bytes
 
 
 class MessagesEnded(Struct, frozen=True):
     """The last message of such a method has come."""
 
-    call: Call
+    call: GrpcCall
 
 
 class CallLeft(Struct, frozen=True):
     """The client does not wait for the call any more."""
 
-    call: Call
+    call: GrpcCall
 
 
 class CallReady(Struct, frozen=True):
     """All that was sent of the call has been taken."""
 
-    call: Call
+    call: GrpcCall
 
 
 Event = (
-    Called
+    CallBegun
     | MessageReceived
     | MessagesEnded
     | CallLeft
@@ -199,7 +199,7 @@ class GrpcConnection:
 
     def __init__(
         self,
-        methods: Collection[Method],
+        methods: Collection[RpcMethod],
         message_bytes_max: int,
         limits: http2.Limits,
         monotonic: Callable[[], float],
@@ -219,19 +219,19 @@ class GrpcConnection:
             match event:
                 case http2.DataReceived(stream, part, is_last):
                     call = stream.context
-                    if isinstance(call, Call):
+                    if isinstance(call, GrpcCall):
                         self._receive_part(call, part, found, out, is_last=is_last)
                 case http2.StreamBegun(stream, is_last):
                     self._begin(stream, found, out, is_last=is_last)
                 case http2.StreamEnded(stream):
-                    if isinstance(stream.context, Call):
+                    if isinstance(stream.context, GrpcCall):
                         self._receive_part(stream.context, b"", found, out, is_last=True)
                 case http2.StreamReset(stream):
-                    if isinstance(stream.context, Call):
+                    if isinstance(stream.context, GrpcCall):
                         self._unfinished_bytes -= stream.context._reader.rest_bytes
                         found.append(CallLeft(stream.context))
                 case http2.WindowOpened(stream):
-                    if isinstance(stream.context, Call):
+                    if isinstance(stream.context, GrpcCall):
                         found.append(CallReady(stream.context))
                 case http2.Octets(buffers):
                     out += buffers
@@ -255,11 +255,11 @@ class GrpcConnection:
             return
         stream.context = call
         if call.method.takes_stream:
-            found.append(Called(call, None))
+            found.append(CallBegun(call, None))
         if is_last:
             self._receive_part(call, b"", found, out, is_last=True)
 
-    def _call(self, stream: http2.Stream) -> Call:
+    def _call(self, stream: http2.Stream) -> GrpcCall:
         """Return the call that a stream begins. Raises CallFailed."""
         head = stream.head
         method = self._methods.get(head.path)
@@ -278,10 +278,10 @@ class GrpcConnection:
                 raise CallFailed(StatusCode.INTERNAL, f"grpc-timeout is {said!r}")
             seconds = int(timeout[1]) * _SECONDS[timeout[2]]
         reader = MessageReader(encoding, self._message_bytes_max)
-        return Call(self, stream, method, reader, seconds)
+        return GrpcCall(self, stream, method, reader, seconds)
 
     def _receive_part(
-        self, call: Call, part: bytes, found: list[Event], out: list[Buffer], *, is_last: bool
+        self, call: GrpcCall, part: bytes, found: list[Event], out: list[Buffer], *, is_last: bool
     ) -> None:
         """Take a part of a call's body."""
         reader = call._reader
@@ -309,7 +309,7 @@ class GrpcConnection:
             out += self._refused(call._stream, failed, has_begun=call._has_begun)
 
     def _receive_only(
-        self, call: Call, received: list[bytes], found: list[Event], *, is_last: bool
+        self, call: GrpcCall, received: list[bytes], found: list[Event], *, is_last: bool
     ) -> None:
         """Take the message of a method that takes one. Raises CallFailed."""
         if len(received) > 1 or (received and call._request is not None):
@@ -320,7 +320,7 @@ class GrpcConnection:
             if call._request is None:
                 raise CallFailed(StatusCode.INTERNAL, "no message")
             message, call._request = call._request, None
-            found.append(Called(call, message))
+            found.append(CallBegun(call, message))
 
     def _refused(
         self, stream: http2.Stream, failed: CallFailed, *, has_begun: bool = False
@@ -332,6 +332,6 @@ class GrpcConnection:
         block = http2.trailers_block(fields)
         return self.http.end(stream, block if has_begun else _HEAD + block)
 
-    def cancel(self, call: Call) -> list[Buffer]:
+    def cancel(self, call: GrpcCall) -> list[Buffer]:
         """Return the bytes that end a call without a status."""
         return self.http.reset(call._stream, ErrorCode.CANCEL)

@@ -16,7 +16,7 @@ from google.protobuf.descriptor_pb2 import (
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 
-from sprocket.rocketmq.codec.grpc.schema import ENUMS, MESSAGES, PACKAGE, Field
+from sprocket.rocketmq.codec.grpc.schema import ENUMS, MESSAGES, PACKAGE, ProtoField
 from sprocket.rocketmq.codec.grpc.status import Code
 
 _FILE: Final = "sprocket/rocketmq.proto"
@@ -48,7 +48,7 @@ def _file() -> FileDescriptorProto:
     return file
 
 
-def _fill(message: DescriptorProto, fields: Sequence[Field]) -> None:
+def _fill(message: DescriptorProto, fields: Sequence[ProtoField]) -> None:
     """Add fields to a message; what tells optional ones apart comes after all choices."""
     choices = [*dict.fromkeys(field.choice for field in fields if field.choice)]
     for choice in choices:
@@ -71,7 +71,7 @@ def _fill(message: DescriptorProto, fields: Sequence[Field]) -> None:
             message.oneof_decl.add(name=f"_{field.name}")
 
 
-def _message_name(message: DescriptorProto, field: Field) -> str:
+def _message_name(message: DescriptorProto, field: ProtoField) -> str:
     """Return the full name of a field's message; that of a map is made here."""
     if field.kind in _WELL_KNOWN:
         return f".google.protobuf.{field.kind}"
@@ -80,7 +80,7 @@ def _message_name(message: DescriptorProto, field: Field) -> str:
     entry = field.name.title().replace("_", "") + "Entry"
     made = message.nested_type.add(name=entry)
     made.options.map_entry = True
-    _fill(made, (Field("key", 1, "string"), Field("value", 2, "string")))
+    _fill(made, (ProtoField("key", 1, "string"), ProtoField("value", 2, "string")))
     return f".{PACKAGE}.{message.name}.{entry}"
 
 

@@ -1,4 +1,4 @@
-"""Made by `python -m sprocket.rocketmq.codec.grpc.stubs`; do not edit."""
+"""Made by `python -m tests.unit.rocketmq.codec.grpc.grpc_stubs`; do not edit."""
 
 from collections.abc import Iterable, Mapping, MutableMapping
 

@@ -13,7 +13,7 @@ PACKAGE: Final = "apache.rocketmq.v2"
 SERVICE: Final = f"{PACKAGE}.MessagingService"
 
 
-class Field(Struct, frozen=True):
+class ProtoField(Struct, frozen=True):
     """A field of a message.
 
     Attributes:
@@ -52,15 +52,15 @@ class Rpc(Struct, frozen=True):
         return f"/{SERVICE}/{self.name}"
 
 
-def _many(name: str, number: int, kind: str) -> Field:
-    return Field(name, number, kind, is_repeated=True)
+def _many(name: str, number: int, kind: str) -> ProtoField:
+    return ProtoField(name, number, kind, is_repeated=True)
 
 
-def _maybe(name: str, number: int, kind: str) -> Field:
-    return Field(name, number, kind, is_optional=True)
+def _maybe(name: str, number: int, kind: str) -> ProtoField:
+    return ProtoField(name, number, kind, is_optional=True)
 
 
-def _either(choice: str, *fields: Field) -> Sequence[Field]:
+def _either(choice: str, *fields: ProtoField) -> Sequence[ProtoField]:
     return [structs.replace(field, choice=choice) for field in fields]
 
 
@@ -89,62 +89,65 @@ ENUMS: Final[Mapping[str, Sequence[str]]] = {
 }
 """By name, values from 0 on. The status codes are declared in `status`."""
 
-_STATUS = Field("status", 1, "Status")
-_GROUP, _TOPIC = Field("group", 1, "Resource"), Field("topic", 2, "Resource")
-_QUEUE = Field("message_queue", 2, "MessageQueue")
+_STATUS = ProtoField("status", 1, "Status")
+_GROUP, _TOPIC = ProtoField("group", 1, "Resource"), ProtoField("topic", 2, "Resource")
+_QUEUE = ProtoField("message_queue", 2, "MessageQueue")
 
-MESSAGES: Final[Mapping[str, Sequence[Field]]] = {
-    "Status": (Field("code", 1, "Code"), Field("message", 2, "string")),
-    "Resource": (Field("resource_namespace", 1, "string"), Field("name", 2, "string")),
-    "Address": (Field("host", 1, "string"), Field("port", 2, "int32")),
-    "Endpoints": (Field("scheme", 1, "AddressScheme"), _many("addresses", 2, "Address")),
+MESSAGES: Final[Mapping[str, Sequence[ProtoField]]] = {
+    "Status": (ProtoField("code", 1, "Code"), ProtoField("message", 2, "string")),
+    "Resource": (ProtoField("resource_namespace", 1, "string"), ProtoField("name", 2, "string")),
+    "Address": (ProtoField("host", 1, "string"), ProtoField("port", 2, "int32")),
+    "Endpoints": (ProtoField("scheme", 1, "AddressScheme"), _many("addresses", 2, "Address")),
     "Broker": (
-        Field("name", 1, "string"),
-        Field("id", 2, "int32"),
-        Field("endpoints", 3, "Endpoints"),
+        ProtoField("name", 1, "string"),
+        ProtoField("id", 2, "int32"),
+        ProtoField("endpoints", 3, "Endpoints"),
     ),
     "MessageQueue": (
-        Field("topic", 1, "Resource"),
-        Field("id", 2, "int32"),
-        Field("permission", 3, "Permission"),
-        Field("broker", 4, "Broker"),
+        ProtoField("topic", 1, "Resource"),
+        ProtoField("id", 2, "int32"),
+        ProtoField("permission", 3, "Permission"),
+        ProtoField("broker", 4, "Broker"),
         _many("accept_message_types", 5, "MessageType"),
     ),
-    "FilterExpression": (Field("type", 1, "FilterType"), Field("expression", 2, "string")),
+    "FilterExpression": (
+        ProtoField("type", 1, "FilterType"),
+        ProtoField("expression", 2, "string"),
+    ),
     "SubscriptionEntry": (
-        Field("topic", 1, "Resource"),
-        Field("expression", 2, "FilterExpression"),
+        ProtoField("topic", 1, "Resource"),
+        ProtoField("expression", 2, "FilterExpression"),
     ),
     "ExponentialBackoff": (
-        Field("initial", 1, "Duration"),
-        Field("max", 2, "Duration"),
-        Field("multiplier", 3, "float"),
+        ProtoField("initial", 1, "Duration"),
+        ProtoField("max", 2, "Duration"),
+        ProtoField("multiplier", 3, "float"),
     ),
     "CustomizedBackoff": (_many("next", 1, "Duration"),),
     "RetryPolicy": (
-        Field("max_attempts", 1, "int32"),
+        ProtoField("max_attempts", 1, "int32"),
         *_either(
             "strategy",
-            Field("exponential_backoff", 2, "ExponentialBackoff"),
-            Field("customized_backoff", 3, "CustomizedBackoff"),
+            ProtoField("exponential_backoff", 2, "ExponentialBackoff"),
+            ProtoField("customized_backoff", 3, "CustomizedBackoff"),
         ),
     ),
-    "Digest": (Field("type", 1, "DigestType"), Field("checksum", 2, "string")),
-    "DeadLetterQueue": (Field("topic", 1, "string"), Field("message_id", 2, "string")),
+    "Digest": (ProtoField("type", 1, "DigestType"), ProtoField("checksum", 2, "string")),
+    "DeadLetterQueue": (ProtoField("topic", 1, "string"), ProtoField("message_id", 2, "string")),
     "SystemProperties": (
         _maybe("tag", 1, "string"),
         _many("keys", 2, "string"),
-        Field("message_id", 3, "string"),
-        Field("body_digest", 4, "Digest"),
-        Field("body_encoding", 5, "Encoding"),
-        Field("message_type", 6, "MessageType"),
-        Field("born_timestamp", 7, "Timestamp"),
-        Field("born_host", 8, "string"),
+        ProtoField("message_id", 3, "string"),
+        ProtoField("body_digest", 4, "Digest"),
+        ProtoField("body_encoding", 5, "Encoding"),
+        ProtoField("message_type", 6, "MessageType"),
+        ProtoField("born_timestamp", 7, "Timestamp"),
+        ProtoField("born_host", 8, "string"),
         _maybe("store_timestamp", 9, "Timestamp"),
-        Field("store_host", 10, "string"),
+        ProtoField("store_host", 10, "string"),
         _maybe("delivery_timestamp", 11, "Timestamp"),
         _maybe("receipt_handle", 12, "string"),
-        Field("queue_id", 13, "int32"),
+        ProtoField("queue_id", 13, "int32"),
         _maybe("queue_offset", 14, "int64"),
         _maybe("invisible_duration", 15, "Duration"),
         _maybe("delivery_attempt", 16, "int32"),
@@ -156,23 +159,23 @@ MESSAGES: Final[Mapping[str, Sequence[Field]]] = {
         _maybe("priority", 22, "int32"),
     ),
     "Message": (
-        Field("topic", 1, "Resource"),
-        Field("user_properties", 2, "map"),
-        Field("system_properties", 3, "SystemProperties"),
-        Field("body", 4, "bytes"),
+        ProtoField("topic", 1, "Resource"),
+        ProtoField("user_properties", 2, "map"),
+        ProtoField("system_properties", 3, "SystemProperties"),
+        ProtoField("body", 4, "bytes"),
     ),
-    "Assignment": (Field("message_queue", 1, "MessageQueue"),),
+    "Assignment": (ProtoField("message_queue", 1, "MessageQueue"),),
     "UA": (
-        Field("language", 1, "Language"),
-        Field("version", 2, "string"),
-        Field("platform", 3, "string"),
-        Field("hostname", 4, "string"),
+        ProtoField("language", 1, "Language"),
+        ProtoField("version", 2, "string"),
+        ProtoField("platform", 3, "string"),
+        ProtoField("hostname", 4, "string"),
     ),
-    "Metric": (Field("on", 1, "bool"), _maybe("endpoints", 2, "Endpoints")),
+    "Metric": (ProtoField("on", 1, "bool"), _maybe("endpoints", 2, "Endpoints")),
     "Publishing": (
         _many("topics", 1, "Resource"),
-        Field("max_body_size", 2, "int32"),
-        Field("validate_message_type", 3, "bool"),
+        ProtoField("max_body_size", 2, "int32"),
+        ProtoField("validate_message_type", 3, "bool"),
     ),
     "Subscription": (
         _maybe("group", 1, "Resource"),
@@ -190,132 +193,143 @@ MESSAGES: Final[Mapping[str, Sequence[Field]]] = {
         _maybe("request_timeout", 4, "Duration"),
         *_either(
             "pub_sub",
-            Field("publishing", 5, "Publishing"),
-            Field("subscription", 6, "Subscription"),
+            ProtoField("publishing", 5, "Publishing"),
+            ProtoField("subscription", 6, "Subscription"),
         ),
-        Field("user_agent", 7, "UA"),
-        Field("metric", 8, "Metric"),
-        Field("client_properties", 9, "map"),
+        ProtoField("user_agent", 7, "UA"),
+        ProtoField("metric", 8, "Metric"),
+        ProtoField("client_properties", 9, "map"),
     ),
     "OffsetOption": _either(
         "offset_type",
-        Field("policy", 1, "int32"),
-        Field("offset", 2, "int64"),
-        Field("tail_n", 3, "int64"),
-        Field("timestamp", 4, "int64"),
+        ProtoField("policy", 1, "int32"),
+        ProtoField("offset", 2, "int64"),
+        ProtoField("tail_n", 3, "int64"),
+        ProtoField("timestamp", 4, "int64"),
     ),
-    "QueryRouteRequest": (Field("topic", 1, "Resource"), Field("endpoints", 2, "Endpoints")),
+    "QueryRouteRequest": (
+        ProtoField("topic", 1, "Resource"),
+        ProtoField("endpoints", 2, "Endpoints"),
+    ),
     "QueryRouteResponse": (_STATUS, _many("message_queues", 2, "MessageQueue")),
-    "HeartbeatRequest": (_maybe("group", 1, "Resource"), Field("client_type", 2, "ClientType")),
+    "HeartbeatRequest": (
+        _maybe("group", 1, "Resource"),
+        ProtoField("client_type", 2, "ClientType"),
+    ),
     "HeartbeatResponse": (_STATUS,),
     "SendMessageRequest": (_many("messages", 1, "Message"),),
     "SendResultEntry": (
         _STATUS,
-        Field("message_id", 2, "string"),
-        Field("transaction_id", 3, "string"),
-        Field("offset", 4, "int64"),
-        Field("recall_handle", 5, "string"),
+        ProtoField("message_id", 2, "string"),
+        ProtoField("transaction_id", 3, "string"),
+        ProtoField("offset", 4, "int64"),
+        ProtoField("recall_handle", 5, "string"),
     ),
     "SendMessageResponse": (_STATUS, _many("entries", 2, "SendResultEntry")),
     "QueryAssignmentRequest": (
-        Field("topic", 1, "Resource"),
-        Field("group", 2, "Resource"),
-        Field("endpoints", 3, "Endpoints"),
+        ProtoField("topic", 1, "Resource"),
+        ProtoField("group", 2, "Resource"),
+        ProtoField("endpoints", 3, "Endpoints"),
     ),
     "QueryAssignmentResponse": (_STATUS, _many("assignments", 2, "Assignment")),
     "ReceiveMessageRequest": (
         _GROUP,
         _QUEUE,
-        Field("filter_expression", 3, "FilterExpression"),
-        Field("batch_size", 4, "int32"),
+        ProtoField("filter_expression", 3, "FilterExpression"),
+        ProtoField("batch_size", 4, "int32"),
         _maybe("invisible_duration", 5, "Duration"),
-        Field("auto_renew", 6, "bool"),
+        ProtoField("auto_renew", 6, "bool"),
         _maybe("long_polling_timeout", 7, "Duration"),
         _maybe("attempt_id", 8, "string"),
     ),
     "ReceiveMessageResponse": _either(
         "content",
         _STATUS,
-        Field("message", 2, "Message"),
-        Field("delivery_timestamp", 3, "Timestamp"),
+        ProtoField("message", 2, "Message"),
+        ProtoField("delivery_timestamp", 3, "Timestamp"),
     ),
     "AckMessageEntry": (
-        Field("message_id", 1, "string"),
-        Field("receipt_handle", 2, "string"),
+        ProtoField("message_id", 1, "string"),
+        ProtoField("receipt_handle", 2, "string"),
         _maybe("lite_topic", 3, "string"),
     ),
     "AckMessageRequest": (_GROUP, _TOPIC, _many("entries", 3, "AckMessageEntry")),
     "AckMessageResultEntry": (
-        Field("message_id", 1, "string"),
-        Field("receipt_handle", 2, "string"),
-        Field("status", 3, "Status"),
+        ProtoField("message_id", 1, "string"),
+        ProtoField("receipt_handle", 2, "string"),
+        ProtoField("status", 3, "Status"),
     ),
     "AckMessageResponse": (_STATUS, _many("entries", 2, "AckMessageResultEntry")),
     "ForwardMessageToDeadLetterQueueRequest": (
         _GROUP,
         _TOPIC,
-        Field("receipt_handle", 3, "string"),
-        Field("message_id", 4, "string"),
-        Field("delivery_attempt", 5, "int32"),
-        Field("max_delivery_attempts", 6, "int32"),
+        ProtoField("receipt_handle", 3, "string"),
+        ProtoField("message_id", 4, "string"),
+        ProtoField("delivery_attempt", 5, "int32"),
+        ProtoField("max_delivery_attempts", 6, "int32"),
         _maybe("lite_topic", 7, "string"),
     ),
     "ForwardMessageToDeadLetterQueueResponse": (_STATUS,),
     "PullMessageRequest": (
         _GROUP,
         _QUEUE,
-        Field("offset", 3, "int64"),
-        Field("batch_size", 4, "int32"),
-        Field("filter_expression", 5, "FilterExpression"),
-        Field("long_polling_timeout", 6, "Duration"),
+        ProtoField("offset", 3, "int64"),
+        ProtoField("batch_size", 4, "int32"),
+        ProtoField("filter_expression", 5, "FilterExpression"),
+        ProtoField("long_polling_timeout", 6, "Duration"),
     ),
     "PullMessageResponse": _either(
-        "content", _STATUS, Field("message", 2, "Message"), Field("next_offset", 3, "int64")
+        "content",
+        _STATUS,
+        ProtoField("message", 2, "Message"),
+        ProtoField("next_offset", 3, "int64"),
     ),
-    "UpdateOffsetRequest": (_GROUP, _QUEUE, Field("offset", 3, "int64")),
+    "UpdateOffsetRequest": (_GROUP, _QUEUE, ProtoField("offset", 3, "int64")),
     "UpdateOffsetResponse": (_STATUS,),
     "GetOffsetRequest": (_GROUP, _QUEUE),
-    "GetOffsetResponse": (_STATUS, Field("offset", 2, "int64")),
+    "GetOffsetResponse": (_STATUS, ProtoField("offset", 2, "int64")),
     "QueryOffsetRequest": (
-        Field("message_queue", 1, "MessageQueue"),
-        Field("query_offset_policy", 2, "QueryOffsetPolicy"),
+        ProtoField("message_queue", 1, "MessageQueue"),
+        ProtoField("query_offset_policy", 2, "QueryOffsetPolicy"),
         _maybe("timestamp", 3, "Timestamp"),
     ),
-    "QueryOffsetResponse": (_STATUS, Field("offset", 2, "int64")),
+    "QueryOffsetResponse": (_STATUS, ProtoField("offset", 2, "int64")),
     "EndTransactionRequest": (
-        Field("topic", 1, "Resource"),
-        Field("message_id", 2, "string"),
-        Field("transaction_id", 3, "string"),
-        Field("resolution", 4, "TransactionResolution"),
-        Field("source", 5, "TransactionSource"),
-        Field("trace_context", 6, "string"),
+        ProtoField("topic", 1, "Resource"),
+        ProtoField("message_id", 2, "string"),
+        ProtoField("transaction_id", 3, "string"),
+        ProtoField("resolution", 4, "TransactionResolution"),
+        ProtoField("source", 5, "TransactionSource"),
+        ProtoField("trace_context", 6, "string"),
     ),
     "EndTransactionResponse": (_STATUS,),
-    "PrintThreadStackTraceCommand": (Field("nonce", 1, "string"),),
-    "ReconnectEndpointsCommand": (Field("nonce", 1, "string"),),
+    "PrintThreadStackTraceCommand": (ProtoField("nonce", 1, "string"),),
+    "ReconnectEndpointsCommand": (ProtoField("nonce", 1, "string"),),
     "ThreadStackTrace": (
-        Field("nonce", 1, "string"),
+        ProtoField("nonce", 1, "string"),
         _maybe("thread_stack_trace", 2, "string"),
     ),
-    "VerifyMessageCommand": (Field("nonce", 1, "string"), Field("message", 2, "Message")),
-    "VerifyMessageResult": (Field("nonce", 1, "string"),),
+    "VerifyMessageCommand": (ProtoField("nonce", 1, "string"), ProtoField("message", 2, "Message")),
+    "VerifyMessageResult": (ProtoField("nonce", 1, "string"),),
     "RecoverOrphanedTransactionCommand": (
-        Field("message", 1, "Message"),
-        Field("transaction_id", 2, "string"),
+        ProtoField("message", 1, "Message"),
+        ProtoField("transaction_id", 2, "string"),
     ),
-    "NotifyUnsubscribeLiteCommand": (Field("lite_topic", 1, "string"),),
+    "NotifyUnsubscribeLiteCommand": (ProtoField("lite_topic", 1, "string"),),
     "TelemetryCommand": (
         _maybe("status", 1, "Status"),
         *_either(
             "command",
-            Field("settings", 2, "Settings"),
-            Field("thread_stack_trace", 3, "ThreadStackTrace"),
-            Field("verify_message_result", 4, "VerifyMessageResult"),
-            Field("recover_orphaned_transaction_command", 5, "RecoverOrphanedTransactionCommand"),
-            Field("print_thread_stack_trace_command", 6, "PrintThreadStackTraceCommand"),
-            Field("verify_message_command", 7, "VerifyMessageCommand"),
-            Field("reconnect_endpoints_command", 8, "ReconnectEndpointsCommand"),
-            Field("notify_unsubscribe_lite_command", 9, "NotifyUnsubscribeLiteCommand"),
+            ProtoField("settings", 2, "Settings"),
+            ProtoField("thread_stack_trace", 3, "ThreadStackTrace"),
+            ProtoField("verify_message_result", 4, "VerifyMessageResult"),
+            ProtoField(
+                "recover_orphaned_transaction_command", 5, "RecoverOrphanedTransactionCommand"
+            ),
+            ProtoField("print_thread_stack_trace_command", 6, "PrintThreadStackTraceCommand"),
+            ProtoField("verify_message_command", 7, "VerifyMessageCommand"),
+            ProtoField("reconnect_endpoints_command", 8, "ReconnectEndpointsCommand"),
+            ProtoField("notify_unsubscribe_lite_command", 9, "NotifyUnsubscribeLiteCommand"),
         ),
     ),
     "NotifyClientTerminationRequest": (_maybe("group", 1, "Resource"),),
@@ -323,19 +337,22 @@ MESSAGES: Final[Mapping[str, Sequence[Field]]] = {
     "ChangeInvisibleDurationRequest": (
         _GROUP,
         _TOPIC,
-        Field("receipt_handle", 3, "string"),
-        Field("invisible_duration", 4, "Duration"),
-        Field("message_id", 5, "string"),
+        ProtoField("receipt_handle", 3, "string"),
+        ProtoField("invisible_duration", 4, "Duration"),
+        ProtoField("message_id", 5, "string"),
         _maybe("lite_topic", 6, "string"),
         _maybe("suspend", 7, "bool"),
     ),
-    "ChangeInvisibleDurationResponse": (_STATUS, Field("receipt_handle", 2, "string")),
-    "RecallMessageRequest": (Field("topic", 1, "Resource"), Field("recall_handle", 2, "string")),
-    "RecallMessageResponse": (_STATUS, Field("message_id", 2, "string")),
+    "ChangeInvisibleDurationResponse": (_STATUS, ProtoField("receipt_handle", 2, "string")),
+    "RecallMessageRequest": (
+        ProtoField("topic", 1, "Resource"),
+        ProtoField("recall_handle", 2, "string"),
+    ),
+    "RecallMessageResponse": (_STATUS, ProtoField("message_id", 2, "string")),
     "SyncLiteSubscriptionRequest": (
-        Field("action", 1, "LiteSubscriptionAction"),
-        Field("topic", 2, "Resource"),
-        Field("group", 3, "Resource"),
+        ProtoField("action", 1, "LiteSubscriptionAction"),
+        ProtoField("topic", 2, "Resource"),
+        ProtoField("group", 3, "Resource"),
         _many("lite_topic_set", 4, "string"),
         _maybe("version", 5, "int64"),
         _maybe("offset_option", 6, "OffsetOption"),

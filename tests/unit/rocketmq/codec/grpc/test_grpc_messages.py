@@ -5,8 +5,9 @@ import sys
 
 import pytest
 from google.protobuf import descriptor_pool
+from tests.unit.rocketmq.codec.grpc import grpc_stubs
 
-from sprocket.rocketmq.codec.grpc import messages, stubs
+from sprocket.rocketmq.codec.grpc import messages
 from sprocket.rocketmq.codec.grpc.descriptors import CLASSES, POOL
 from sprocket.rocketmq.codec.grpc.schema import ENUMS, MESSAGES, PACKAGE, RPCS
 from sprocket.rocketmq.codec.grpc.status import Code
@@ -88,9 +89,9 @@ def test_type_checkers_are_told_of_all() -> None:
     """The file is what the schema makes of it."""
     made = subprocess.run(
         [sys.executable, "-m", "ruff", "format", "--stdin-filename", "messages.pyi", "-"],
-        input=stubs.text(),
+        input=grpc_stubs.text(),
         capture_output=True,
         text=True,
         check=True,
     )
-    assert stubs.FILE.read_text() == made.stdout
+    assert grpc_stubs.FILE.read_text() == made.stdout

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from sprocket.rocketmq.codec.grpc.schema import ENUMS, MESSAGES, Field
+from sprocket.rocketmq.codec.grpc import messages
+from sprocket.rocketmq.codec.grpc.schema import ENUMS, MESSAGES, ProtoField
 
-FILE: Final = Path(__file__).with_name("messages.pyi")
+FILE: Final = Path(messages.__file__).with_suffix(".pyi")
 _TYPES: Final = {
     "string": "str",
     "bytes": "bytes",
@@ -17,7 +18,7 @@ _TYPES: Final = {
     "map": "MutableMapping[str, str]",
 }
 _HEAD: Final = '''\
-"""Made by `python -m sprocket.rocketmq.codec.grpc.stubs`; do not edit."""
+"""Made by `python -m tests.unit.rocketmq.codec.grpc.grpc_stubs`; do not edit."""
 
 from collections.abc import Iterable, Mapping, MutableMapping
 
@@ -37,7 +38,7 @@ def text() -> str:
     return "\n".join([_HEAD, *classes])
 
 
-def _class(name: str, fields: Sequence[Field]) -> str:
+def _class(name: str, fields: Sequence[ProtoField]) -> str:
     lines = [f"class {name}(_Message):"]
     lines += [f"    {field.name}: {_held(field)}" for field in fields]
     lines.append("    def __init__(")
@@ -48,16 +49,16 @@ def _class(name: str, fields: Sequence[Field]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _plain(field: Field) -> str:
+def _plain(field: ProtoField) -> str:
     is_enum = field.kind in ENUMS or field.kind == "Code"
     return "int" if is_enum else _TYPES.get(field.kind, field.kind)
 
 
-def _is_message(field: Field) -> bool:
+def _is_message(field: ProtoField) -> bool:
     return not (field.kind in _TYPES or field.kind in ENUMS or field.kind == "Code")
 
 
-def _held(field: Field) -> str:
+def _held(field: ProtoField) -> str:
     plain = _plain(field)
     if not field.is_repeated:
         return plain
@@ -65,7 +66,7 @@ def _held(field: Field) -> str:
     return f"Repeated{kind}FieldContainer[{plain}]"
 
 
-def _given(field: Field) -> str:
+def _given(field: ProtoField) -> str:
     if field.is_repeated:
         return f"Iterable[{_plain(field)}]"
     if field.kind == "map":
