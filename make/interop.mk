@@ -23,8 +23,10 @@ RABBITMQ := .peers/rabbitmq-3.10.8
 RABBITMQ_ERL := $(RABBITMQ)/usr/lib/erlang/bin/erl
 RABBITMQ_ERLANG := asn1 base crypto eldap ftp inets mnesia os-mon parsetools public-key runtime-tools snmp ssl syntax-tools tftp tools xmerl
 PEERS_RABBITMQ := $(if $(SPROCKET_RABBITMQ_ROOT),,$(RABBITMQ_ERL))
+ETCD := .peers/etcd/usr/bin/etcd
+PEERS_ETCD := $(if $(SPROCKET_ETCD),,$(ETCD))
 
-.PHONY: peers peers-go peers-kafka peers-rabbitmq interop-java interop-client interop-go interop-rabbitmq peers-amqp interop-amqp bench-rocketmq bench-rabbitmq torture
+.PHONY: peers peers-etcd peers-go peers-kafka peers-rabbitmq interop-java interop-client interop-go interop-rabbitmq peers-amqp interop-amqp bench-rocketmq bench-rabbitmq torture
 
 peers: $(ROCKETMQ_JAR) $(CLIENT_4_JAR) $(SPRING_JAR) ## fetch the real RocketMQ 5.3.3, its Java clients 5.3.3 and 4.9.8, and Spring's, once
 
@@ -59,6 +61,15 @@ $(SPARK_KAFKA_JAR): bench/java/pom-spark-kafka.xml
 	@echo "peers-kafka: Spark's connector 4.2.0 into $(SPARK_KAFKA), about 10 MB"
 	@$(COPY_JARS) --file $< -DoutputDirectory=$(CURDIR)/$(SPARK_KAFKA)/lib
 	@touch $@
+
+peers-etcd: $(ETCD) ## fetch the real etcd from Debian, once
+
+$(ETCD):
+	@command -v apt-get >/dev/null || { echo "peers-etcd: needs apt-get and the packages of Debian 12" >&2; exit 1; }
+	@echo "peers-etcd: etcd into .peers/etcd, about 10 MB; nothing is installed"
+	@mkdir -p .peers/etcd/packages
+	@cd .peers/etcd/packages && apt-get download --quiet etcd-server
+	@for package in .peers/etcd/packages/*.deb; do dpkg -x $$package .peers/etcd; done
 
 peers-go: $(GO_PEER) ## build the program that uses RocketMQ's Go client, once
 

@@ -40,6 +40,15 @@ class SystemClock:
     monotonic = staticmethod(time.monotonic)
 
 
+def since_boot() -> float:
+    """Return seconds since the machine was booted, those included in which it slept.
+
+    The monotonic clock stands still meanwhile; without another one it is taken.
+    """
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime(clock)
+
+
 class _Part(NamedTuple):
     """An interval in which log time passes evenly: its start, and what a millisecond takes."""
 

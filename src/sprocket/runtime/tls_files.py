@@ -67,3 +67,24 @@ def load(context: ssl.SSLContext, files: EncryptionSettings) -> None:
             context.load_verify_locations(path)
     except (OSError, ssl.SSLError, ValueError) as error:
         raise SettingsError(f"tls: {path} cannot be used: {error}") from error
+
+
+def server_checking_context(
+    trust_path: str, cert_path: str = "", key_path: str = "", key_password: str = ""
+) -> ssl.SSLContext:
+    """Return what one encrypts with whose servers have names: certificate and name are checked.
+
+    Args:
+        trust_path: Certificates of the authorities that servers must have been signed by.
+        cert_path: See `client_context`.
+        key_path: The same.
+        key_password: The same.
+
+    Raises:
+        SettingsError: See `client_context`.
+    """
+    context = client_context(
+        trust_path=trust_path, cert_path=cert_path, key_path=key_path, key_password=key_password
+    )
+    context.check_hostname = True
+    return context

@@ -7,7 +7,7 @@ import pytest
 from tests import certificates
 
 from sprocket.base.errors import SettingsError
-from sprocket.runtime.tls_files import client_context
+from sprocket.runtime.tls_files import client_context, server_checking_context
 
 
 def test_without_a_trusted_authority_nobody_is_checked() -> None:
@@ -37,3 +37,10 @@ def test_the_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     ):
         with pytest.raises(SettingsError, match=text):
             client_context(**given)
+
+
+def test_servers_that_have_names_are_checked_by_them(tmp_path: Path) -> None:
+    """As those of etcd."""
+    made = certificates.make(tmp_path)
+    context = server_checking_context(made.cert, made.cert, made.key)
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
