@@ -7,6 +7,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.codec.record.batch import Part
+from sprocket.rocketmq.model.epochs import Epoch, Epochs
 from sprocket.rocketmq.model.message import (
     COMPRESSED,
     MULTI_TAGS,
@@ -131,3 +132,12 @@ def damages(draw: DrawFn, data: bytes) -> bytes:
         value = draw(st.sampled_from([b"\0" * 4, b"\xff" * 4, b"\x7f\xff\xff\xff", b"\x80\0\0\0"]))
         damaged[at : at + 4] = value[: len(damaged[at : at + 4])]
     return bytes(damaged)
+
+
+@st.composite
+def epoch_lists(draw: DrawFn, min_size: int = 0) -> Epochs:
+    """Return epochs of a log: numbers and starts that rise, also by one."""
+    count = draw(st.integers(min_size, 5))
+    numbers = draw(st.sets(st.integers(0, 2**31 - 1), min_size=count, max_size=count))
+    starts = draw(st.sets(st.integers(0, 2**62), min_size=count, max_size=count))
+    return Epochs.of([Epoch(*pair) for pair in zip(sorted(numbers), sorted(starts), strict=True)])
