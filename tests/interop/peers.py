@@ -140,10 +140,13 @@ FILTER_SOURCE = JAVA / "SqlTable.java"
 """What needs the broker's filter, which clients come without too."""
 SIGNED_SOURCE = JAVA / "Signed.java"
 """What needs the hook that signs: 4.9.8 has it in a jar of its own."""
+SWITCH_SOURCE = JAVA / "AutoSwitch.java"
+"""What needs the broker's store, which clients come without."""
 CLIENT_SOURCES = tuple(
     sorted(
         {*JAVA.glob("*.java")}
         - {TOOLS_SOURCE, RESUME_SOURCE, TIMED_SOURCE, FILTER_SOURCE, SIGNED_SOURCE}
+        - {SWITCH_SOURCE}
     )
 )
 """What uses the client alone, so that every version of it can be compiled against."""

@@ -15,6 +15,7 @@ from sprocket.rocketmq.settings import StoreSettings
 from sprocket.rocketmq.store import geometry as geometries
 from sprocket.rocketmq.store import topic_table
 from sprocket.rocketmq.store.compaction import Compactions
+from sprocket.rocketmq.store.cutting import cut_progress, log_cut
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.layout import OPENED_FROM, StoreLayout, require_store
 from sprocket.rocketmq.store.log import CommitLog
@@ -78,10 +79,14 @@ def to_write(
             _log.error("damage was found", what=damage)
         for path in (layout.commitlog, layout.consumequeue, layout.index, layout.config):
             disk.make_folder(path)
+        cut = log_cut.pending(disk, layout)
+        if cut is not None:
+            cut = log_cut.finish(disk, layout, resolved, cut)
         is_certain = geometries.is_certain(disk, layout)
         geometries.keep(disk, layout, resolved)
         parts = _parts(disk, layout, settings, clock, resolved, subscriptions, step, write=True)
         parts.is_geometry_certain, parts.follows = is_certain, follows
+        parts.is_cut = cut is not None
         last = recovery.last_end(disk, layout)
         parts.compactions.load(_compacted_topics(disk, layout, settings), last)
         with uncollected():
@@ -89,7 +94,11 @@ def to_write(
         if parts.index is not None:
             parts.index.prepare()
         log = CommitLog(parts.files, report.end, crc_tail=settings.crc_tail)
+        if cut is not None:
+            cut_progress.set_back(parts, log, resolved, clock, cut)
         parts.compactions.agree_with(parts.queues, log, parts.deletions.pending)
+        if cut is not None:
+            log_cut.forget(disk, layout)
         return Opened(parts, resolved, clock, log, lock, report)
     except BaseException:
         if parts is not None:
@@ -102,6 +111,7 @@ def to_read(disk: Disk, folder: str, geometry: Geometry | None) -> Opened:
     """Find the end of a store's log and take up the rest as it is; see `Store.open_read_only`."""
     layout = require_store(disk, folder)
     release.require(disk, folder)
+    log_cut.refuse_pending(disk, layout)
     resolved = geometries.resolve(disk, layout, geometry)
     clock = SystemClock()
     parts = _parts(disk, layout, StoreSettings(), clock, resolved, write=False)

@@ -154,6 +154,33 @@ class Compactions:
                 elif source.max_offset < kept.max_offset:
                     queues.fill_to(*key, kept.max_offset)
 
+    def cut(self, queues: Queues) -> None:
+        """Forget what is kept behind the ends of queues, whose log was cut; before `agree_with`.
+
+        A queue that the log has from its beginning is copied anew. Of another one only that part is
+        removed; if a round has seen it, older values that it replaced are gone, which is reported.
+        """
+        for key, kept in [*self.by_key.items()]:
+            source = queues.by_key.get(key)
+            end = 0 if source is None else source.max_offset
+            if not kept.files or kept.max_offset <= end:
+                continue
+            if source is None or source.min_offset <= kept.files[0].first:
+                self._drop(kept)
+                continue
+            if kept.position >= end:
+                _log.error(
+                    "values that were compacted away by messages which were cut off are lost",
+                    topic=key[0],
+                    queue=key[1],
+                    compacted_to=kept.position,
+                    end=end,
+                )
+            kept.close()
+            kept.files = loading.cut(self._disk, kept.folders, kept.files, end)
+            kept.followed_to = end
+            kept.position = min(kept.position, end - 1)
+
     def _is_of(self, kept: CompactedQueue, source: Queue, read: LogReader) -> bool:
         """Say whether the last message that both have is the same, as far as it can be read."""
         own = kept.last_unit_before(source.max_offset)

@@ -15,8 +15,9 @@ written again, as the cache may have what the disk does not.
 from contextlib import closing
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from sprocket.base.disk import Disk, is_segment_name, remove_if_there
+from sprocket.base.disk import Disk, File, is_segment_name, remove_if_there
 from sprocket.base.errors import ForeignStore
 from sprocket.base.units import MIB
 from sprocket.rocketmq.store.compaction import swap as swaps
@@ -27,7 +28,7 @@ from sprocket.rocketmq.store.compaction.compacted_file import (
     look,
 )
 from sprocket.rocketmq.store.compaction.queue_folders import QueueFolders
-from sprocket.rocketmq.store.queue import QueueKey
+from sprocket.rocketmq.store.queue import BATCH_UNIT, QueueKey
 
 _RENAMED = ".delete"
 """What RocketMQ adds to the names of files that are to go."""
@@ -189,3 +190,48 @@ def _make_durable(
             for at in range(0, size if write_again else 0, MIB):
                 again.write([again.read(at, min(MIB, size - at))], at)
             again.sync()
+
+
+def cut(
+    disk: Disk, folders: QueueFolders, files: list[CompactedFile], end: int
+) -> list[CompactedFile]:
+    """Remove what is kept from a queue offset on; return the files that are left.
+
+    Raises:
+        DiskFull, DiskFailed: To be done again.
+    Durability: on return it is gone from the disk.
+    """
+    left = [file for file in files if file.first < end]
+    for file in reversed(files[len(left) :]):
+        _remove(disk, folders, file.start)
+    if left and left[-1].next_offset > end:
+        left[-1] = _cut_file(disk, folders, left[-1], end)
+    return left
+
+
+def _cut_file(disk: Disk, folders: QueueFolders, file: CompactedFile, end: int) -> CompactedFile:
+    """Wipe the records and units of a file from a queue offset on."""
+    with closing(disk.open(folders.units_path(file.start), write=True)) as units:
+        stored = units.read(0, file.count * UNIT_BYTES)
+        all_units = [*BATCH_UNIT.iter_unpack(stored)]
+        kept = [unit for unit in all_units if unit[4] + unit[5] <= end]
+        bytes_left = kept[-1][0] + kept[-1][1] - file.start if kept else 0
+        with closing(disk.open(folders.log_path(file.start), write=True)) as log:
+            _wipe(log, bytes_left)
+        _wipe(units, len(kept) * UNIT_BYTES)
+    next_offset = kept[-1][4] + kept[-1][5] if kept else file.first
+    return replace(
+        file, bytes=bytes_left, count=len(kept), next_offset=next_offset, is_closed=False
+    )
+
+
+def _wipe(file: File, position: int) -> None:
+    """Make zeros of a file from a position on. Durable on return."""
+    while position < file.data_end():
+        extent = file.next_data(position)
+        if extent.start >= extent.end:
+            break
+        size = min(MIB, extent.end - extent.start)
+        file.write([bytes(size)], extent.start)
+        position = extent.start + size
+    file.sync()

@@ -40,7 +40,7 @@ def cut(files: SegmentFiles, scan: LogScanner) -> int:
         if segment.end <= end:
             break
         begin = max(end, segment.start) + (BLANK_BYTES if scan.ends_in_blank else 0)
-        last = _last_byte(segment, begin - segment.start)
+        last = last_byte(segment, begin - segment.start)
         if last is not None:
             size = max(size, segment.start + last + 1 - end)
     files.drop_from(end + 1, durable=True)
@@ -54,7 +54,7 @@ def cut(files: SegmentFiles, scan: LogScanner) -> int:
     return size
 
 
-def _last_byte(segment: Segment, begin: int) -> int | None:
+def last_byte(segment: Segment, begin: int) -> int | None:
     """Return the position of the last byte of a file from `begin` on that is not zero."""
     end = segment.file.data_end()
     while end > begin:

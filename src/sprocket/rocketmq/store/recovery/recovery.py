@@ -212,6 +212,7 @@ class StoreParts:
         is_geometry_certain: The length of log files is known, and not told from one of them.
         follows: The log is to be a beginning of another one, which has the rest: it ends at damage,
             and nothing is repaired that the other one has as it was.
+        is_cut: The log was cut since the store was open: what came off keeps no place in queues.
     """
 
     disk: Disk
@@ -224,6 +225,7 @@ class StoreParts:
     compactions: Compactions
     is_geometry_certain: bool = True
     follows: bool = False
+    is_cut: bool = False
     units: UnitAssigner = field(default_factory=UnitAssigner)
     step: Step = unwatched
 
@@ -251,6 +253,12 @@ def mark_open(
     mark = _ABORT_MARK if ours else b"\n"
     doubt = _DOUBT_MARK if doubtful else b""
     replace_file(disk, layout.abort, b"%d%s%s" % (process_id, mark, doubt))
+
+
+def mark_interrupted(disk: Disk, layout: StoreLayout, process_id: int) -> None:
+    """Have the next opening recover as after a crash, whoever left the store. Durable on return."""
+    life = _last_life(disk, layout)
+    mark_open(disk, layout, process_id, ours=life.ours, doubtful=life.doubtful)
 
 
 def mark_doubtful(disk: Disk, layout: StoreLayout) -> None:
@@ -418,7 +426,8 @@ def _recover(
     _load_index(parts, life, start)
     scan, rebuild, damage, misplaced = _scan(parts, life, start)
     repaired.add(damage, misplaced)
-    rebuild.keep_places(lasts, repaired.damage)
+    if not parts.is_cut:
+        rebuild.keep_places(lasts, repaired.damage)
     rebuild.finish()
     cut = log_repair.cut(parts.files, scan)
     if damage or misplaced:
@@ -732,13 +741,13 @@ def _rebuild(parts: StoreParts, life: _LastLife, scan: LogScanner, rebuild: Rebu
     parts.queues.truncate(end, parts.step)
     # An index for a log that is gone: entries before the end may be wrong as well.
     index_too = parts.index is not None and parts.index.end >= end
-    if life.ours:  # RocketMQ may have deleted queues since the table was written
+    if life.ours and not parts.is_cut:  # or RocketMQ may have deleted queues since it was written
         for topic, queues in _load_queue_table(parts.disk, parts.layout).items():
             for queue_id, max_offset in queues.items():
                 queue = parts.queues.by_key.get((topic, queue_id))
                 if max_offset > (0 if queue is None else queue.max_offset):
                     rebuild.missing.add((topic, queue_id))
-    is_table_old = not life.ours or bool(rebuild.missing)
+    is_table_old = not life.ours or parts.is_cut or bool(rebuild.missing)
     compared = range_check.COMPARED_BYTES[life.clean, life.ours]
     begin, until = max(parts.files.first, scan.start - compared), scan.start + compared
     part = range_check.Part(begin, min(until, end))
