@@ -739,6 +739,10 @@ def _rebuild(parts: StoreParts, life: _LastLife, scan: LogScanner, rebuild: Rebu
     """
     end = PhysicalOffset(scan.end)
     parts.queues.truncate(end, parts.step)
+    if parts.is_cut:
+        for key, queue in [*parts.queues.by_key.items()]:
+            if not queue.max_offset:
+                parts.queues.remove(*key)  # its first message came off
     # An index for a log that is gone: entries before the end may be wrong as well.
     index_too = parts.index is not None and parts.index.end >= end
     if life.ours and not parts.is_cut:  # or RocketMQ may have deleted queues since it was written

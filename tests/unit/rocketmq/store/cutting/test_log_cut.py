@@ -60,7 +60,7 @@ def made(count: int = COUNT, *, clean: bool = True) -> Whole:
 
 def content(store: Store) -> dict[str, object]:
     """Return all that can be seen of a store."""
-    queues = [one for one in store.queues() if one[2].max]
+    queues = list(store.queues())
     seen: dict[str, object] = {"end": store.end, "queues": queues}
     seen["log"] = [(place, bytes(stored)) for place, stored in store.records()]
     for topic, queue_id, bounds in queues:
