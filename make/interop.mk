@@ -26,7 +26,7 @@ PEERS_RABBITMQ := $(if $(SPROCKET_RABBITMQ_ROOT),,$(RABBITMQ_ERL))
 ETCD := .peers/etcd/usr/bin/etcd
 PEERS_ETCD := $(if $(SPROCKET_ETCD),,$(ETCD))
 
-.PHONY: peers peers-etcd peers-go peers-kafka peers-rabbitmq interop-java interop-client interop-go interop-rabbitmq peers-amqp interop-amqp bench-rocketmq bench-rabbitmq torture
+.PHONY: peers peers-etcd peers-go peers-kafka peers-rabbitmq interop-ha interop-java interop-client interop-go interop-rabbitmq peers-amqp interop-amqp bench-rocketmq bench-ha bench-rabbitmq torture
 
 peers: $(ROCKETMQ_JAR) $(CLIENT_4_JAR) $(SPRING_JAR) ## fetch the real RocketMQ 5.3.3, its Java clients 5.3.3 and 4.9.8, and Spring's, once
 
@@ -107,6 +107,9 @@ interop-java: $(STAMP) $(PEERS) ## the official Java clients, mqadmin and the re
 interop-client: $(STAMP) $(if $(SPROCKET_ROCKETMQ_LIB),,$(ROCKETMQ_JAR)) ## our Python client, the same tests against Sprocket and the real RocketMQ 5.3.3
 	@$(BIN)/python -m pytest tests/interop/test_client_*.py -m interop -v -rs
 
+interop-ha: $(STAMP) $(if $(SPROCKET_ROCKETMQ_LIB),,$(ROCKETMQ_JAR)) $(if $(SPROCKET_ROCKETMQ_4_LIB),,$(CLIENT_4_JAR)) ## pairs with the real RocketMQ 5.3.3 in either role: 200,000 messages, 200 cut links, kills, reads from our slave by its Java clients (10 minutes)
+	@$(BIN)/python -m pytest tests/interop/test_ha.py tests/interop/test_replicas.py tests/interop/test_reading_slaves.py -m "nightly or not nightly" -v -rs --timeout 1800
+
 interop-go: $(STAMP) $(PEERS_GO) ## the official Go client against Sprocket
 	@$(BIN)/python -m pytest tests/interop/test_go_client.py tests/interop/test_traces.py::test_we_show_traces_of_go -m interop -v -rs
 
@@ -114,6 +117,9 @@ bench-rocketmq: $(STAMP) $(PEERS) ## messages per second and per CPU second, our
 	@code=0; for part in rocketmq clients; do \
 		$(BIN)/python -m bench.$$part; ended=$$?; if [ $$ended -gt $$code ]; then code=$$ended; fi; \
 	done; exit $$code
+
+bench-ha: $(STAMP) $(if $(SPROCKET_ROCKETMQ_LIB),,$(ROCKETMQ_JAR)) ## what a slave costs: our pair beside RocketMQ's, ours with a slave and without, a slave that catches up (6 minutes, 15 GB of disk, all removed)
+	@$(BIN)/python -m bench.replicas
 
 bench-rabbitmq: $(STAMP) $(PEERS_RABBITMQ) ## the same of AMQP, ours and RabbitMQ's, start-up and memory (12 minutes, 10 GB of disk, all removed)
 	@code=0; for part in rabbitmq amqp_opening; do \

@@ -24,6 +24,7 @@ from sprocket.testing.disk import SimulatedDisk
 
 SLAVE = ReplicationSettings(role="slave", broker_id=1)
 NO_RIGHTS = RightsSettings()
+PLAIN_STORE = StoreSettings(fill_ahead_bytes=0)
 
 
 async def begin(
@@ -32,12 +33,13 @@ async def begin(
     nameservers: tuple[str, ...] = (),
     clock: FakeClock | None = None,
     rights: RightsSettings = NO_RIGHTS,
+    store: StoreSettings = PLAIN_STORE,
 ) -> Node:
     """Start a broker, with a NameServer of its own if none is given."""
     settings = Settings(
         server=ServerSettings(nameserver_port=0, broker_port=0),
         broker=BrokerSettings(nameservers=nameservers),
-        store=StoreSettings(fill_ahead_bytes=0),
+        store=store,
         replication=replication,
         rights=rights,
     )
@@ -61,16 +63,18 @@ async def until(holds: Callable[[], bool]) -> None:
 class Pair:
     """A master, and perhaps a slave."""
 
-    def __init__(self, master: Node, client: RawClient) -> None:
+    def __init__(self, master: Node, client: RawClient, store: StoreSettings) -> None:
+        self._store = store
         self.master = master
         self.client = client
         self.slave_disk = SimulatedDisk()
         self.slave: Node | None = None
+        self.is_stopped = False
 
-    async def begin_slave(self) -> Node:
+    async def begin_slave(self, replication: ReplicationSettings = SLAVE) -> Node:
         """Start the slave, and wait until it has what the master has."""
         names = (self.master.addresses.nameserver,)
-        slave = self.slave = await begin(SLAVE, self.slave_disk, names)
+        slave = self.slave = await begin(replication, self.slave_disk, names, store=self._store)
         await self.caught_up()
         return slave
 
@@ -79,6 +83,11 @@ class Pair:
         slaves, end = self.master.broker.slaves, self.master.broker.store.written
         assert slaves is not None
         await until(lambda: any(one.acknowledged == end for one in slaves.all))
+
+    async def stop_master(self) -> None:
+        """Stop the master, and wait until the slave has noticed."""
+        await self.master.stop()
+        self.is_stopped = True
 
     async def stop_slave(self) -> None:
         """Stop it."""
@@ -96,16 +105,17 @@ class Pair:
 
 
 @asynccontextmanager
-async def pair(**replication: Any) -> AsyncIterator[Pair]:
+async def pair(*, store: StoreSettings = PLAIN_STORE, **replication: Any) -> AsyncIterator[Pair]:
     """Run a master."""
     given = {"slaves": True, **replication}
-    master = await begin(ReplicationSettings(**given), SimulatedDisk())
-    found = Pair(master, await RawClient.open(master.addresses.broker))
+    master = await begin(ReplicationSettings(**given), SimulatedDisk(), store=store)
+    found = Pair(master, await RawClient.open(master.addresses.broker), store)
     try:
         yield found
     finally:
         await found.stop_slave()
-        await master.stop()
+        if not found.is_stopped:
+            await master.stop()
 
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:

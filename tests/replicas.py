@@ -36,6 +36,8 @@ class Wire:
         for one in buffers:
             self.sent += one
 
+    send_now = send
+
     def when_ready(self, callback: Callable[[], None]) -> None:
         """Keep a call."""
         self._ready.append(callback)
@@ -43,6 +45,9 @@ class Wire:
     def when_closed(self, callback: Callable[[Any], None]) -> None:
         """Keep a call."""
         self._closed.append(callback)
+
+    def write_at_once(self) -> None:
+        """Do nothing: what is sent is there."""
 
     def keep_when_quiet(self) -> None:
         """Do nothing: nobody is cut off here."""
@@ -67,10 +72,19 @@ class Wire:
 
 
 class AtOnce:
-    """Reads that never wait."""
+    """Reads that never wait.
+
+    Attributes:
+        busy: What the next ones end with.
+    """
+
+    def __init__(self) -> None:
+        self.busy: list[StoreError] = []
 
     def run(self, work: Callable[[], None], _: Callable[[Exception], None], /) -> None:
         """Do the work."""
+        if self.busy:
+            raise self.busy.pop()
         work()
 
 
@@ -85,8 +99,9 @@ class Master:
         self.store = Store.open(
             self.disk, ROOT, StoreSettings(fill_ahead_bytes=0), self.clock, SMALL
         )
+        self.reads = AtOnce()
         self.slaves = Slaves(
-            self.store, AtOnce(), self.timers, self.clock, ReplicationSettings(**settings)
+            self.store, self.reads, self.timers, self.clock, ReplicationSettings(**settings)
         )
         self.slaves.start(lambda: None)
         self.count = 0

@@ -64,6 +64,7 @@ class Cluster:
         *,
         store: str = "",
         port: int | None = None,
+        heap: str = "512m",
     ) -> str:
         """Start the broker of RocketMQ 5.3.3, by default as a master, and return its address."""
         port = port or peers.free_port((-2, 0, 1))
@@ -83,7 +84,7 @@ class Cluster:
             "diskMaxUsedSpaceRatio": 95,
             **(settings or {}),
         }
-        self._real("broker.BrokerStartup", address, given, heap="512m")
+        self._real("broker.BrokerStartup", address, given, heap=heap)
         peers.wait_until(
             lambda: is_answered(address, link.BROKER_RUNTIME_INFO), "the RocketMQ broker"
         )

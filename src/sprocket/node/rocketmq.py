@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from sprocket.rocketmq.broker.broker import Broker
+    from sprocket.rocketmq.broker.delivery import ReplicaChoice
     from sprocket.rocketmq.broker.rights import RuleReader
     from sprocket.rocketmq.codec.config import JsonValue
     from sprocket.rocketmq.remoting import Channels, MakeRequest
-    from sprocket.rocketmq.replication import MasterLink
+    from sprocket.rocketmq.replication import MasterLink, Slaves
     from sprocket.rocketmq.server.master import MasterPlaces
     from sprocket.rocketmq.store.queue import GroupFilter
     from sprocket.rocketmq.store.recovery import RecoveryReport
@@ -172,7 +173,7 @@ async def _open_broker(site: Site) -> Serve:
         from sprocket.rocketmq.server.dispatch import Dispatcher
         from sprocket.rocketmq.server.handlers.groups import notify_ids_changed
         from sprocket.rocketmq.server.handlers.messages import ask_producer
-        from sprocket.rocketmq.server.master import MasterPlaces, MasterTables, of_slave
+        from sprocket.rocketmq.server.master import MasterPlaces, MasterTables, of_master, of_slave
         from sprocket.rocketmq.server.nameservers import (
             BrokerNameServers,
             Identity,
@@ -230,16 +231,27 @@ async def _open_broker(site: Site) -> Serve:
                 settings.replication.master_address, registration, place.clock, signed
             )
             link = _link(broker, settings.replication, master, place.clock)
-            tables = MasterTables(broker, master)
+            own_users = {settings.rights.initial_user, settings.rights.inner_user}
+            tables = MasterTables(broker, master, frozenset(own_users))
+        choice = None
+        if settings.replication.slave_reads and (link is not None or slaves is not None):
+            choice = _choice(slaves, link)
         slices = Slices(reads, Turns(loop, SLICE_WORK), place.clock)
         routes = RouteLookup(nameservers.channels, place.clock)
         parts.push_async_callback(routes.stop)
         rows = [
-            *broker_rows.of_clients(broker, channels, routes, own.name),
+            *broker_rows.of_clients(broker, channels, routes, own.name, choice),
             *broker_rows.of_administrators(broker, registration, settings, slices, link),
         ]
         if settings.replication.is_slave:
-            rows = of_slave(rows)
+            rows = of_slave(rows, is_read=settings.replication.slave_reads)
+        replication = settings.replication
+        if (
+            slaves is not None
+            and replication.role == "sync_master"
+            and replication.in_sync_count_min > 1
+        ):
+            rows = of_master(rows, slaves)
         unknown = None
         if broker.known_rights is not None:
             from sprocket.rocketmq.server.rights import Guard
@@ -365,6 +377,17 @@ def _link(
         clock,
         heartbeat_seconds=settings.heartbeat_seconds,
         silence_seconds=settings.silence_seconds,
+    )
+
+
+def _choice(slaves: "Slaves | None", link: "MasterLink | None") -> "ReplicaChoice":
+    """Return what says where consumers read on."""
+    from sprocket.rocketmq.broker.delivery import ReplicaChoice
+
+    if link is not None:
+        return ReplicaChoice(is_slave=True, other_is_there=lambda: link.why is None)
+    return ReplicaChoice(
+        is_slave=False, other_is_there=lambda: slaves is not None and slaves.count > 0
     )
 
 

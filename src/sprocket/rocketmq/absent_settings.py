@@ -63,7 +63,7 @@ BROKER = _SERVER | _texts(
         popConsumerKVServiceEnable popConsumerKVServiceInit popConsumerKVServiceLog
         popResponseReturnActualRetryTopic printChannelGroups readUnCommitted
         recheckReputOffsetFromCq recoverConcurrently rejectPullConsumerEnable
-        rocksdbCQDoubleWriteEnable skipPreOnline skipWhenCKRePutReachMaxTimes slaveReadEnable
+        rocksdbCQDoubleWriteEnable skipPreOnline skipWhenCKRePutReachMaxTimes
         syncFromLastFile syncMasterFlushOffsetWhenStartup timerEnableDisruptor
         timerEnableRetryUntilSuccess timerInterceptDelayLevel timerSkipUnknownError
         timerStopDequeue timerStopEnqueue timerWarmEnable traceTopicEnable
@@ -94,7 +94,7 @@ BROKER = _SERVER | _texts(
         commercialBaseCount compactionThreadNum consumerManageThreadPoolNums
         correctLogicMinOffsetSleepInterval dispatchCqThreads endTransactionThreadPoolNums
         heartbeatThreadPoolNums litePullMessageThreadPoolNums
-        loadBalanceProcessorThreadPoolNums minInSyncReplicas processReplyMessageThreadPoolNums
+        loadBalanceProcessorThreadPoolNums processReplyMessageThreadPoolNums
         pullMessageThreadPoolNums putMessageFutureThreadPoolNums queryMessageThreadPoolNums
         recoverThreadPoolNums replicasPerDiskPartition sendMessageThreadPoolNums
         timerGetMessageThreadNum timerPutMessageThreadNum totalReplicas

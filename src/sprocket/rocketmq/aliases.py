@@ -22,7 +22,7 @@ import msgspec
 from sprocket.base.errors import SettingsError
 from sprocket.base.nearest import hint
 from sprocket.base.settings import ForeignSettings
-from sprocket.base.units import KIB
+from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq import absent_settings
 from sprocket.rocketmq.geometry import BATCH_UNIT_BYTES, QUEUE_UNIT_BYTES
 from sprocket.rocketmq.settings import Settings
@@ -33,7 +33,11 @@ REGISTER_MS_MIN, REGISTER_MS_MAX = 10_000, 60_000
 """RocketMQ keeps its period between these."""
 
 SQL_FILTERS = "enablePropertyFilter"
-OFF_BY_DEFAULT = {SQL_FILTERS: "pull.sql_filters", "recallMessageEnable": "timers.recall"}
+OFF_BY_DEFAULT = {
+    SQL_FILTERS: "pull.sql_filters",
+    "recallMessageEnable": "timers.recall",
+    "slaveReadEnable": "replication.slave_reads",
+}
 """What is off with a broker.conf, unless that says otherwise; ours are on."""
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - RocketMQ's default, taken only with an address to advertise
@@ -87,6 +91,7 @@ def read_broker_conf(text: bytes | str, source: str) -> ForeignSettings:
     _refuse_providers(given, source)
     if _takes_slaves(given):
         values.append(("replication.slaves", True, f"{source} (brokerRole)"))
+    values += _flow_control(given, source)
     for name, setting in OFF_BY_DEFAULT.items():
         if name not in given:
             values.append((setting, False, f"{source} (default of {name})"))
@@ -117,6 +122,7 @@ def to_broker_conf(settings: Settings, *, folder: str = "") -> dict[str, str]:
     texts["brokerIP2"] = texts["brokerIP1"]
     texts["enableMultiDispatch"] = texts["enableLmq"]
     texts[_KEEP_RULES] = str(bool(settings.rights.rules_path)).lower()
+    texts |= _flow_control_texts(settings)
     texts["bitMapLengthConsumeQueueExt"] = str(_bit_map_bits(settings))
     if not texts[_MASTER]:
         del texts[_MASTER]  # has no value there
@@ -196,6 +202,27 @@ def _takes_slaves(given: Mapping[str, str]) -> bool:
     """
     role = given.get("brokerRole", "ASYNC_MASTER").strip().upper()
     return role != "SLAVE" and ("brokerRole" in given or "haListenPort" in given)
+
+
+_RATE, _RATE_BYTES = "maxHaTransferByteInSecond", 100 * MIB
+"""How much a slave is sent in a second, and the default; heeded if `_RATE_SWITCH` is true."""
+_RATE_SWITCH = "haFlowControlEnable"
+
+
+def _flow_control(given: Mapping[str, str], source: str) -> list[tuple[str, object, str]]:
+    """Return how much slaves are sent in a second, if that has a limit."""
+    if given.get(_RATE_SWITCH, "").strip().lower() != "true":
+        return []
+    try:
+        rate = _number(given.get(_RATE, str(_RATE_BYTES)))
+    except ValueError as error:
+        raise SettingsError(f"{source}: {_RATE}={given[_RATE]}: {error}") from None
+    return [("replication.bytes_per_second_max", rate, f"{source} ({_RATE_SWITCH})")]
+
+
+def _flow_control_texts(settings: Settings) -> dict[str, str]:
+    rate = settings.replication.bytes_per_second_max
+    return {_RATE_SWITCH: _boolean_text(bool(rate)), _RATE: str(rate or _RATE_BYTES)}
 
 
 # How texts become values and back.
@@ -399,7 +426,9 @@ BROKER = _table(
     _plain("haListenPort", "replication.port"),
     _text(_MASTER, "replication.master_address"),
     _plain("inSyncReplicas", "replication.ack_count"),
+    _plain("minInSyncReplicas", "replication.in_sync_count_min"),
     _switch("allAckInSyncStateSet", "replication.all_in_sync"),
+    _switch("slaveReadEnable", "replication.slave_reads"),
     _plain("haMaxGapNotInSync", "replication.gap_bytes_max"),
     _plain("slaveTimeout", "replication.ack_timeout_ms"),
     _plain("haTransferBatchSize", "replication.part_bytes"),
@@ -484,7 +513,6 @@ _DEMANDS: tuple[tuple[str, frozenset[str], str], ...] = (
     ("enableControllerMode", frozenset({"false"}), _NO_SWITCH),
     ("enableSlaveActingMaster", frozenset({"false"}), _NO_SWITCH),
     ("totalReplicas", frozenset({"1"}), f"only 1; {_NO_SWITCH}"),
-    ("minInSyncReplicas", frozenset({"1"}), "only 1; sends are never refused for want of slaves"),
     ("rejectPullConsumerEnable", frozenset({"false"}), _NO_CLOSED_PULLS),
     ("litePullMessageEnable", frozenset({"true"}), _NO_CLOSED_PULLS),
 )
@@ -495,7 +523,7 @@ TAKEN_CARE_OF = frozenset(
     | _USERS.keys()
     | _PROVIDERS.keys()
     | _OLD_RULES.keys()
-    | {"storePathRootDir", "storePathCommitLog", "enableMultiDispatch"}
+    | {"storePathRootDir", "storePathCommitLog", "enableMultiDispatch", _RATE, _RATE_SWITCH}
 )
 """Names without a row of their own that are not ignored; light queues need both their switches in
 RocketMQ, and one here."""

@@ -297,7 +297,8 @@ class StoreSettings:
     bytes_in_memory: Annotated[int, Meta(ge=0)] = 0
     """Messages within so many bytes of the log's end count as in memory; of older ones an answer
     has 8 or 64 KiB at most. 0 is 40 % of the memory that there is for this process;
-    accessMessageInMemoryMaxRatio."""
+    accessMessageInMemoryMaxRatio. A slave takes three quarters of it, so that readers do not go to
+    and fro between it and its master."""
 
     @classmethod
     def small(cls) -> "StoreSettings":
@@ -348,6 +349,8 @@ class ReplicationSettings:
     slaves: bool = False
     """Let slaves come. Whoever reaches the port gets every message: nobody has to sign in there, as
     in RocketMQ. A `sync_master` does so in any case."""
+    slave_count_max: Annotated[int, Meta(ge=1, le=1000)] = 16
+    """Most slaves at a time; who comes when there are so many is cut off."""
     networks: tuple[str, ...] = ()
     """Addresses and networks from which slaves may come, such as 10.1.0.0/16; without any, from
     everywhere. A broker that has rights lets none come without."""
@@ -362,17 +365,26 @@ class ReplicationSettings:
     all_in_sync: bool = False
     """All slaves that follow closely must have it, and `ack_count` at least;
     allAckInSyncStateSet."""
+    in_sync_count_min: Annotated[int, Meta(ge=1, le=9)] = 1
+    """A `sync_master` refuses sends while fewer machines, itself among them, follow closely;
+    minInSyncReplicas. With 1 they are stored, and answered SLAVE_NOT_AVAILABLE."""
     gap_bytes_max: Annotated[int, Meta(ge=0)] = 256 * MIB
     """A slave that lacks more of the log does not follow closely, and nobody waits for it;
     haMaxGapNotInSync."""
     ack_timeout_ms: Annotated[int, Meta(ge=1, le=600_000)] = 3000
     """A send for which slaves take longer is answered FLUSH_SLAVE_TIMEOUT: stored, but perhaps here
     alone; slaveTimeout."""
+    slave_reads: bool = True
+    """A slave serves consumers, and a master that has one sends those to it who read far behind the
+    end of the log; slaveReadEnable, of which RocketMQ's default is false."""
     ack: Literal["disk", "memory"] = "disk"
     """What a slave tells its master that it has: what is on its disk, or what its operating system
     has, as in RocketMQ."""
     part_bytes: Annotated[int, Meta(ge=512, le=4 * MIB)] = 32 * KIB
     """Most bytes of the log that a slave is sent as one; haTransferBatchSize."""
+    bytes_per_second_max: Annotated[int, Meta(ge=0)] = 0
+    """What each slave is sent in a second at most, also of what is new; 0 sets no limit.
+    maxHaTransferByteInSecond, if haFlowControlEnable is true."""
     heartbeat_ms: Annotated[int, Meta(ge=10, le=600_000)] = 5000
     """How often master and slave say something to each other if nothing is new;
     haSendHeartbeatInterval."""

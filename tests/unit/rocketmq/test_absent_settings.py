@@ -58,7 +58,6 @@ def test_they_are_names_that_a_settings_file_may_hold() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("slaveReadEnable", "false"),
         ("traceOn", "true"),
         ("aclEnable", "false"),
         ("sendMessageThreadPoolNums", "1"),

@@ -125,7 +125,7 @@ def test_what_we_do_not_have_is_named() -> None:
     """A real name of RocketMQ is not a mistake."""
     found = aliases.read_broker_conf("warmMapedFileEnable=true\nbrokerName=b\nregionId=1", "f")
     assert found.ignored == ("regionId", "warmMapedFileEnable")
-    assert [value for _, value, _ in found.values] == ["b", False, False]
+    assert [value for _, value, _ in found.values] == ["b", False, False, False]
     names = aliases.read_nameserver_conf("listenPort=9999\nconfigStorePath=/x", "f")
     assert names.ignored == ("configStorePath",)
     assert names.values == [("server.nameserver_port", 9999, "f (listenPort)")]
@@ -137,7 +137,7 @@ def test_what_tutorials_have_added_is_named_too() -> None:
     found = aliases.read_broker_conf(f"{text}\nstoreCheckpoint=/c\nlistenPort=1", "f")
     names = ("abortFile", "regionId", "storeCheckpoint", "storePathConsumeQueue")
     assert found.ignored == (*names, "storePathIndex")
-    off = ("pull.sql_filters", "timers.recall")
+    off = ("pull.sql_filters", "timers.recall", "replication.slave_reads")
     assert [name for name, _, _ in found.values] == ["server.broker_port", *off]
     with pytest.raises(SettingsError, match="has no setting storePathConsumQueue"):
         aliases.read_broker_conf("storePathConsumQueue=/q", "f")
@@ -158,7 +158,6 @@ def test_what_tutorials_have_added_is_named_too() -> None:
         ("brokerRole=MASTER", "expected ASYNC_MASTER or SYNC_MASTER or SLAVE"),
         ("enableDLegerCommitLog=true", "who is master is decided by brokerRole"),
         ("totalReplicas=2", "only 1; who is master"),
-        ("minInSyncReplicas=2", "only 1; sends are never refused for want of slaves"),
         ("rejectPullConsumerEnable=true", "cannot be kept out"),
         ("litePullMessageEnable=false", "cannot be kept out"),
         ("namesrvAddr=10.0.0.1:9876,10.0.0.2:9876", "use ; instead of commas"),
@@ -183,12 +182,13 @@ def test_what_cannot_be_is_one_clear_error(
 def test_what_is_so_anyway_may_be_said() -> None:
     """A file that asks for no controller and no access control gets what it wants."""
     text = """
-        totalReplicas=1\nminInSyncReplicas=1\nenableControllerMode=False
+        totalReplicas=1\nenableControllerMode=False
         aclEnable=false\nenablePropertyFilter=true\nrecallMessageEnable=true\nrejectPullConsumerEnable=false\nlitePullMessageEnable=TRUE
     """
     asked = [
         ("pull.sql_filters", True, "f (enablePropertyFilter)"),
         ("timers.recall", True, "f (recallMessageEnable)"),
+        ("replication.slave_reads", False, "f (default of slaveReadEnable)"),
     ]
     assert aliases.read_broker_conf(text, "f") == loader.ForeignSettings(values=asked)
 
@@ -325,3 +325,28 @@ def test_rows_are_found_by_name() -> None:
     assert (row.setting, row.read("5")) == ("retention.keep_hours", 5)
     assert "nothing" not in aliases.BROKER
     assert "listenPort" in aliases.NAMESERVER
+
+
+def test_how_much_a_slave_is_sent_in_a_second() -> None:
+    """Two settings there, of which one is a switch; one here."""
+    for text, expected in (
+        ("", 0),
+        ("maxHaTransferByteInSecond=1000", 0),
+        ("haFlowControlEnable=true", 100 << 20),
+        ("haFlowControlEnable=true\nmaxHaTransferByteInSecond=1000", 1000),
+        ("haFlowControlEnable=false\nmaxHaTransferByteInSecond=1000", 0),
+    ):
+        found = loaded(f"brokerName=b\n{text}")
+        assert found.replication.bytes_per_second_max == expected
+        told = aliases.to_broker_conf(found)
+        assert told["haFlowControlEnable"] == str(bool(expected)).lower()
+        assert told["maxHaTransferByteInSecond"] == str(expected or 100 << 20)
+    with pytest.raises(SettingsError, match="maxHaTransferByteInSecond=x: expected a whole number"):
+        loaded("haFlowControlEnable=true\nmaxHaTransferByteInSecond=x")
+
+
+def test_replicas_that_must_be_there() -> None:
+    """RocketMQ heeds it under a controller only; here a broker that waits for slaves does."""
+    assert loaded("minInSyncReplicas=2").replication.in_sync_count_min == 2
+    assert loaded("slaveReadEnable=true").replication.slave_reads
+    assert not loaded("brokerName=b").replication.slave_reads

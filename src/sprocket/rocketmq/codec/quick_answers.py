@@ -16,7 +16,9 @@ from sprocket.rocketmq.codec.frame import FRAME_BYTES_MAX, JSON, LENGTH_BYTES, P
 from sprocket.rocketmq.codec.headers import PullMessageAnswer, SendMessageAnswer
 
 _FOUND = "FOUND"
-_QUEUE, _OFFSET, _NEXT, _LOW, _HIGH, _TOPIC, _GROUP, _OPAQUE = range(1_000_000_001, 1_000_000_009)
+_QUEUE, _OFFSET, _NEXT, _LOW, _HIGH, _TOPIC, _GROUP, _BROKER, _OPAQUE = range(
+    1_000_000_001, 1_000_000_010
+)
 """Stand for the numbers of a header, and for the opaque."""
 _ID, _TRANSACTION = "@id@", "@transaction@"
 _PLACES = {b"%d" % number: b"%d" for number in range(_QUEUE, _OPAQUE + 1)} | {
@@ -51,6 +53,7 @@ _STORED_WITHOUT_KEY_FORM = _form(
 _DONE_FORM = _form(None, None, (_OPAQUE,))
 _FOUND_FORM = _form(
     PullMessageAnswer(
+        suggest_which_broker_id=_BROKER,
         next_begin_offset=_NEXT,
         min_offset=_LOW,
         max_offset=_HIGH,
@@ -58,7 +61,7 @@ _FOUND_FORM = _form(
         group_sys_flag=_GROUP,
     ),
     _FOUND,
-    (_GROUP, _NEXT, _HIGH, _LOW, _TOPIC, _OPAQUE),
+    (_BROKER, _GROUP, _NEXT, _HIGH, _LOW, _TOPIC, _OPAQUE),
 )
 _text = msgspec.json.Encoder().encode
 
@@ -107,6 +110,7 @@ def found(
     Of `runs`, which are `size` stored bytes, no copy is made.
     """
     header = _FOUND_FORM % (
+        answer.suggest_which_broker_id,
         answer.group_sys_flag,
         answer.next_begin_offset,
         answer.max_offset,

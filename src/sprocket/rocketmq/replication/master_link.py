@@ -2,7 +2,7 @@
 
     find the master ── connect ── report where to begin ── parts of its log → ReplicaLog
           ↑                                                 └─ reports, as the log here grows
-          └── closed, silent or broken: after `RETRY_SECONDS`
+          └── closed, silent or broken: after `RETRY_SECONDS` at most
 
 Whatever ends a link is said once in the log, and kept for those who ask (`why`).
 """
@@ -21,8 +21,9 @@ from sprocket.rocketmq.replication.replica_log import UNSTORED_BYTES_MAX, Replic
 from sprocket.runtime.driver import Peer, connect
 from sprocket.runtime.tasks import Tasks, is_set_within
 
-RETRY_SECONDS = 5.0
-"""How long after the end of a link the next one is begun at most; RocketMQ's interval."""
+RETRY_SECONDS_MIN, RETRY_SECONDS = 0.25, 5.0
+"""How long after the end of a link the next one is begun: at first, and at most, as RocketMQ does.
+Each link that brings nothing doubles it."""
 
 LOOK_SECONDS = 0.5
 """How often it is looked whether a report is due, or the master silent."""
@@ -88,7 +89,7 @@ class MasterLink:
         self._peer: Peer | None = None
         self._reported = -1
         self._report_at = self._heard_at = 0.0
-        self._is_paused = False
+        self._is_paused = self._has_followed = False
         self._tasks = Tasks("master link")
 
     @property
@@ -107,7 +108,9 @@ class MasterLink:
             self._peer.close()
 
     async def _keep(self) -> None:
+        wait = RETRY_SECONDS_MIN
         while True:
+            self._has_followed = False
             try:
                 place = await self._find()
                 if place is None:
@@ -119,7 +122,8 @@ class MasterLink:
             if self._peer is not None:
                 peer, self._peer = self._peer, None
                 peer.close()
-            await asyncio.sleep(RETRY_SECONDS)
+            wait = RETRY_SECONDS_MIN if self._has_followed else min(2 * wait, RETRY_SECONDS)
+            await asyncio.sleep(wait)
 
     async def _follow(self, place: MasterPlace) -> None:
         """Follow the master until the link ends."""
@@ -130,6 +134,7 @@ class MasterLink:
         self._peer, self._is_paused = peer, False
         ended = asyncio.Event()
         peer.keep_when_quiet()
+        peer.write_at_once()
         peer.when_closed(lambda _: ended.set())
         self._heard_at = self._clock.monotonic()
         self._reported = -1
@@ -158,6 +163,7 @@ class MasterLink:
             self._end(peer, str(error))
             return
         if replica.is_following and self.why is not None:
+            self._has_followed = True
             _log.info("following the master", master=self.master, at=replica.received)
             self.why = None
         if replica.unstored_bytes > UNSTORED_BYTES_MAX and not self._is_paused:
@@ -184,7 +190,8 @@ class MasterLink:
             self._reported = end
             self.reported_at_ms = self._clock.now_ms()
             self._report_at = now + self._heartbeat_seconds
-            self._peer.send([replication.report(end)])
+            # At once: the next sync may begin before this turn of the loop is over.
+            self._peer.send_now([replication.report(end)])
 
     def _end(self, peer: Peer, why: str) -> None:
         self._note(why)

@@ -24,7 +24,7 @@ from functools import partial
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
-from sprocket.base.errors import StoreError
+from sprocket.base.errors import DiskBusy, StoreError
 from sprocket.base.units import KIB
 from sprocket.rocketmq.codec import replication
 from sprocket.rocketmq.codec.replication import FROM_FIRST, FROM_LAST_FILE
@@ -41,14 +41,23 @@ TURN_BYTES = 256 * KIB
 LOOK_SECONDS = 1.0
 """How often it is looked whether a heartbeat is due, or a slave silent."""
 
+TURNS_PER_SECOND_MIN = 10
+"""A slave that may be sent little gets it so often, in smaller pieces."""
+
+BUSY_SECONDS = 0.05
+"""After how long a part is read that could not be, as too many wait for the disk."""
+
 _log = log.get_logger(__name__)
+_limited_log = log.get_limited_logger(__name__)
 
 
 class Slave:
     """One connection of a slave.
 
     Attributes:
-        acknowledged: Where its log ends, as it said last; −1 before it is known what it lacks.
+        acknowledged: Where its log ends, as it said last.
+        is_proven: Whether it has reported more than once. The first report may be of another log,
+            which it finds out by what it is sent then.
         place: Where the next part begins that it is sent.
         sent_bytes: Of the log, since it connected.
         read_at_ms: When it was heard last, wall time.
@@ -57,10 +66,13 @@ class Slave:
     def __init__(self, peer: Peer, place: int) -> None:
         self.peer = peer
         self.acknowledged = 0
+        self.is_proven = False
         self.place = place
         self.sent_bytes = 0
         self.heard_at_ms = 0
         self.heard_at = self.sent_at = 0.0
+        self.allowance, self.allowed_at = 0.0, 0.0
+        """Bytes that it may be sent, if there is a limit; as of a time."""
         self.is_busy = False
         """A part is being read, or the next turn sends one."""
 
@@ -119,6 +131,11 @@ class Slaves:
             peer.close()
 
     @property
+    def count(self) -> int:
+        """How many are connected."""
+        return len(self._by_peer)
+
+    @property
     def all(self) -> Sequence[Slave]:
         """Those that are connected."""
         return list(self._by_peer.values())
@@ -134,6 +151,11 @@ class Slaves:
     def are_missing(self) -> bool:
         """Whether too few slaves follow closely, so that nobody waits for them."""
         return bool(self._needed) and len(self.in_sync()) < self._needed
+
+    @property
+    def are_too_few(self) -> bool:
+        """Whether fewer machines, this one among them, follow closely than sends must have."""
+        return 1 + len(self.in_sync()) < self._settings.in_sync_count_min
 
     def wrote(self, end: int) -> None:
         """Have slaves get what was written up to here."""
@@ -154,9 +176,11 @@ class Slaves:
         """See how far enough slaves are."""
         if not self._needed:
             return
-        known = sorted([one.acknowledged for one in self.in_sync()], reverse=True)
-        if len(known) >= self._needed:
-            reached = known[-1 if self._settings.all_in_sync else self._needed - 1]
+        close = self.in_sync()
+        known = sorted([one.acknowledged for one in close if one.is_proven], reverse=True)
+        needed = max(self._needed, len(close)) if self._settings.all_in_sync else self._needed
+        if len(known) >= needed:
+            reached = known[needed - 1]
             while self._ends and self._ends[0] <= reached:
                 self._confirmed = self._ends.popleft()
         self._show()
@@ -180,7 +204,7 @@ class Slaves:
             peer.close()
             return
         if end > written and end != FROM_FIRST:
-            _log.error(
+            _limited_log.error(
                 "a slave is ahead of this master, so its log is not that of this one; it gets "
                 "nothing",
                 slave=peer.told_address,
@@ -190,12 +214,29 @@ class Slaves:
             peer.close()
             return
         if slave is None:
-            slave = self._welcome(peer, end)
+            if self.count >= self._settings.slave_count_max:
+                peer.abort(f"there are {self.count} slaves already (replication.slave_count_max)")
+                return
+            slave, is_news = self._welcome(peer, end), True
+        else:
+            is_news, slave.is_proven = not slave.is_proven, True
         slave.heard_at, slave.heard_at_ms = self._clock.monotonic(), self._clock.now_ms()
         if end > slave.acknowledged and end != FROM_FIRST:
             slave.acknowledged = end
+            is_news = True
+        if is_news:
             self._count()
         self._begin(slave)
+
+    def _allowed(self, slave: Slave) -> int:
+        """Return how much a slave may be sent now; 0 if it is to wait."""
+        rate = self._settings.bytes_per_second_max
+        if not rate:
+            return TURN_BYTES
+        now = self._clock.monotonic()
+        gained = (now - slave.allowed_at) * rate
+        slave.allowance, slave.allowed_at = min(TURN_BYTES, slave.allowance + gained), now
+        return 0 if slave.allowance < 0 else min(TURN_BYTES, max(512, rate // TURNS_PER_SECOND_MIN))
 
     def _welcome(self, peer: Peer, asked: int) -> Slave:
         store = self._store
@@ -208,6 +249,7 @@ class Slaves:
         slave = self._by_peer[peer] = Slave(peer, place)
         slave.sent_at = self._clock.monotonic()
         peer.keep_when_quiet()
+        peer.write_at_once()
         peer.when_closed(self._left)
         _log.info(
             "a slave has come", slave=peer.told_address, at=place, lacks=store.written - place
@@ -244,13 +286,20 @@ class Slaves:
         if not slave.peer.is_open or place >= self._store.written:
             slave.is_busy = False
             return
+        allowed = self._allowed(slave)
+        if not allowed:
+            wait = -slave.allowance / self._settings.bytes_per_second_max
+            self._timers.call_later(wait, partial(self._send, slave))
+            return
         part_bytes = self._settings.part_bytes
-        data = self._store.log_part(place, TURN_BYTES)
+        data = self._store.log_part(place, allowed)
+        slave.allowance -= len(data)
         buffers: list[bytes | memoryview] = []
         for start in range(0, len(data), part_bytes):
             part = data[start : start + part_bytes]
             buffers += (replication.part_head(place + start, len(part)), part)
-        slave.peer.send(buffers)
+        # At once: the slave is to have it while this one waits for its own disk.
+        slave.peer.send_now(buffers)
         slave.place = place + len(data)
         slave.sent_bytes += len(data)
         slave.sent_at = self._clock.monotonic()
@@ -260,7 +309,10 @@ class Slaves:
             slave.is_busy = False
 
     def _failed(self, slave: Slave, error: Exception) -> None:
-        """End the connection of a slave whose next part cannot be read."""
+        """Try again if the disk has too much to do, else end the connection of a slave."""
+        if isinstance(error, DiskBusy):
+            self._timers.call_later(BUSY_SECONDS, partial(self._send, slave))
+            return
         if not isinstance(error, StoreError):
             raise error
         slave.is_busy = False

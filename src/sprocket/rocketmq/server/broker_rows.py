@@ -2,7 +2,7 @@
 
 from sprocket.rocketmq import live_settings
 from sprocket.rocketmq.broker.broker import Broker
-from sprocket.rocketmq.broker.delivery import OffsetService
+from sprocket.rocketmq.broker.delivery import OffsetService, ReplicaChoice
 from sprocket.rocketmq.broker.groups import Assignments, Progress
 from sprocket.rocketmq.broker.messages import longest_ms
 from sprocket.rocketmq.codec.codes import RequestCode
@@ -53,8 +53,22 @@ NOT_ON_VIP = frozenset(
 """What a broker does not answer on its second port, so that pulls never crowd out sends there."""
 
 
-def of_clients(broker: Broker, channels: Channels, routes: RouteLookup, name: str) -> list[Row]:
-    """Return the rows of the codes that clients use."""
+def of_clients(
+    broker: Broker,
+    channels: Channels,
+    routes: RouteLookup,
+    name: str,
+    choice: ReplicaChoice | None = None,
+) -> list[Row]:
+    """Return the rows of the codes that clients use.
+
+    Args:
+        broker: Does what is asked.
+        channels: To its clients.
+        routes: Of other brokers.
+        name: Of this one.
+        choice: Where consumers read on; None where nobody else has the log.
+    """
     store, topics, groups = broker.store, broker.topics, broker.groups
     members, reads, host = broker.members, broker.reads, broker.store_host
     offsets = OffsetService(store, topics, groups, members, broker.offsets, broker.hold)
@@ -70,6 +84,7 @@ def of_clients(broker: Broker, channels: Channels, routes: RouteLookup, name: st
             broker.stats,
             lambda peer: peer.when_closed(broker.left),
             broker.filter_turns,
+            choice,
         ).rows(),
         *OffsetHandlers(store, offsets, name).rows(reads),
         *ClientHandlers(

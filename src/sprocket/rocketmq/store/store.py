@@ -117,10 +117,17 @@ class Store:
         self._lock, self._report = opened.lock, opened.report
         self._flush = Flusher(parts.disk, opened.log, parts.settings, opened.clock, self._doubt)
         self._dispatch = Reput(
-            opened.log.tail, parts.queues, parts.index, opened.log.written, parts.units
+            opened.log.tail,
+            parts.queues,
+            parts.index,
+            opened.log.written,
+            parts.units,
+            self._made_again if parts.follows else None,
         )
         self.batch_topics = parts.units.batch_topics
         self._bytes_in_memory = memory_bytes(parts.settings.bytes_in_memory)
+        if parts.follows:
+            self._bytes_in_memory = self._bytes_in_memory * 3 // 4
         self.page_cache = PageCache(opened.log, self._flush, self.settings, opened.clock)
         self._checkpointer = Checkpointer(parts, opened.log, self._flush, self._dispatch)
         self.log_clock = LogClock(
@@ -404,6 +411,37 @@ class Store:
         try_room(self._disk, self._layout.room)
 
     # From the log to queues and index.
+
+    def _made_again(self, topic: str, place: PhysicalOffset) -> None:
+        """Delete the queues of a topic that another log has from a place on as one made again.
+
+        `deletions` has it as `pending`, for the owner to do the same with all else of the topic.
+
+        Raises:
+            DiskFull, DiskFailed: Not all of it is deleted; it may be told again.
+        """
+        self.deletions.begin(topic, place)
+        for remove in (self._compactions.delete_topic(topic), self._queues.delete_topic(topic)):
+            if remove is not None:
+                remove()
+        self._checkpointer.topics_changed()
+
+    def delete_ended_topic(self, topic: str, end: int) -> None:
+        """Delete the queues of a topic that another log has not any more from a place on.
+
+        Nothing is done if it has messages behind that place: it was made again. Costs and errors as
+        of a topic that is.
+
+        Args:
+            topic: What to delete.
+            end: The place; all before it is written.
+        """
+        self._dispatch_now()
+        queues = [queue for queue in self._queues.by_key.values() if queue.topic == topic]
+        lasts = [queue.last_unit() for queue in queues]
+        is_over = all(last is None or last[0] < end for last in lasts)
+        if queues and is_over and end <= self._dispatch.queued_to:
+            self._made_again(topic, PhysicalOffset(end))
 
     def dispatch(self, *, someone_waits: bool = True, max_queues: int | None = None) -> Fresh:
         """Put into the queues what consumers may see; say what has come since the last call.

@@ -315,6 +315,14 @@ class Peer(asyncio.Protocol):
             if self._is_write_paused:
                 self.flush()  # it does not read
 
+    def write_at_once(self) -> None:
+        """Have what `send_now` gets written before that returns, as far as the other side takes it.
+
+        Else uvloop writes at the end of a turn, in which the loop may wait for a disk. `is_ready`
+        is false while anything is left.
+        """
+        self.transport.set_write_buffer_limits(high=0)
+
     def when_ready(self, callback: Callable[[], None]) -> None:
         """Have something called once when `is_ready` holds again, in a later turn of the loop.
 

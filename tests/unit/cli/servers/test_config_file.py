@@ -35,6 +35,7 @@ def test_what_a_file_gives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         ("broker.name", "b", f"{path} (brokerName)"),
         ("pull.sql_filters", False, f"{path} (default of enablePropertyFilter)"),
         ("timers.recall", False, f"{path} (default of recallMessageEnable)"),
+        ("replication.slave_reads", False, f"{path} (default of slaveReadEnable)"),
     ]
     assert given == GivenSettings(path=str(path), values=values, folder="/data")
     assert capsys.readouterr().err == (

@@ -6,9 +6,15 @@ import pytest
 from tests.replicas import Follower, Master, assert_same, log_of
 from tests.stores import SMALL, clean, maintain
 
-from sprocket.base.errors import ForeignStore, WireError
+from sprocket.base.disk import steps
+from sprocket.base.errors import DiskFull, ForeignStore, WireError
 from sprocket.rocketmq.codec.record_layout import MAGIC_BLANK
-from sprocket.rocketmq.codec.replication import FROM_FIRST, FROM_LAST_FILE, ReplicaPart
+from sprocket.rocketmq.codec.replication import (
+    FROM_FIRST,
+    FROM_LAST_FILE,
+    PartReader,
+    ReplicaPart,
+)
 from sprocket.rocketmq.errors import LogsDiffer
 from sprocket.rocketmq.settings import RetentionSettings
 
@@ -51,6 +57,7 @@ def test_the_link_is_cut_at_every_byte(step: int) -> None:
         assert_same(master.store, slave.store)
         assert slave.store.end >= at
         assert slave.errors == []
+        slave.cut()
         slave.store.close()
 
 
@@ -214,3 +221,106 @@ def test_what_cannot_be_stored_ends_the_link() -> None:
     slave.link(master)
     slave.take_all(master)
     assert_same(master.store, slave.store)
+
+
+def delete(master: Master, topic: str) -> None:
+    """Delete a topic of a master."""
+    steps.run(master.store.delete_topic_steps(topic, lambda: None))
+
+
+@pytest.mark.parametrize("piece", [None, 200])
+def test_a_topic_that_was_deleted_and_made_again(piece: int | None) -> None:
+    """Its queues begin anew at the slave, too, whether it comes late or was there."""
+    master, early, late = Master(), Follower(), Follower()
+    master.add(*[100] * 6)
+    early.link(master)
+    early.take_all(master)
+    delete(master, "topic")
+    assert list(early.store.queues()) != []
+    master.add(*[200] * 4)
+    delete(master, "topic")
+    master.add(*[300] * 5)
+    late.link(master)
+    for slave in (early, late):
+        slave.take_all(master, piece)
+        assert_same(master.store, slave.store)
+        assert [span.max for _, _, span in slave.store.queues()] == [1, 2, 2]
+        assert slave.store.deletions.pending == ("topic",)
+        slave.store.close()
+        again = Follower(slave.disk)
+        assert list(again.store.queues()) == list(master.store.queues())
+
+
+def test_a_topic_made_again_is_found_after_a_kill() -> None:
+    """Before its messages were put; two in a queue are one bit from none."""
+    master, slave = Master(), Follower()
+    master.add(*[100] * 6)
+    slave.link(master)
+    slave.take_all(master)
+    delete(master, "topic")
+    master.add(*[200] * 3)
+    for part in PartReader().receive(bytes(slave.wire.sent)):
+        slave.replica.take(part)
+    slave.store.write()
+    slave.store.sync()
+    again = Follower(slave.disk.crash(lambda _: 1))
+    assert again.store.written == master.store.written
+    assert list(again.store.queues()) == list(master.store.queues())
+
+
+def test_a_topic_that_is_gone_is_deleted_at_its_place() -> None:
+    """Not if it has messages behind it, nor before all that lies before is here."""
+    master, slave = Master(), Follower()
+    master.add(*[100] * 6)
+    end = int(master.store.written)
+    slave.link(master)
+    slave.take_all(master)
+    before = list(slave.store.queues())
+    for place in (master.store.last_record, end + 1):
+        slave.store.delete_ended_topic("topic", place)
+        assert list(slave.store.queues()) == before
+    slave.store.delete_ended_topic("topic", end)
+    assert list(slave.store.queues()) == []
+    delete(master, "topic")
+    master.add(100)
+    slave.take_all(master)
+    assert_same(master.store, slave.store)
+
+
+def test_a_full_disk_at_a_slave() -> None:
+    """Links end until there is room; then it goes on where it was."""
+    master, slave = Master(), Follower()
+    master.add(100)
+    slave.link(master)
+    slave.take_all(master)
+    slave.disk.used = 0.96
+    slave.store.heed_space(RetentionSettings())
+    master.add(100)
+    slave.take_all(master)
+    assert [type(error) for error in slave.errors] == [DiskFull]
+    slave.link(master)
+    slave.take_all(master)
+    assert [type(error) for error in slave.errors] == [DiskFull] * 2
+    slave.disk.used = 0.5
+    slave.store.heed_space(RetentionSettings())
+    slave.link(master)
+    slave.take_all(master)
+    assert_same(master.store, slave.store)
+
+
+def test_clocks_that_are_set_back() -> None:
+    """Times in the log are the master's; what is due goes by another clock."""
+    master, slave = Master(), Follower()
+    master.add(100)
+    slave.link(master)
+    slave.take_all(master)
+    master.clock.step_wall(-86_400_000)
+    master.add(100, 100)
+    slave.take_all(master)
+    slave.cut()
+    master.clock.step_wall(-86_400_000)
+    slave.link(master)
+    master.add(100)
+    slave.take_all(master)
+    assert_same(master.store, slave.store)
+    assert slave.errors == []

@@ -4,6 +4,7 @@ from typing import Any
 
 from tests.replicas import Master, Wire, log_of
 
+from sprocket.base.errors import DiskBusy
 from sprocket.rocketmq.codec.replication import FROM_FIRST, PartReader, ReplicaPart
 from sprocket.rocketmq.model.offsets import ANYWHERE
 
@@ -139,3 +140,73 @@ def test_a_slave_that_is_far_behind_is_not_waited_for() -> None:
     say(master, wire, int(master.store.written))
     assert not master.slaves.are_missing
     assert master.slaves.confirmed == master.store.written
+
+
+def test_what_a_slave_says_first_is_not_believed() -> None:
+    """It may have another log, and finds that out by what it is sent; then it goes."""
+    master = Master(role="sync_master")
+    master.add(100, 100)
+    end = int(master.store.written)
+    wire = join(master, end)
+    assert (master.slaves.are_missing, master.slaves.confirmed) == (False, 0)
+    say(master, wire, end)
+    assert master.slaves.confirmed == end
+
+
+def test_more_slaves_than_may_be_are_cut_off() -> None:
+    """Those that are there stay; of ten thousand others nothing is left."""
+    master = Master(slave_count_max=2)
+    master.add(100)
+    first, second = join(master, FROM_FIRST), join(master, FROM_FIRST)
+    for _ in range(10_000):
+        assert not join(master, FROM_FIRST).is_open
+    assert (first.is_open, second.is_open, master.slaves.count) == (True, True, 2)
+    first.close()
+    assert join(master, FROM_FIRST).is_open
+
+
+def test_a_slave_is_sent_so_much_in_a_second() -> None:
+    """What is more waits, whatever comes; the clock of the machine does not matter."""
+    master = Master(bytes_per_second_max=10_000)
+    master.add(*[1500] * 25)
+    size = int(master.store.written)
+    wire = join(master, FROM_FIRST)
+    got = len(log_of(master.store)[: sum(len(part.data) for part in parts(wire))])
+    assert 0 < got <= 2000
+    for second in range(1, 4):
+        for _ in range(20):
+            master.timers.advance(50)
+        master.clock.step_wall(-3_600_000)
+        got += sum(len(part.data) for part in parts(wire))
+        assert second * 10_000 - 1000 <= got <= second * 10_000 + 3000
+    while got < size:
+        master.timers.advance(50)
+        got += sum(len(part.data) for part in parts(wire))
+    assert got == size
+    assert wire.is_open
+
+
+def test_a_busy_disk_is_asked_again() -> None:
+    """The slave stays; what others wait for comes first."""
+    master = Master()
+    master.add(100)
+    master.reads.busy = [DiskBusy("4 reads wait")] * 3
+    wire = join(master, FROM_FIRST)
+    assert parts(wire) == []
+    for _ in range(3):
+        master.timers.advance(50)
+    assert sum(len(part.data) for part in parts(wire)) == master.store.written
+
+
+def test_too_few_follow_closely() -> None:
+    """The master itself counts; one that lacks too much does not."""
+    master = Master(role="sync_master", in_sync_count_min=2, gap_bytes_max=300)
+    assert master.slaves.are_too_few
+    wire = join(master, FROM_FIRST)
+    assert not master.slaves.are_too_few
+    master.add(100, 100, 100)
+    assert master.slaves.are_too_few
+    say(master, wire, int(master.store.written))
+    assert not master.slaves.are_too_few
+    wire.close()
+    assert master.slaves.are_too_few

@@ -12,13 +12,14 @@ from sprocket.rocketmq.broker.groups.client_manager import (
     ConnectedGroup,
     Link,
 )
-from sprocket.rocketmq.broker.groups.groups import Groups
+from sprocket.rocketmq.broker.groups.groups import READ_FORBIDDEN, Groups
 from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
 from sprocket.rocketmq.broker.groups.progress import Progress
 from sprocket.rocketmq.broker.groups.queue_locks import QueueLocks
 from sprocket.rocketmq.broker.groups.request_modes import RequestModes
 
 __all__ = [
+    "READ_FORBIDDEN",
     "Assignments",
     "ClientManager",
     "ConnectedClient",

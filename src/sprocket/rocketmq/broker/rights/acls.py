@@ -57,9 +57,12 @@ class Acls:
     def put(self, subject: str, policies: Sequence[AclPolicy], done: Done) -> None:
         """Add policies; an entry takes the place of the old one with the same resource."""
         old = self._by_subject.get(subject, Acl(subject, ()))
-        acl = Acl(subject, _merged(old.policies, policies))
-        self._by_subject[subject] = acl
-        self._changed(subject)
+        self.replace(Acl(subject, _merged(old.policies, policies)), done)
+
+    def replace(self, acl: Acl, done: Done) -> None:
+        """Have a subject have just these policies."""
+        self._by_subject[acl.subject] = acl
+        self._changed(acl.subject)
         self._keep(partial(self._tables.put_acl, acl), done)
 
     def delete(
@@ -77,10 +80,7 @@ class Acls:
         if not left:
             self.forget(subject, done)
             return
-        acl = Acl(subject, left)
-        self._by_subject[subject] = acl
-        self._changed(subject)
-        self._keep(partial(self._tables.put_acl, acl), done)
+        self.replace(Acl(subject, left), done)
 
     def forget(self, subject: str, done: Done) -> None:
         """Delete all policies of a subject, if it has any."""

@@ -1,6 +1,6 @@
 """What a broker knows of rights: opened, and put together."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 
 from sprocket.base import log
@@ -12,7 +12,7 @@ from sprocket.rocketmq.broker.rights.migration import migrate
 from sprocket.rocketmq.broker.rights.rules import RuleReader
 from sprocket.rocketmq.broker.rights.users import UserTable
 from sprocket.rocketmq.errors import Refusal
-from sprocket.rocketmq.model.rights import AclUser, UserType
+from sprocket.rocketmq.model.rights import USER_PREFIX, Acl, AclUser, UserType
 from sprocket.rocketmq.settings import RightsSettings
 from sprocket.rocketmq.store.rights_tables import RightsTables
 from sprocket.runtime.offload import DiskThread
@@ -116,6 +116,30 @@ class Rights:
         """Tell that everybody has to sign, wherever they are."""
         return False
 
+    def take(self, users: Sequence[AclUser], acls: Sequence[Acl], kept: Container[str]) -> None:
+        """Have the users and policies of another broker, and no others.
+
+        Args:
+            users: All of its users.
+            acls: All of their policies.
+            kept: Names of users who stay in any case, with their policies.
+        """
+        names = {user.name for user in users}
+        for user in users:
+            if self.users.get(user.name) != user:
+                self.users.put(user, _taken)
+        for user in self.users.all():
+            if user.name not in names and user.name not in kept:
+                self.users.delete(user.name, _taken)
+        subjects = {acl.subject for acl in acls}
+        for acl in acls:
+            if self.acls.get(acl.subject) != acl:
+                self.acls.replace(acl, _taken)
+        for acl in self.acls.all():
+            name = acl.subject.removeprefix(USER_PREFIX)
+            if acl.subject not in subjects and (name in names or name not in kept):
+                self.acls.forget(acl.subject, _taken)
+
     def when_changed(self, callback: Callable[[], None]) -> None:
         """Have something called whenever rights may be others, before anybody uses them."""
         self._told.append(callback)
@@ -124,6 +148,11 @@ class Rights:
         self.authorizer.forget(subject)
         for callback in self._told:
             callback()
+
+
+def _taken(error: StoreError | None) -> None:
+    if error is not None:
+        _log.error("a user or policy of the master is lost at the next start", why=str(error))
 
 
 def _keep(thread: DiskThread, job: Callable[[], None], done: Done) -> None:

@@ -74,7 +74,7 @@ class UserTable:
         if name in self._by_name:
             raise Refused(Refusal.NO_PERMISSION, "The user is existed")
         user = AclUser(name, password, kind or UserType.NORMAL, status or UserStatus.ENABLED)
-        self._put(user, done)
+        self.put(user, done)
 
     def update(
         self,
@@ -91,7 +91,7 @@ class UserTable:
             raise Refused(Refusal.NO_PERMISSION, "The user is not exist")
         new_password = password if password is not None and password.strip() else old.password
         user = AclUser(name, new_password, kind or old.type, status or old.status)
-        self._put(user, done)
+        self.put(user, done)
 
     def delete(self, name: str, done: Done) -> None:
         """Remove a user and its policies; one that is not there is a success. Raises Refused."""
@@ -111,7 +111,8 @@ class UserTable:
         # First the policies: a new user of this name must not get them after a crash.
         self._acls.forget(user.subject, policies_gone)
 
-    def _put(self, user: AclUser, done: Done) -> None:
+    def put(self, user: AclUser, done: Done) -> None:
+        """Add or replace a user."""
         self._by_name[user.name] = user
         self._changed(user.subject)
         self._keep(partial(self._tables.put_user, user), done)

@@ -1,7 +1,10 @@
-"""A broker as a slave: what it asks its master by remoting, and what it does not do itself."""
+"""A broker as a slave: what it asks its master by remoting, and what it does not do itself.
+
+And what a master does not do without slaves.
+"""
 
 from sprocket.rocketmq.server.master.places import MasterPlaces
-from sprocket.rocketmq.server.master.refusals import of_slave
+from sprocket.rocketmq.server.master.refusals import of_master, of_slave
 from sprocket.rocketmq.server.master.tables import MasterTables
 
-__all__ = ["MasterPlaces", "MasterTables", "of_slave"]
+__all__ = ["MasterPlaces", "MasterTables", "of_master", "of_slave"]

@@ -1,7 +1,8 @@
-"""What a slave does not do, as the master alone may.
+"""What a slave does not do, as the master alone may; and what a master without slaves does not.
 
 Source: RocketMQ `SendMessageProcessor.rejectRequest`, `PullMessageProcessor.rejectRequest`,
-`EndTransactionProcessor`, `RecallMessageProcessor`, `AdminBrokerProcessor.resetOffset`.
+`EndTransactionProcessor`, `RecallMessageProcessor`, `AdminBrokerProcessor.resetOffset`,
+`CommitLog.asyncPutMessage`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,6 +11,8 @@ import msgspec
 
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
+from sprocket.rocketmq.codec.headers import Region
+from sprocket.rocketmq.replication import Slaves
 from sprocket.rocketmq.server.dispatch import Answer, Handler, Row
 from sprocket.runtime.driver import Peer
 
@@ -26,7 +29,6 @@ _TO_SEND = (
 _TO_PULL = RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE
 _REFUSED: Mapping[RequestCode, Answer] = {
     **dict.fromkeys(_TO_SEND, Answer(ResponseCode.SYSTEM_BUSY, None, _BUSY)),
-    **dict.fromkeys(_TO_PULL, Answer(ResponseCode.SYSTEM_BUSY, None, _BUSY)),
     **dict.fromkeys(
         (RequestCode.END_TRANSACTION, RequestCode.RECALL_MESSAGE),
         Answer(ResponseCode.SLAVE_NOT_AVAILABLE, None, _MASTER_ONLY),
@@ -40,13 +42,35 @@ _REFUSED: Mapping[RequestCode, Answer] = {
         Answer(ResponseCode.SYSTEM_ERROR, None, _MASTER_ONLY),
     ),
 }
+_UNREAD: Mapping[RequestCode, Answer] = dict.fromkeys(
+    _TO_PULL, Answer(ResponseCode.SYSTEM_BUSY, None, _BUSY)
+)
+
+_TOO_FEW = Answer(ResponseCode.SYSTEM_ERROR, Region(), "in-sync replicas not enough")
+"""RocketMQ's words."""
 
 
-def of_slave(rows: Iterable[Row]) -> list[Row]:
-    """Return rows that refuse what only a master does."""
+def of_slave(rows: Iterable[Row], *, is_read: bool) -> list[Row]:
+    """Return rows that refuse what only a master does.
+
+    Args:
+        rows: Of a master.
+        is_read: Whether consumers may read here.
+    """
+    refused = _REFUSED if is_read else {**_REFUSED, **_UNREAD}
     return [
-        msgspec.structs.replace(row, handle=_refusing(_REFUSED[row.code]))
-        if row.code in _REFUSED
+        msgspec.structs.replace(row, handle=_refusing(refused[row.code]))
+        if row.code in refused
+        else row
+        for row in rows
+    ]
+
+
+def of_master(rows: Iterable[Row], slaves: Slaves) -> list[Row]:
+    """Return rows that refuse to store what clients send while too few slaves follow closely."""
+    return [
+        msgspec.structs.replace(row, handle=_with_enough(slaves, row.handle))
+        if row.code in _TO_SEND
         else row
         for row in rows
     ]
@@ -57,3 +81,10 @@ def _refusing(answer: Answer) -> Handler:
         return answer
 
     return refuse
+
+
+def _with_enough(slaves: Slaves, handle: Handler) -> Handler:
+    def handle_with_enough(peer: Peer, command: Command) -> Answer | None:
+        return _TOO_FEW if slaves.are_too_few else handle(peer, command)
+
+    return handle_with_enough

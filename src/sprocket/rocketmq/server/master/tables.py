@@ -1,4 +1,4 @@
-"""What a slave has beside the log: topics, groups, offsets and modes, asked of its master.
+"""What a slave has beside the log, asked of its master: topics, groups, offsets, modes, users.
 
 Once a minute the master is asked for all of it, and the tables here are made alike: what differs is
 written by them as any other change, so that it survives a kill and makes no difference for whoever
@@ -6,25 +6,36 @@ goes on with the folder. Offsets only go where the master has them; what it does
 
 How far delayed messages were delivered is true of the master's log. Here it counts when this log
 has all that the master's had when it said so, or a message would be passed over whose copy is not
-here yet.
+here yet. So it is with a topic that the master does not have any more: its queues are deleted here
+once all its messages are here. One that was deleted and made again the store finds out by itself.
 
-Source: RocketMQ `SlaveSynchronize`.
+Source: RocketMQ `SlaveSynchronize`, which does not take users and policies.
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from sprocket.base import log
 from sprocket.base.errors import BrokerRefused, ClientError, NotConnected, StoreError, WireError
 from sprocket.rocketmq.broker.broker import Broker
+from sprocket.rocketmq.broker.groups import READ_FORBIDDEN
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import DelayOffsets, GroupTable, KeyValueTable, OffsetTable
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.config import DataVersion, tables
-from sprocket.rocketmq.codec.headers import NoFields
+from sprocket.rocketmq.codec.headers import (
+    AclFilters,
+    NoFields,
+    OffsetAnswer,
+    TopicQueue,
+    UserFilter,
+)
+from sprocket.rocketmq.errors import Refused
+from sprocket.rocketmq.model.internal import LIGHT_PREFIX
 from sprocket.rocketmq.remoting import Channel
 from sprocket.rocketmq.server.master.places import MasterPlaces
 from sprocket.runtime.tasks import Tasks
@@ -35,6 +46,8 @@ FIRST_SECONDS = 3.0
 """After how long the first time; and again, while the master does not answer."""
 LOOK_SECONDS = 0.2
 ANSWER_MS = 10_000
+GONE_MAX = 100
+"""Topics of which it is asked in one round whether they were deleted."""
 
 _END = "commitLogMaxOffset"
 _log = log.get_logger(__name__)
@@ -51,9 +64,12 @@ class MasterTables:
 
     _broker: Broker
     _places: MasterPlaces
+    _own_users: frozenset[str] = frozenset()
+    """Users whom the settings name, who stay whatever the master has."""
     why: str | None = "the master was not asked yet"
     """Why they are not like them; None if they were at the last round."""
-    _topics_version: DataVersion | None = field(default=None, init=False)
+    _topics_were: tuple[str, DataVersion, DataVersion] | None = field(default=None, init=False)
+    """Whose topics were taken, their version there, and here after that."""
     _tasks: Tasks = field(default_factory=lambda: Tasks("master tables"), init=False)
 
     def start(self) -> None:
@@ -69,7 +85,7 @@ class MasterTables:
             await asyncio.sleep(FIRST_SECONDS if self.why is not None else ROUND_SECONDS)
             try:
                 await self.follow()
-            except (ClientError, StoreError, WireError) as error:
+            except (ClientError, Refused, StoreError, WireError) as error:
                 if str(error) != self.why:
                     _log.warning("tables of the master are not here", why=str(error))
                 self.why = str(error)
@@ -88,39 +104,69 @@ class MasterTables:
             raise NotConnected("no NameServer knows the master")
         channel = await self._places.open(master.broker)
         try:
-            self._take_topics(
-                await _ask(channel, RequestCode.GET_ALL_TOPIC_CONFIG, tables.TopicTable)
-            )
+            topics = await self._topics(channel)
+            self._take_topics(master.broker, topics)
             code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
             self._take_groups(await _ask(channel, code, GroupTable))
+            self._forget_deleted()
             self._take_offsets(
                 await _ask(channel, RequestCode.GET_ALL_CONSUMER_OFFSET, OffsetTable)
             )
             code = RequestCode.GET_ALL_MESSAGE_REQUEST_MODE
             self._take_modes(await _ask(channel, code, tables.RequestModeTable))
+            await self._take_rights(channel)
             delays = await _ask(channel, RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsets)
-            info = await _ask(channel, RequestCode.GET_BROKER_RUNTIME_INFO, KeyValueTable)
+            end = await _end(channel)
+            gone = await self._gone(channel, topics)
+            if gone and (await self._topics(channel)).version != topics.version:
+                gone = []  # one of them may be there again, and have messages before the end
         finally:
             channel.close()
-        await self._take_delays(delays, int(info.table.get(_END, "0")))
+        if gone or not self._has(delays):
+            await self._take_at(end, delays, gone)
 
-    def _take_topics(self, table: tables.TopicTable) -> None:
+    async def _topics(self, channel: Channel) -> tables.TopicTable:
+        """Ask for the topics. Raises as `_ask`."""
+        found = await _ask(channel, RequestCode.GET_ALL_TOPIC_CONFIG, tables.TopicTable)
+        if not found.topics:
+            raise WireError("the master tells no topics, though each broker has some of its own")
+        return found
+
+    def _take_topics(self, master: str, table: tables.TopicTable) -> None:
         topics = self._broker.topics
-        if table.version == self._topics_version:
+        if (master, table.version, topics.table.version) == self._topics_were:
             return
         wanted = {topic.name for topic in table.topics}
         topics.put_all(table.topics)
         for name in [topic.name for topic in topics.all() if topic.name not in wanted]:
             topics.remove(name)
         self._broker.take_kinds()
-        self._topics_version = table.version
+        self._topics_were = master, table.version, topics.table.version
 
     def _take_groups(self, table: GroupTable) -> None:
         groups = self._broker.groups
-        groups.put(table.groups)
+        if not table.groups:
+            raise WireError("the master tells no groups, though each broker has some of its own")
+        groups.put([structs.replace(group, attributes={}) for group in table.groups])
         wanted = {group.name for group in table.groups}
         for name in [group.name for group in groups.all() if group.name not in wanted]:
             groups.remove(name)
+        for group in {*groups.forbidden, *table.forbidden}:
+            bits = table.forbidden.get(group, {})
+            for topic in {*groups.forbidden.get(group, ()), *bits}:
+                is_readable = not bits.get(topic, 0) & READ_FORBIDDEN
+                groups.forbid(group, topic, is_readable=is_readable)
+
+    def _forget_deleted(self) -> None:
+        """Forget the offsets in topics that the master has deleted, and perhaps made again.
+
+        What the master is asked for after this is of those made again.
+        """
+        deletions = self._broker.store.deletions
+        for topic in deletions.pending:
+            self._broker.offsets.forget_topic(topic)
+            self._broker.stats.forget_topic(topic)
+            deletions.finish(topic)
 
     def _take_offsets(self, table: OffsetTable) -> None:
         offsets = self._broker.offsets
@@ -138,18 +184,75 @@ class MasterTables:
                 if modes.all().get(topic, {}).get(group) != mode:
                     modes.put(mode)
 
-    async def _take_delays(self, delays: DelayOffsets, end: int) -> None:
-        """Take how far delayed messages were delivered, once all before `end` is here."""
-        store, progress = self._broker.store, self._broker.delay_progress
-        if all(progress.get(level) == offset for level, offset in delays.levels.items()):
+    async def _take_rights(self, channel: Channel) -> None:
+        """Take users and their policies, where requests are checked by such. Raises as `_ask`."""
+        rights = self._broker.rights
+        if rights is None:
             return
+        listed = await channel.ask(RequestCode.AUTH_LIST_USER, UserFilter(), timeout_ms=ANSWER_MS)
+        policies = await channel.ask(RequestCode.AUTH_LIST_ACL, AclFilters(), timeout_ms=ANSWER_MS)
+        for answer in (listed, policies):
+            if answer.code != ResponseCode.SUCCESS:
+                raise BrokerRefused(answer.code, answer.remark or "")
+        users = bodies.decode_users(listed.body or b"[]")
+        if not users or not all(user.password for user in users):
+            raise WireError("the master tells no users, or not their passwords")
+        rights.take(users, bodies.decode_acls(policies.body or b"[]"), self._own_users)
+
+    async def _gone(self, channel: Channel, table: tables.TopicTable) -> list[str]:
+        """Return topics that have messages here, and that the master has deleted.
+
+        One that is only lost from the master's table has its queues there. Raises as `_ask`.
+        """
+        wanted = {topic.name for topic in table.topics}
+        found: dict[str, int] = {}
+        for topic, queue_id, span in self._broker.store.queues():
+            is_kept = topic in wanted or topic.startswith(LIGHT_PREFIX)
+            if span.max and not is_kept and not self._broker.topics.is_system(topic):
+                found[topic] = queue_id
+        gone = []
+        for topic, queue_id in [*found.items()][:GONE_MAX]:
+            header = TopicQueue(topic=topic, queue_id=queue_id)
+            answer = await channel.ask(RequestCode.GET_MAX_OFFSET, header, timeout_ms=ANSWER_MS)
+            if answer.code == ResponseCode.SUCCESS and answer.header(OffsetAnswer).offset == 0:
+                gone.append(topic)
+        return gone
+
+    def _has(self, delays: DelayOffsets) -> bool:
+        """Say whether it is known how far delayed messages were delivered."""
+        progress = self._broker.delay_progress
+        return all(progress.get(level) == offset for level, offset in delays.levels.items())
+
+    async def _take_at(self, end: int, delays: DelayOffsets, gone: Sequence[str]) -> None:
+        """Take what was true of the master's log at a place, once all before it is here.
+
+        Args:
+            end: The place.
+            delays: How far delayed messages were delivered.
+            gone: Topics that were deleted.
+        """
+        store, progress = self._broker.store, self._broker.delay_progress
         for _ in range(int(ROUND_SECONDS / LOOK_SECONDS)):
             if store.written >= end:
-                for level, offset in delays.levels.items():
-                    if progress.get(level) != offset:
-                        progress.note(level, offset)
-                return
+                break
             await asyncio.sleep(LOOK_SECONDS)
+        else:
+            return
+        for level, offset in delays.levels.items():
+            if progress.get(level) != offset:
+                progress.note(level, offset)
+        for topic in gone:
+            store.delete_ended_topic(topic, end)
+        self._forget_deleted()
+
+
+async def _end(channel: Channel) -> int:
+    """Ask where the master's log ends. Raises as `_ask`."""
+    info = await _ask(channel, RequestCode.GET_BROKER_RUNTIME_INFO, KeyValueTable)
+    try:
+        return int(info.table[_END])
+    except (KeyError, ValueError):
+        raise WireError("the master does not tell where its log ends") from None
 
 
 async def _ask(channel: Channel, code: RequestCode, shape: type[T]) -> T:

@@ -657,7 +657,7 @@ def _scan(
         parts.index,
         from_first=begin == first,
         put_last_again=not is_as_noted,
-        knows_deletions=life.ours,
+        knows_deletions=life.ours and not parts.follows,
         units_of=parts.units,
         record_at=partial(_record_at, parts.files),
         step=parts.step,

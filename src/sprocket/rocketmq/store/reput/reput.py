@@ -6,22 +6,28 @@ for them; the index has its own place and may be behind. A place moves on only w
 put, and queues and index ignore what they have already; so a round that failed half-way is simply
 repeated.
 
+The log of a slave may have a topic that its master has deleted and made again: its messages begin
+at queue offset 0 once more. Whoever owns the queues is told (`MadeAgain`) before such a message is
+put, and deletes those of before.
+
 Usually the index gets the same records as the queues, as the same columns. If it has to catch up it
 reads its part of the log again, as one part.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
 
 from sprocket.base.units import MIB
+from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import Entry
+from sprocket.rocketmq.model.internal import LIGHT_PREFIX
 from sprocket.rocketmq.model.message import TRANSACTION_PREPARED
 from sprocket.rocketmq.model.offsets import PhysicalOffset, QueueOffset
 from sprocket.rocketmq.store.index import Indexes
 from sprocket.rocketmq.store.log import Tail
-from sprocket.rocketmq.store.queue import Queues, UnitAssigner, UnitBatch
+from sprocket.rocketmq.store.queue import QueueKey, Queues, UnitAssigner, UnitBatch
 from sprocket.rocketmq.store.reput import log_follower
 from sprocket.rocketmq.store.reput.log_follower import LogPart
 
@@ -33,6 +39,9 @@ ROUNDS_MAX = 1024
 """Rounds kept for `take_fresh`; a store whose owner never asks loses the oldest."""
 
 _ALL = 1 << 62
+
+MadeAgain: TypeAlias = Callable[[str, PhysicalOffset], None]
+"""Deletes the queues of a topic, and sees to it that its records before a place get no unit."""
 
 
 class Arrival(Struct):
@@ -73,6 +82,7 @@ class Reput:
         index: The key index, None if the store keeps none.
         position: Up to where both have the log.
         units: Says which units records get.
+        made_again: Is told of topics whose queues begin anew; None in a log in which none can.
 
     Attributes:
         began_at: The first `position`: of what lies behind, all units were put by this object.
@@ -85,7 +95,9 @@ class Reput:
         index: Indexes | None,
         position: int,
         units: UnitAssigner | None = None,
+        made_again: MadeAgain | None = None,
     ) -> None:
+        self._made_again = made_again
         self._tail = tail
         self._queues = queues
         self._units = units or UnitAssigner()
@@ -177,6 +189,8 @@ class Reput:
         """Put the units of the next records."""
         self._last = None
         records = part.records
+        if self._made_again is not None:
+            self._look_for_topics_made_again(records, self._made_again)
         if isinstance(records, list):
             self._put_entries(records)
         else:
@@ -190,6 +204,39 @@ class Reput:
                 self._last = part
         self._queued_to = part.end
         self._queued_at_ms = part.last_stored_at_ms
+
+    def _look_for_topics_made_again(
+        self, records: Sequence[Entry] | RecordBatch, made_again: MadeAgain
+    ) -> None:
+        """Tell of each topic of which a record has offset 0, and lies behind all of its queue."""
+        if isinstance(records, RecordBatch):
+            if records.queue_offset.all():
+                return
+            records = records.entries()
+        elif all(entry.queue_offset for entry in records):
+            return
+        reached: dict[QueueKey, int] = {}
+        for entry in records:
+            key = entry.topic, entry.queue_id
+            if not entry.queueable or entry.topic.startswith(LIGHT_PREFIX):
+                continue
+            if entry.queue_offset == 0 and self._is_behind(key, entry, reached.get(key, 0)):
+                made_again(entry.topic, PhysicalOffset(entry.physical_offset))
+                reached = {one: 0 if one[0] == entry.topic else at for one, at in reached.items()}
+            reached[key] = entry.next_offset
+
+    def _is_behind(self, key: QueueKey, entry: Entry, reached: int) -> bool:
+        """Say whether a queue has messages, or will have some, all of which lie before a record.
+
+        Args:
+            key: The queue.
+            entry: The record.
+            reached: What the records before it bring the queue to; 0 if they bring nothing.
+        """
+        queue = self._queues.by_key.get(key)
+        if queue is None:
+            return reached > 0
+        return max(queue.max_offset, reached) > 0 and entry.physical_offset >= queue.end
 
     def _put_entries(self, entries: Sequence[Entry]) -> None:
         units = self._units.of(entries)

@@ -11,7 +11,17 @@ from tests.waits import LONG_SECONDS
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import SettingsError, StoreError
 from sprocket.rocketmq.broker.rights import Rights, check_settings, open_tables
-from sprocket.rocketmq.model.rights import AclUser, UserType
+from sprocket.rocketmq.model.rights import (
+    Acl,
+    AclPolicy,
+    AclResource,
+    AclUser,
+    Action,
+    Decision,
+    PolicyEntry,
+    PolicyType,
+    UserType,
+)
 from sprocket.rocketmq.settings import RightsSettings
 from sprocket.rocketmq.store.queue import Database
 from sprocket.rocketmq.store.rights_tables import FAMILIES
@@ -99,6 +109,53 @@ def test_changes_are_made_on_the_disks_thread(tmp_path: Path) -> None:
         await thread.stop()
         assert ended == [None, None]
         assert tables.users()[0] == AclUser("alice", "b")
+        tables.close()
+
+    driver.run(main())
+
+
+def policies_of(subject: str, *topics: str) -> Acl:
+    """Return policies that allow to send to topics."""
+    entries = [
+        PolicyEntry(
+            resource=AclResource.parse(f"Topic:{topic}") or pytest.fail(topic),
+            actions=(Action.PUB,),
+            decision=Decision.ALLOW,
+            source_ips=(),
+        )
+        for topic in topics
+    ]
+    return Acl(subject, (AclPolicy(PolicyType.CUSTOM, tuple(entries)),))
+
+
+def test_the_rights_of_another_broker_are_taken(tmp_path: Path) -> None:
+    """All of them and no others, but for users of its own settings; they are on the disk then."""
+
+    async def main() -> None:
+        settings = RightsSettings(initial_user="root", initial_password="a")  # noqa: S106
+        tables = open_tables(RealDisk(), str(tmp_path), settings)
+        thread = DiskThread()
+        rights = Rights(tables, thread)
+        changes: list[None] = []
+        rights.when_changed(lambda: changes.append(None))
+        alice, bob = AclUser("alice", "a"), AclUser("bob", "b")
+        of_alice = policies_of(alice.subject, "t", "u")
+        for users, acls in (
+            ([alice, bob], [of_alice, policies_of(bob.subject, "t")]),
+            ([AclUser("alice", "c")], [policies_of(alice.subject, "t")]),
+        ):
+            rights.take(users, acls, {"root"})
+            found = {user.name: user for user in rights.users.all()}
+            assert found == {"root": found["root"], **{user.name: user for user in users}}
+            assert rights.acls.all() == acls
+            changes.clear()
+            rights.take(users, acls, {"root"})
+            assert not changes
+        async with asyncio.timeout(LONG_SECONDS):
+            while tables.users() != rights.users.all():
+                await asyncio.sleep(0.005)
+        await thread.stop()
+        assert tables.acls() == rights.acls.all()
         tables.close()
 
     driver.run(main())

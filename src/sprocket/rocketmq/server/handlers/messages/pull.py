@@ -24,6 +24,7 @@ from sprocket.rocketmq.broker.delivery import (
     PullHold,
     PullOutcome,
     PullService,
+    ReplicaChoice,
 )
 from sprocket.rocketmq.broker.filters import FilterTurns, TurnSpent
 from sprocket.rocketmq.broker.stats import Stats
@@ -54,7 +55,8 @@ _FOUND, _NOTHING_NEW = GetStatus.FOUND, PullOutcome.NOTHING_NEW  # Enum is slow 
 class PullHandlers:
     """Pulls: answered at once, or when something arrives, or when the wait is over.
 
-    `_watch` is told of connections whose pulls wait.
+    `_watch` is told of connections whose pulls wait. `_choice` says where consumers read on; None
+    where nobody else has this log, or slaves are not to be read.
     """
 
     _puller: PullService
@@ -63,6 +65,7 @@ class PullHandlers:
     _stats: Stats
     _watch: Callable[[Peer], None]
     _turns: FilterTurns
+    _choice: ReplicaChoice | None = None
 
     def rows(self) -> list[Row]:
         """Return the table."""
@@ -130,6 +133,9 @@ class PullHandlers:
         except TurnSpent:
             self._turns.later(partial(self.pull, request, header, is_first=is_first, until=until))
             return None
+        choice = self._choice
+        if choice is not None and choice.is_slave:
+            pulled = choice.seen_here(pulled, header.queue_offset)
         command, result = request.command, pulled.result
         is_heard = not command.flag & ONEWAY_FLAG
         if is_first and is_heard and pulled.outcome is _NOTHING_NEW:
@@ -152,6 +158,9 @@ class PullHandlers:
             result.bytes,
         )
         answer = PullMessageAnswer(
+            suggest_which_broker_id=0
+            if choice is None
+            else choice.next_broker(pulled.permit.group, result),
             next_begin_offset=result.next_offset,
             min_offset=result.min_offset,
             max_offset=result.max_offset,
