@@ -1,61 +1,55 @@
 """A TCP forwarder whose connections are cut when a test says so."""
 
 import contextlib
+import random
 import socket
 import threading
+import time
+from dataclasses import dataclass
 
 _PIECE = 64 * 1024
 
 
-class Forwarder:
-    """Carries connections to another port, both ways, until they are cut.
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """One connection that is carried: both its halves."""
 
-    Args:
-        target: The port of this machine that it carries them to.
-        port: Where it listens; 0 for any.
+    source: socket.socket
+    target: socket.socket
 
-    Attributes:
-        port: Where it listens.
-        carried: How many bytes it has carried.
-    """
-
-    def __init__(self, target: int, port: int = 0) -> None:
-        self._target = target
-        self._listener = socket.create_server(("127.0.0.1", port))
-        self.port: int = self._listener.getsockname()[1]
-        self.carried = 0
-        self._open: list[socket.socket] = []
-        self._is_cut = False
-        self._lock = threading.Lock()
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    @property
-    def count(self) -> int:
-        """How many connections it carries."""
-        return len(self._open) // 2
-
-    def cut(self, *, heals: bool = True) -> None:
-        """End every connection at once, wherever it is in what it carries.
-
-        Args:
-            heals: Whether new ones are taken; if not, until `heal`.
-        """
-        with self._lock:
-            self._is_cut = not heals
-            ended, self._open = self._open, []
-        for one in ended:
+    def cut(self) -> None:
+        """End it at once, wherever it is in what it carries."""
+        for one in (self.source, self.target):
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
             one.close()
 
-    def heal(self) -> None:
-        """Take new connections again."""
-        self._is_cut = False
+
+class Forwarder:
+    """Carries connections from one port of this machine to another, both ways.
+
+    Args:
+        target: Where to, a port of 127.0.0.1.
+        host: Where it listens.
+        port: The same; 0 for any.
+
+    Attributes:
+        port: Where it listens.
+        open: What it carries now.
+    """
+
+    def __init__(self, target: int, host: str = "127.0.0.1", port: int = 0) -> None:
+        self._target = target
+        self._listener = socket.create_server((host, port))
+        self.port: int = self._listener.getsockname()[1]
+        self.open: list[Carried] = []
+        threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
         """Take no more connections, and end those that there are."""
         self._listener.close()
-        self.cut(heals=False)
+        for one in list(self.open):
+            one.cut()
 
     def _accept(self) -> None:
         while True:
@@ -64,27 +58,37 @@ class Forwarder:
             except OSError:
                 return
             try:
-                if self._is_cut:
-                    raise OSError("cut")
                 target = socket.create_connection(("127.0.0.1", self._target), 5)
             except OSError:
                 source.close()
                 continue
-            with self._lock:
-                self._open += [source, target]
+            made = Carried(source, target)
+            self.open.append(made)
             for one, other in ((source, target), (target, source)):
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                threading.Thread(target=self._carry, args=(one, other), daemon=True).start()
+                one.settimeout(None)
+                threading.Thread(target=self._carry, args=(made, one, other), daemon=True).start()
 
-    def _carry(self, source: socket.socket, target: socket.socket) -> None:
+    def _carry(self, made: Carried, source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
-            source.settimeout(None)
             while data := source.recv(_PIECE):
                 target.sendall(data)
-                self.carried += len(data)
-        for one in (source, target):
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
-        with self._lock:
-            self._open = [one for one in self._open if one not in (source, target)]
+        made.cut()
+        with contextlib.suppress(ValueError):
+            self.open.remove(made)
+
+
+def cut_at_random(forwarder: Forwarder, count: int, seed: int) -> None:
+    """Cut so many connections, each at some instant within a second after it was made."""
+    instants = random.Random(seed)
+    due: dict[Carried, float] = {}
+    while count:
+        now = time.monotonic()
+        for one in list(forwarder.open):
+            if one not in due:
+                due[one] = now + instants.choice((0.0, 0.01, instants.random()))
+            elif due[one] <= now and count:
+                one.cut()
+                due[one] = now + 3600
+                count -= 1
+        time.sleep(0.005)
