@@ -748,8 +748,8 @@ def _rebuild(parts: StoreParts, life: _LastLife, scan: LogScanner, rebuild: Rebu
     if life.ours and not parts.is_cut:  # or RocketMQ may have deleted queues since it was written
         for topic, queues in _load_queue_table(parts.disk, parts.layout).items():
             for queue_id, max_offset in queues.items():
-                queue = parts.queues.by_key.get((topic, queue_id))
-                if max_offset > (0 if queue is None else queue.max_offset):
+                found = parts.queues.by_key.get((topic, queue_id))
+                if max_offset > (0 if found is None else found.max_offset):
                     rebuild.missing.add((topic, queue_id))
     is_table_old = not life.ours or parts.is_cut or bool(rebuild.missing)
     compared = range_check.COMPARED_BYTES[life.clean, life.ours]
