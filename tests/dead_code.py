@@ -26,10 +26,6 @@ EXCEPTIONS = {
         *("ConnectionSecure", "ConnectionSecureOk"),
     ),
     "read by name for the wire": ("in_sync_count",),
-    "what links by epochs say, which are yet to come": (
-        *("master_frames", "master_handshake", "promise", "slave_frames", "slave_handshake"),
-        "slave_report",
-    ),
     "named in quotes only": ("Asker", "AwaitedAdmin", "Tracer"),
     "of a set, which the node does not open yet": (
         *("begin_set", "designate", "open_first", "server_checking_context", "since_boot"),

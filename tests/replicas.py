@@ -8,7 +8,7 @@ from tests.timers import FakeTimers
 
 from sprocket.base.errors import StoreError, WireError
 from sprocket.rocketmq.codec.replication import PartReader, ReportReader, report
-from sprocket.rocketmq.replication import Done, ReplicaLog, Slaves
+from sprocket.rocketmq.replication import AcksByNumber, ClassicSpeech, Done, ReplicaLog, Slaves
 from sprocket.rocketmq.settings import ReplicationSettings, StoreSettings
 from sprocket.rocketmq.store.log import StoredRecords
 from sprocket.rocketmq.store.store import Store
@@ -100,8 +100,15 @@ class Master:
             self.disk, ROOT, StoreSettings(fill_ahead_bytes=0), self.clock, SMALL
         )
         self.reads = AtOnce()
+        wanted = ReplicationSettings(**settings)
         self.slaves = Slaves(
-            self.store, self.reads, self.timers, self.clock, ReplicationSettings(**settings)
+            self.store,
+            self.reads,
+            self.timers,
+            self.clock,
+            wanted,
+            ClassicSpeech(self.store),
+            AcksByNumber(self.store, wanted),
         )
         self.slaves.start(lambda: None)
         self.count = 0
@@ -154,14 +161,14 @@ class Follower:
         self._reader = PartReader()
         self._is_over = False
         asked = self.replica.begin(lambda _: self._report(master), first)
-        master.slaves.on_report(self.wire, asked)  # type: ignore[arg-type]
+        master.slaves.on_frame(self.wire, asked)  # type: ignore[arg-type]
         master.timers.drain()
 
     def _report(self, master: Master) -> None:
         if self.wire.is_open and not self._is_over:
             self.reported = max(self.reported, self.replica.safe_end)
             for end in self.reports.receive(report(self.replica.safe_end)):
-                master.slaves.on_report(self.wire, end)  # type: ignore[arg-type]
+                master.slaves.on_frame(self.wire, end)  # type: ignore[arg-type]
 
     def take(self, master: Master, size: int | None = None, *, syncs: bool = True) -> int:
         """Take what has been sent, at most `size` bytes, and store it; return how many it was."""

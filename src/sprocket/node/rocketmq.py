@@ -168,7 +168,7 @@ async def _open_broker(site: Site) -> Serve:
         from sprocket.rocketmq.codec.record import ids
         from sprocket.rocketmq.codec.replication import ReportReader
         from sprocket.rocketmq.remoting import Channels, Connection
-        from sprocket.rocketmq.replication import Slaves
+        from sprocket.rocketmq.replication import AcksByNumber, ClassicSpeech, Slaves
         from sprocket.rocketmq.server import broker_rows
         from sprocket.rocketmq.server.dispatch import Dispatcher
         from sprocket.rocketmq.server.handlers.groups import notify_ids_changed
@@ -193,7 +193,15 @@ async def _open_broker(site: Site) -> Serve:
         store_host = ids.host_bytes(stored_host, port)
         slaves = None
         if _takes_slaves(settings):
-            slaves = Slaves(store, reads, loop, place.clock, settings.replication)
+            slaves = Slaves(
+                store,
+                reads,
+                loop,
+                place.clock,
+                settings.replication,
+                ClassicSpeech(store),
+                AcksByNumber(store, settings.replication),
+            )
         broker = Broker(
             place,
             store,
@@ -270,7 +278,7 @@ async def _open_broker(site: Site) -> Serve:
         parts.push_async_callback(broker.quiesce)
         parts.push_async_callback(registration.stop)
         if slaves is not None:
-            taken = _only_from(settings.replication.networks, slaves.on_report)
+            taken = _only_from(settings.replication.networks, slaves.on_frame)
             await site.listen("slaves", ReportReader, taken, PortPolicy(reads_on_when_slow=True))
         await registration.start()
         if link is not None and tables is not None:

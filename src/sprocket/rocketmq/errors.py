@@ -5,6 +5,7 @@ StoreError
 │   └── PropertiesTooLarge  the property string is beyond its limit
 ├── MessageIllegal          a message breaks a rule of the queue it is for
 ├── LogsDiffer              the log of a slave is not a beginning of its master's
+├── EpochOver               the epoch of a master is lower than one that was promised
 ├── EngineMissing           the queues need an engine that cannot be had here
 └── NumpyMissing            a store needs numpy, a client does not
 SprocketError
@@ -40,6 +41,10 @@ class MessageIllegal(StoreError):
 
 class LogsDiffer(StoreError):
     """The log of a slave is not a beginning of its master's, so that it cannot follow it."""
+
+
+class EpochOver(StoreError):
+    """The epoch of a master is lower than one that was promised: it is not the master any more."""
 
 
 class EngineMissing(StoreError):

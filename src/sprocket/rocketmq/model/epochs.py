@@ -34,6 +34,18 @@ class Epoch(Struct, frozen=True, gc=False):
         return f"{self.number}@{self.start}"
 
 
+class ReplicaId(Struct, frozen=True):
+    """Which member of a set, and which life of its folder.
+
+    Attributes:
+        broker_id: Its number in the set.
+        incarnation: 16 bytes, not all zero: an emptied disk is another member.
+    """
+
+    broker_id: int
+    incarnation: bytes
+
+
 class CommonPoint(Struct, frozen=True, gc=False):
     """Up to where two logs are known to be equal.
 

@@ -1,20 +1,35 @@
-"""The same log on several machines: a master sends its own to slaves, RocketMQ's classic way.
+"""The same log on several machines: a master sends its own to slaves.
 
-A master has `Slaves`, which group commit may wait for. A slave has a `MasterLink`, which brings the
-master's log into a `ReplicaLog`. Neither knows what a message is for, or who is a client.
+A master has `Slaves`, which group commit may wait for; `Acks` say how many of them, or which. A
+slave has a `MasterLink`, which brings the master's log into its own. Both speak RocketMQ's classic
+way (`ClassicSpeech`, `ReplicaLog`), or by epochs, as members of a set with failover do
+(`EpochSpeech`, `MemberLog`). Neither knows what a message is for, or who is a client.
 """
 
+from sprocket.rocketmq.replication.acks import Acks, AcksByName, AcksByNumber, Required
+from sprocket.rocketmq.replication.log_intake import AppendStored, Done
 from sprocket.rocketmq.replication.master_link import Find, MasterLink, MasterPlace
-from sprocket.rocketmq.replication.replica_log import AppendStored, Done, ReplicaLog
+from sprocket.rocketmq.replication.master_speech import ClassicSpeech, EpochSpeech, MasterSpeech
+from sprocket.rocketmq.replication.member_log import MemberLog, MustCut
+from sprocket.rocketmq.replication.replica_log import ReplicaLog
 from sprocket.rocketmq.replication.slaves import Slave, Slaves
 
 __all__ = [
+    "Acks",
+    "AcksByName",
+    "AcksByNumber",
     "AppendStored",
+    "ClassicSpeech",
     "Done",
+    "EpochSpeech",
     "Find",
     "MasterLink",
     "MasterPlace",
+    "MasterSpeech",
+    "MemberLog",
+    "MustCut",
     "ReplicaLog",
+    "Required",
     "Slave",
     "Slaves",
 ]

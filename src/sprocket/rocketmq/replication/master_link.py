@@ -9,16 +9,15 @@ Whatever ends a link is said once in the log, and kept for those who ask (`why`)
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from msgspec import Struct
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import NotConnected, StoreError, WireError
-from sprocket.rocketmq.codec import replication
-from sprocket.rocketmq.codec.replication import PartReader, ReplicaPart
-from sprocket.rocketmq.replication.replica_log import UNSTORED_BYTES_MAX, ReplicaLog
-from sprocket.runtime.driver import Peer, connect
+from sprocket.rocketmq.replication.log_intake import UNSTORED_BYTES_MAX, Done, MasterFrame
+from sprocket.runtime.driver import Carried, Peer, connect
 from sprocket.runtime.tasks import Tasks, is_set_within
 
 RETRY_SECONDS_MIN, RETRY_SECONDS = 0.25, 5.0
@@ -45,6 +44,41 @@ class MasterPlace(Struct, frozen=True):
     first: int | None = None
 
 
+class FollowingLog(Protocol):
+    """A log that follows its master's, and the way in which both speak: see `ReplicaLog`."""
+
+    @property
+    def unstored_bytes(self) -> int:
+        """How much was appended and is not stored yet."""
+
+    @property
+    def is_following(self) -> bool:
+        """Whether it is known that it is a beginning of the master's."""
+
+    @property
+    def received(self) -> int:
+        """Where the next byte of the master's log goes."""
+
+    @property
+    def safe_end(self) -> int:
+        """What is reported: where the log ends that this machine has."""
+
+    def reader(self) -> Carried[MasterFrame]:
+        """Return what reads what a master sends."""
+
+    def begin(self, moved: Done, first: int | None, /) -> object:
+        """Begin a link, of which `moved` is told; the master's log begins at `first`, if known."""
+
+    def opening(self) -> bytes:
+        """Return what to say first."""
+
+    def report(self) -> bytes:
+        """Return what to say of how much there is; nothing if that is not to be said yet."""
+
+    def take(self, frame: MasterFrame, /) -> None:
+        """Take what the master has sent. Raises StoreError, WireError: the link is over."""
+
+
 Find = Callable[[], Awaitable[MasterPlace | None]]
 """Says where the master is; None if nobody knows. Raises NotConnected."""
 
@@ -67,7 +101,7 @@ class MasterLink:
 
     def __init__(
         self,
-        replica: ReplicaLog,
+        replica: FollowingLog,
         find: Find,
         clock: Clock,
         *,
@@ -130,7 +164,7 @@ class MasterLink:
         while self.replica.unstored_bytes:  # of the link before
             await asyncio.sleep(LOOK_SECONDS)
         self.master = f"{place.host}:{place.port}"
-        peer = await connect(PartReader, self._receive, place.host, place.port)
+        peer = await connect(self.replica.reader, self._receive, place.host, place.port)
         self._peer, self._is_paused = peer, False
         ended = asyncio.Event()
         peer.keep_when_quiet()
@@ -139,7 +173,7 @@ class MasterLink:
         self._heard_at = self._clock.monotonic()
         self._reported = -1
         self.replica.begin(self._moved, place.first)
-        self._report()
+        self._say(self.replica.opening())
         while not await is_set_within(LOOK_SECONDS, ended):
             now = self._clock.monotonic()
             if self._is_paused:
@@ -151,17 +185,18 @@ class MasterLink:
         if self.why is None:
             self._note("the master closed the connection")
 
-    def _receive(self, peer: Peer, part: ReplicaPart) -> None:
-        """Take a part of the master's log."""
+    def _receive(self, peer: Peer, frame: MasterFrame) -> None:
+        """Take what the master sends."""
         self._heard_at = self._clock.monotonic()
         self.heard_at_ms = self._clock.now_ms()
-        self.read_bytes += len(part.data)
         replica = self.replica
+        before = replica.received
         try:
-            replica.take(part)
+            replica.take(frame)
         except (StoreError, WireError) as error:
             self._end(peer, str(error))
             return
+        self.read_bytes += max(0, replica.received - before)
         if replica.is_following and self.why is not None:
             self._has_followed = True
             _log.info("following the master", master=self.master, at=replica.received)
@@ -185,13 +220,17 @@ class MasterLink:
 
     def _report(self) -> None:
         end = self.replica.safe_end
-        now = self._clock.monotonic()
-        if self._peer is not None and (end != self._reported or now >= self._report_at):
-            self._reported = end
+        if end != self._reported or self._clock.monotonic() >= self._report_at:
+            self._say(self.replica.report())
+
+    def _say(self, report: bytes) -> None:
+        """Send a report, or what is said first; nothing if that is not to be said yet."""
+        if self._peer is not None and report:
+            self._reported = self.replica.safe_end
             self.reported_at_ms = self._clock.now_ms()
-            self._report_at = now + self._heartbeat_seconds
+            self._report_at = self._clock.monotonic() + self._heartbeat_seconds
             # At once: the next sync may begin before this turn of the loop is over.
-            self._peer.send_now([replication.report(end)])
+            self._peer.send_now([report])
 
     def _end(self, peer: Peer, why: str) -> None:
         self._note(why)

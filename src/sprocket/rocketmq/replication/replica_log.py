@@ -5,36 +5,18 @@ record once more. If the master has the same bytes there, this log is a beginnin
 records hold their place, their times and their place in a queue, so none is like another. If not,
 nothing is changed: which of the two logs is right is not to be decided here.
 
-    ask → parts from the last record on … compared … at the end of the log → whole records appended
+    ask → parts from the last record on … compared … at the end of the log → `LogIntake`
 
-Invariants
-
-1. What was appended ends where a record, a blank or a file ends; the rest of a part waits.
-2. Of one link, parts follow each other without a gap. Whatever breaks that, or could not be stored,
-   ends the link; the next one begins at the end that the log has by then.
-3. What is reported is the end of a record that this machine has: on its disk, or only written,
-   as the setting says.
+What is reported is the end of a record that this machine has: on its disk, or only written, as the
+setting says.
 """
 
-from collections.abc import Callable
-
-from sprocket.base.errors import LessSafe, StoreError, WireError
-from sprocket.base.units import MIB
-from sprocket.rocketmq.codec.replication import FIRST_BYTE, FROM_FIRST, ReplicaPart
+from sprocket.base.errors import WireError
+from sprocket.rocketmq.codec import replication
+from sprocket.rocketmq.codec.replication import FIRST_BYTE, FROM_FIRST, PartReader, ReplicaPart
 from sprocket.rocketmq.errors import LogsDiffer
-from sprocket.rocketmq.store.log import LogStream, StoredRecords
+from sprocket.rocketmq.replication.log_intake import AppendStored, Done, LogIntake, MasterFrame
 from sprocket.rocketmq.store.store import Store
-
-UNSTORED_BYTES_MAX = 16 * MIB
-"""With so much that is not written yet, or not synced where that is waited for, no more is read."""
-
-Done = Callable[[StoreError | None], None]
-"""Told that records are as safe as the flush mode asks, or why not."""
-
-
-AppendStored = Callable[[StoredRecords, Done], None]
-"""The way of another log's records into the store; `broker.messages.DurableAppender` has it. Raises
-StoreError, and then tells nobody; else tells later, once."""
 
 
 class ReplicaLog:
@@ -50,34 +32,46 @@ class ReplicaLog:
 
     def __init__(self, store: Store, append: AppendStored, *, to_disk: bool) -> None:
         self._store = store
-        self._append = append
+        self._intake = LogIntake(store, append)
         self._to_disk = to_disk
-        self._stream: LogStream | None = None
         self._expected = 0
         self._is_quiet = False
         self._own, self._own_start = memoryview(b""), 0
-        self._link = 0
-        self._moved: Done = _nobody
-        self._failure: StoreError | None = None
-        self.unstored_bytes = 0
+
+    @property
+    def unstored_bytes(self) -> int:
         """How much was appended and is not stored yet."""
+        return self._intake.unstored_bytes
 
     @property
     def is_following(self) -> bool:
         """Whether it is known that this is a beginning of the master's log."""
-        return self._stream is not None
+        return self._intake.is_open
 
     @property
     def received(self) -> int:
         """Where the next byte of the master's log goes."""
-        return self._expected if self._stream is None else self._stream.received
+        return self._intake.received if self._intake.is_open else self._expected
 
     @property
     def safe_end(self) -> int:
         """What is reported: where the log ends that this machine has."""
-        if self._stream is None:
+        if not self._intake.is_open:
             return self._expected
         return self._store.synced if self._to_disk else self._store.written
+
+    @staticmethod
+    def reader() -> PartReader:
+        """Return what reads what a master sends."""
+        return PartReader()
+
+    def opening(self) -> bytes:
+        """Return what to say first: from where on to send."""
+        return self.report()
+
+    def report(self) -> bytes:
+        """Return what to say of how much there is."""
+        return replication.report(self.safe_end)
 
     def begin(self, moved: Done, first: int | None = None) -> int:
         """Begin a link; nothing of an earlier one may be on its way (`unstored_bytes`).
@@ -95,10 +89,8 @@ class ReplicaLog:
             DiskFailed: Its last record cannot be read.
         """
         store = self._store
-        assert not self.unstored_bytes, "what is on its way moves the end"
-        self._stream, self._moved, self._failure = None, moved, None
+        self._intake.begin(moved)
         self._is_quiet = False
-        self._link += 1
         self._own, self._own_start = memoryview(b""), store.end
         if store.end == 0:
             self._expected = first or FROM_FIRST
@@ -111,7 +103,7 @@ class ReplicaLog:
         self._expected = self._own_start
         return self._expected
 
-    def take(self, part: ReplicaPart) -> None:
+    def take(self, part: MasterFrame) -> None:
         """Take what the master has sent.
 
         Raises:
@@ -119,10 +111,10 @@ class ReplicaLog:
             WireError: It does not follow what was sent before, or is not a log.
             StoreError: It is not taken now.
         """
-        if self._failure is not None:
-            raise self._failure
-        if self._stream is not None:
-            self._follow(self._stream, part.start, part.data)
+        assert isinstance(part, ReplicaPart), part
+        self._intake.check()
+        if self._intake.is_open:
+            self._intake.take(part.start, part.data)
         elif part.data and self._store.end == 0:
             self._begin_empty(part.start, part.data)
         elif part.data:
@@ -141,8 +133,8 @@ class ReplicaLog:
             start, data = 0, FIRST_BYTE + data
         if start:
             self._store.begin_at(start)
-        self._stream = self._store.log_stream()
-        self._follow(self._stream, start, data)
+        self._intake.open()
+        self._intake.take(start, data)
 
     def _compare(self, part: ReplicaPart) -> None:
         """Compare the last record with what the master has there, then follow."""
@@ -159,42 +151,9 @@ class ReplicaLog:
             )
         self._expected = part.end
         if part.end >= end:
-            self._stream = self._store.log_stream()
-            self._moved(None)
-            self._follow(self._stream, end, data[end - start :])
-
-    def _follow(self, stream: LogStream, start: int, data: bytes) -> None:
-        if start != stream.received:
-            raise WireError(f"expected the log from {stream.received} on, it goes on at {start}")
-        for records in stream.take(data):
-            size = records.end - records.start
-            self._append(records, _Waiter(self, self._link, size))
-            self.unstored_bytes += size
-
-    def stored(self, link: int, size: int, error: StoreError | None) -> None:
-        """Note what became of records, which belong to a link."""
-        self.unstored_bytes -= size
-        if isinstance(error, LessSafe):
-            error = None  # it is stored, and on the disk some time later
-        if link == self._link:
-            self._failure = error
-            self._moved(error)
-
-
-class _Waiter:
-    """Who waits for records of a link."""
-
-    __slots__ = ("_link", "_log", "_size")
-
-    def __init__(self, log: ReplicaLog, link: int, size: int) -> None:
-        self._log, self._link, self._size = log, link, size
-
-    def __call__(self, error: StoreError | None) -> None:
-        self._log.stored(self._link, self._size, error)
-
-
-def _nobody(_: StoreError | None) -> None:
-    """Tell nobody."""
+            self._intake.open()
+            self._intake.moved()
+            self._intake.take(end, data[end - start :])
 
 
 def _gone(first: int, end: int) -> str:

@@ -1,9 +1,9 @@
 """The slaves of a master: what each has, and the parts of the log that it is sent.
 
-    report ── whose is it? ── first one: from where on ─┐
-                              later: acknowledged ──┐   ├─ parts, while the slave takes them
-    the log was written ────────────────────────────│───┘
-                                                    └─ `confirmed`, for group commit
+    frame ── `MasterSpeech`: what is it? ── from where on ─┐
+                             acknowledged ── `Acks` ──┐    ├─ parts, while the slave takes them
+    the log was written ──────────────────────────────│────┘
+                                                      └─ `confirmed`, for group commit
 
 What was written lately is sent from memory, as views that nobody copies. What is older is read
 beside the loop (`runtime.cold_reads`), a piece at a time, so that a slave that comes late waits for
@@ -24,11 +24,12 @@ from functools import partial
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
-from sprocket.base.errors import DiskBusy, StoreError
+from sprocket.base.errors import DiskBusy, StoreError, WireError
 from sprocket.base.units import KIB
-from sprocket.rocketmq.codec import replication
-from sprocket.rocketmq.codec.replication import FROM_FIRST, FROM_LAST_FILE
+from sprocket.rocketmq.model.epochs import ReplicaId
 from sprocket.rocketmq.model.offsets import ANYWHERE
+from sprocket.rocketmq.replication.acks import Acks
+from sprocket.rocketmq.replication.master_speech import MasterSpeech, Said, SlaveFrame
 from sprocket.rocketmq.settings import ReplicationSettings
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.cold_reads import Reads
@@ -55,19 +56,18 @@ class Slave:
     """One connection of a slave.
 
     Attributes:
+        said: What its last frame meant.
         acknowledged: Where its log ends, as it said last.
-        is_proven: Whether it has reported more than once. The first report may be of another log,
-            which it finds out by what it is sent then.
-        place: Where the next part begins that it is sent.
+        place: Where the next part begins that it is sent; −1 if it has not asked for any yet.
         sent_bytes: Of the log, since it connected.
         read_at_ms: When it was heard last, wall time.
     """
 
-    def __init__(self, peer: Peer, place: int) -> None:
+    def __init__(self, peer: Peer) -> None:
         self.peer = peer
+        self.said = Said()
         self.acknowledged = 0
-        self.is_proven = False
-        self.place = place
+        self.place = -1
         self.sent_bytes = 0
         self.heard_at_ms = 0
         self.heard_at = self.sent_at = 0.0
@@ -81,6 +81,16 @@ class Slave:
         """Where it connected from."""
         return self.peer.told_address
 
+    @property
+    def is_proven(self) -> bool:
+        """Whether its log is known to be a beginning of the master's, so that it counts."""
+        return self.said.is_proven
+
+    @property
+    def replica_id(self) -> ReplicaId | None:
+        """Which one of a set it is, if it has said so."""
+        return self.said.replica_id
+
 
 class Slaves:
     """See the head of the module.
@@ -90,7 +100,9 @@ class Slaves:
         reads: Does what must be read from the disk.
         timers: The event loop's.
         clock: For what is due.
-        settings: How many of them must have a message, and how long they may be silent.
+        settings: How long they may be silent, and how much they are sent.
+        speech: What is said to them, and what they say.
+        acks: How many of them, or which, must have a message.
 
     Threads: event loop only.
     """
@@ -102,6 +114,8 @@ class Slaves:
         timers: Timers,
         clock: Clock,
         settings: ReplicationSettings,
+        speech: MasterSpeech,
+        acks: Acks,
     ) -> None:
         self._store = store
         self._reads = reads
@@ -110,7 +124,8 @@ class Slaves:
         self._settings = settings
         self._by_peer: dict[Peer, Slave] = {}
         self._timer: Timer | None = None
-        self._needed = settings.acks_needed
+        self._speech = speech
+        self._acks = acks
         self._ends: deque[int] = deque()
         self._confirmed: int = store.written
         self._told: Callable[[], None] = _nobody
@@ -145,71 +160,68 @@ class Slaves:
     @property
     def confirmed(self) -> int:
         """Up to where enough slaves have the log; everywhere if none need to have it."""
-        return self._confirmed if self._needed else ANYWHERE
+        return self._confirmed if self._acks.is_needed else ANYWHERE
 
     @property
     def are_missing(self) -> bool:
         """Whether too few slaves follow closely, so that nobody waits for them."""
-        return bool(self._needed) and len(self.in_sync()) < self._needed
+        return self._acks.are_missing(self.all)
 
     @property
     def are_too_few(self) -> bool:
         """Whether fewer machines, this one among them, follow closely than sends must have."""
-        return 1 + len(self.in_sync()) < self._settings.in_sync_count_min
+        return self._acks.are_too_few(self.all)
+
+    def require(self, acks: Acks) -> None:
+        """Count in another way from now on; what is confirmed stays so."""
+        self._acks = acks
+        self._count()
 
     def wrote(self, end: int) -> None:
         """Have slaves get what was written up to here."""
-        if self._needed:
+        if self._acks.is_needed:
             if self.are_missing:
                 self._ends.clear()  # nobody waits for one of them
             self._ends.append(end)
+            self._advance()
             self._show()
         for slave in self._by_peer.values():
             self._begin(slave)
 
-    def in_sync(self) -> list[Slave]:
-        """Return the slaves that lack less than the limit."""
-        least = self._store.written - self._settings.gap_bytes_max
-        return [one for one in self._by_peer.values() if one.acknowledged >= least]
+    def in_sync(self) -> Sequence[Slave]:
+        """Return those that are connected and count."""
+        return self._acks.in_sync(self.all)
 
     def _count(self) -> None:
-        """See how far enough slaves are."""
-        if not self._needed:
-            return
-        close = self.in_sync()
-        known = sorted([one.acknowledged for one in close if one.is_proven], reverse=True)
-        needed = max(self._needed, len(close)) if self._settings.all_in_sync else self._needed
-        if len(known) >= needed:
-            reached = known[needed - 1]
-            while self._ends and self._ends[0] <= reached:
-                self._confirmed = self._ends.popleft()
-        self._show()
-        self._told()
+        """See how far enough slaves are, and tell."""
+        if self._acks.is_needed:
+            self._advance()
+            self._show()
+            self._told()
+
+    def _advance(self) -> None:
+        reached = self._acks.reached(self.all)
+        while self._ends and self._ends[0] <= reached:
+            self._confirmed = self._ends.popleft()
 
     def _show(self) -> None:
-        """Say up to where consumers may see: nothing that could be lost with this machine alone.
-
-        If too few slaves are there, senders are told so, and consumers see what is stored here.
-        """
-        if self._needed:
-            self._store.show_to(ANYWHERE if self.are_missing else self._confirmed)
+        """Say up to where consumers may see: nothing that could be lost with this machine alone."""
+        if self._acks.is_needed:
+            self._store.show_to(self._acks.shown(self._confirmed, self.all))
 
     # What slaves say.
 
-    def on_report(self, peer: Peer, end: int) -> None:
-        """Take what a slave says: where its log ends."""
+    def on_frame(self, peer: Peer, frame: SlaveFrame) -> None:
+        """Take what a slave says."""
         slave = self._by_peer.get(peer)
-        written = self._store.written
         if self._is_stopped:
             peer.close()
             return
-        if end > written and end != FROM_FIRST:
+        try:
+            said = self._speech.hear(frame, None if slave is None else slave.said)
+        except (StoreError, WireError) as error:
             _limited_log.error(
-                "a slave is ahead of this master, so its log is not that of this one; it gets "
-                "nothing",
-                slave=peer.told_address,
-                slave_end=end,
-                end=written,
+                "a slave gets nothing of this log", slave=peer.told_address, why=str(error)
             )
             peer.close()
             return
@@ -217,13 +229,14 @@ class Slaves:
             if self.count >= self._settings.slave_count_max:
                 peer.abort(f"there are {self.count} slaves already (replication.slave_count_max)")
                 return
-            slave, is_news = self._welcome(peer, end), True
-        else:
-            is_news, slave.is_proven = not slave.is_proven, True
+            slave = self._welcome(peer)
+        is_news = said.end > slave.acknowledged or said.is_proven != slave.is_proven
+        slave.said, slave.acknowledged = said, max(said.end, slave.acknowledged)
         slave.heard_at, slave.heard_at_ms = self._clock.monotonic(), self._clock.now_ms()
-        if end > slave.acknowledged and end != FROM_FIRST:
-            slave.acknowledged = end
-            is_news = True
+        if said.answer:
+            peer.send([said.answer])
+        if said.asked >= 0:
+            self._begin_at(slave, said.asked)
         if is_news:
             self._count()
         self._begin(slave)
@@ -238,23 +251,19 @@ class Slaves:
         slave.allowance, slave.allowed_at = min(TURN_BYTES, slave.allowance + gained), now
         return 0 if slave.allowance < 0 else min(TURN_BYTES, max(512, rate // TURNS_PER_SECOND_MIN))
 
-    def _welcome(self, peer: Peer, asked: int) -> Slave:
-        store = self._store
-        if asked == FROM_FIRST:
-            place: int = store.first
-        elif asked == FROM_LAST_FILE:
-            place = store.last_file
-        else:
-            place = max(asked, store.first)
-        slave = self._by_peer[peer] = Slave(peer, place)
+    def _welcome(self, peer: Peer) -> Slave:
+        slave = self._by_peer[peer] = Slave(peer)
         slave.sent_at = self._clock.monotonic()
         peer.keep_when_quiet()
         peer.write_at_once()
         peer.when_closed(self._left)
-        _log.info(
-            "a slave has come", slave=peer.told_address, at=place, lacks=store.written - place
-        )
         return slave
+
+    def _begin_at(self, slave: Slave, place: int) -> None:
+        """Note from where on a slave is to be sent the log."""
+        slave.place = place
+        lacks = self._store.written - place
+        _log.info("a slave has come", slave=slave.address, at=place, lacks=lacks)
 
     def _left(self, peer: Peer) -> None:
         slave = self._by_peer.pop(peer, None)
@@ -266,7 +275,7 @@ class Slaves:
 
     def _begin(self, slave: Slave) -> None:
         """Send what a slave lacks, in this turn of the loop or as soon as it takes more."""
-        if not slave.is_busy and slave.place < self._store.written:
+        if not slave.is_busy and 0 <= slave.place < self._store.written:
             self._send(slave)
 
     def _send(self, slave: Slave) -> None:
@@ -291,15 +300,10 @@ class Slaves:
             wait = -slave.allowance / self._settings.bytes_per_second_max
             self._timers.call_later(wait, partial(self._send, slave))
             return
-        part_bytes = self._settings.part_bytes
         data = self._store.log_part(place, allowed)
         slave.allowance -= len(data)
-        buffers: list[bytes | memoryview] = []
-        for start in range(0, len(data), part_bytes):
-            part = data[start : start + part_bytes]
-            buffers += (replication.part_head(place + start, len(part)), part)
         # At once: the slave is to have it while this one waits for its own disk.
-        slave.peer.send_now(buffers)
+        slave.peer.send_now(self._speech.parts(place, data, self._settings.part_bytes))
         slave.place = place + len(data)
         slave.sent_bytes += len(data)
         slave.sent_at = self._clock.monotonic()
@@ -328,9 +332,11 @@ class Slaves:
         for slave in self.all:
             if now - slave.heard_at >= self._settings.silence_seconds:
                 slave.peer.abort(f"the slave says nothing for {now - slave.heard_at:.0f} s")
-            elif not slave.is_busy and now - slave.sent_at >= self._settings.heartbeat_seconds:
+            elif slave.place < 0 or slave.is_busy:
+                continue  # it has not asked, or gets something
+            elif now - slave.sent_at >= self._settings.heartbeat_seconds:
                 slave.sent_at = now
-                slave.peer.send([replication.part_head(slave.place, 0)])
+                slave.peer.send(self._speech.heartbeat(slave.place))
             else:
                 self._begin(slave)
 

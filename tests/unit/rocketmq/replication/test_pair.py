@@ -172,7 +172,7 @@ def test_a_slave_of_rocketmq_that_is_empty_gets_the_last_file() -> None:
     """As it asks, with 0."""
     master, slave = Master(), Follower()
     master.add(*[700] * 6)
-    master.slaves.on_report(slave.wire, FROM_LAST_FILE)  # type: ignore[arg-type]
+    master.slaves.on_frame(slave.wire, FROM_LAST_FILE)  # type: ignore[arg-type]
     assert slave.wire.sent[:8] == (master.store.last_file).to_bytes(8, "big")
     assert master.store.last_file > 0
 

@@ -19,7 +19,7 @@ def join(master: Master, asked: int) -> Wire:
 def say(master: Master, wire: Wire, end: int) -> None:
     """Have a slave report."""
     peer: Any = wire
-    master.slaves.on_report(peer, end)
+    master.slaves.on_frame(peer, end)
     master.timers.drain()
 
 
