@@ -131,7 +131,8 @@ class EpochFile:
             self._replace(kept)
 
     def _keep_promise(self) -> None:
-        _replace_both(self._disk, self._promise_path, _encode_promise(self.promised))
+        if self.promised > NO_EPOCH:
+            _replace_both(self._disk, self._promise_path, _encode_promise(self.promised))
 
     def _replace(self, epochs: Epochs) -> None:
         if epochs.entries:

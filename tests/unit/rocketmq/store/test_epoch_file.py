@@ -69,6 +69,15 @@ def test_a_log_that_is_cut_keeps_its_promise() -> None:
     assert not disk.exists(LAYOUT.epochs + ".bak")
 
 
+def test_a_log_without_epochs_is_cut_too() -> None:
+    """There is nothing to be promised, and no file of it."""
+    disk = fresh()
+    load(disk).cut(0)
+    found = load(disk)
+    assert (found.epochs, found.promised) == (Epochs(), NO_EPOCH)
+    assert not disk.exists(LAYOUT.promised_epoch)
+
+
 def test_epochs_go_with_the_files_of_the_log() -> None:
     """Those that ended before its first byte."""
     disk = fresh(Epoch(1, 0), Epoch(2, 70), Epoch(4, 90))

@@ -25,6 +25,7 @@ from sprocket.base.errors import (
     WireError,
 )
 from sprocket.base.place import Place
+from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.config import JsonObject, fastjson, values
 from sprocket.rocketmq.codec.record import Entry, properties, record
 from sprocket.rocketmq.geometry import Geometry
@@ -47,6 +48,12 @@ from sprocket.rocketmq.store.timer import TimerCheckpoint, timer_checkpoint
 
 LOOK_BACK_MAX = 100_000
 """Delayed messages of a level that are looked at for those of which copies came off."""
+
+_OWN_TOPICS = frozenset((HALF_TOPIC, OP_TOPIC, TIMER_TOPIC))
+_OWN_PROPERTIES = [
+    f"{name}\x01".encode() for name in (properties.DELAY, properties.TIMER_DEQUEUE_MS)
+]
+"""A record that has none of these, nor anything of a transaction, has no progress noted of it."""
 
 _UNREADABLE = (CorruptRecord, OffsetTooSmall, OffsetTooLarge, WireError)
 
@@ -85,7 +92,7 @@ def set_back(
     Durability: on the disk on return.
     """
     found = _CameOff(is_timed=done.keeps_nothing, is_of_transactions=done.keeps_nothing)
-    for name in done.folders:
+    for name in done.folders if not done.keeps_nothing else ():
         with closing(log_cut.saved_files(parts.disk, parts.layout, geometry, name)) as saved:
             _look(saved, found)
     parts.compactions.cut(parts.queues)
@@ -99,25 +106,34 @@ def set_back(
 
 def _look(saved: SegmentFiles, found: _CameOff) -> None:
     """Look through what came off."""
-    for entry, stored in _records(saved):
-        is_committed = entry.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT
-        if entry.topic in (HALF_TOPIC, OP_TOPIC) or is_committed:
-            found.is_of_transactions = True
-        pairs = record.stored_properties(stored)
-        is_copy = entry.prepared_transaction_offset > 0 and not is_committed
-        if entry.topic == TIMER_TOPIC or is_copy or properties.TIMER_DEQUEUE_MS in pairs:
-            found.is_timed = True
-        level = pairs.get(properties.DELAY, "")
-        if entry.topic != SCHEDULE_TOPIC and level.isdecimal():
-            keys = found.delayed.setdefault(int(level), set())
-            keys.add(pairs.get(properties.UNIQ_KEY, ""))
+    for batch in LogScanner(saved.segments, saved.first, check_crc=False).batches():
+        for entry, stored in _records(batch):
+            is_committed = entry.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT
+            if entry.topic in (HALF_TOPIC, OP_TOPIC) or is_committed:
+                found.is_of_transactions = True
+            pairs = record.stored_properties(stored)
+            is_copy = entry.prepared_transaction_offset > 0 and not is_committed
+            if entry.topic == TIMER_TOPIC or is_copy or properties.TIMER_DEQUEUE_MS in pairs:
+                found.is_timed = True
+            level = pairs.get(properties.DELAY, "")
+            if entry.topic != SCHEDULE_TOPIC and level.isdecimal():
+                keys = found.delayed.setdefault(int(level), set())
+                keys.add(pairs.get(properties.UNIQ_KEY, ""))
 
 
-def _records(saved: SegmentFiles) -> Iterator[tuple[Entry, bytes]]:
-    scan = LogScanner(saved.segments, saved.first, check_crc=False)
-    for entry in scan:
-        segment = saved.segment(entry.physical_offset)
-        yield entry, segment.read(entry.physical_offset - segment.start, entry.size)
+def _records(batch: RecordBatch) -> Iterator[tuple[Entry, memoryview]]:
+    """Give the records of a batch; none if they all are plain messages, as nearly always."""
+    records = batch.records
+    stored = memoryview(records.data)
+    data = bytes(stored[records.start[0] : records.end[-1]])
+    is_plain = not (
+        any(name in _OWN_TOPICS for name in batch.topic_names)
+        or any(name in data for name in _OWN_PROPERTIES)
+        or (batch.sys_flag & TRANSACTION_MASK).any()
+        or (records.number("prepared_transaction_offset") > 0).any()
+    )
+    for number in range(0 if is_plain else len(batch)):
+        yield batch.entry(number), stored[records.start[number] : records.end[number]]
 
 
 def _set_delays_back(
