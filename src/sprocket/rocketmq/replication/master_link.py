@@ -63,6 +63,10 @@ class FollowingLog(Protocol):
     def safe_end(self) -> int:
         """What is reported: where the log ends that this machine has."""
 
+    @property
+    def unanswered(self) -> str:
+        """What to say of a master that ends the link before the log follows it."""
+
     def reader(self) -> Carried[MasterFrame]:
         """Return what reads what a master sends."""
 
@@ -123,7 +127,7 @@ class MasterLink:
         self._peer: Peer | None = None
         self._reported = -1
         self._report_at = self._heard_at = 0.0
-        self._is_paused = self._has_followed = False
+        self._is_paused = self._has_followed = self._has_failed = False
         self._tasks = Tasks("master link")
 
     @property
@@ -165,7 +169,7 @@ class MasterLink:
             await asyncio.sleep(LOOK_SECONDS)
         self.master = f"{place.host}:{place.port}"
         peer = await connect(self.replica.reader, self._receive, place.host, place.port)
-        self._peer, self._is_paused = peer, False
+        self._peer, self._is_paused, self._has_failed = peer, False, False
         ended = asyncio.Event()
         peer.keep_when_quiet()
         peer.write_at_once()
@@ -182,8 +186,10 @@ class MasterLink:
                 raise NotConnected(f"the master says nothing for {self._silence_seconds:g} s")
             if self.replica.safe_end != self._reported or now >= self._report_at:
                 self._report()
-        if self.why is None:
-            self._note("the master closed the connection")
+        if self._has_failed:
+            return
+        is_silent = not self.replica.is_following
+        self._note(self.replica.unanswered if is_silent else "the master closed the connection")
 
     def _receive(self, peer: Peer, frame: MasterFrame) -> None:
         """Take what the master sends."""
@@ -233,6 +239,7 @@ class MasterLink:
             self._peer.send_now([report])
 
     def _end(self, peer: Peer, why: str) -> None:
+        self._has_failed = True
         self._note(why)
         peer.close()
 

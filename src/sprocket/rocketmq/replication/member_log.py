@@ -112,6 +112,14 @@ class MemberLog:
             return -1
         return self._store.synced if self._to_disk else self._store.written
 
+    @property
+    def unanswered(self) -> str:
+        """What to say of a master that ends the link before this log follows it."""
+        return (
+            "the master closed the connection before it said its epochs: its own is over, or it is "
+            "not a member of a set with failover, as a RocketMQ is not"
+        )
+
     @staticmethod
     def reader() -> FrameReader[MasterHandshake | EpochPart]:
         """Return what reads what a master sends."""

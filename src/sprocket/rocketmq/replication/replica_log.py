@@ -60,6 +60,11 @@ class ReplicaLog:
             return self._expected
         return self._store.synced if self._to_disk else self._store.written
 
+    @property
+    def unanswered(self) -> str:
+        """What to say of a master that ends the link before this log follows it."""
+        return "the master closed the connection before it sent what follows this log"
+
     @staticmethod
     def reader() -> PartReader:
         """Return what reads what a master sends."""

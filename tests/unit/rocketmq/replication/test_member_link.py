@@ -113,3 +113,24 @@ def test_a_slave_follows_and_is_told_to_cut() -> None:
         assert EpochFile(slave.disk, LAYOUT).epochs.entries == (Epoch(2, 0),)
 
     asyncio.run(run())
+
+
+def test_a_master_that_is_not_a_member_is_told_apart() -> None:
+    """One of RocketMQ's ends the link at a state that it does not know."""
+
+    async def run() -> None:
+        slave = Member(2)
+        bound = await driver.bind("127.0.0.1", 0)
+        server = await driver.listen(bound, EpochSpeech.reader, lambda peer, _: peer.close())
+
+        async def find() -> MasterPlace:
+            return MasterPlace("127.0.0.1", bound.port)
+
+        link = MasterLink(slave.log, find, slave.clock, heartbeat_seconds=5, silence_seconds=20)
+        link.start()
+        await until(lambda: link.why != "the master was not reached yet")
+        assert "as a RocketMQ is not" in (link.why or "")
+        await link.stop()
+        await server.close()
+
+    asyncio.run(run())
