@@ -1,6 +1,7 @@
 """A log that is cut is one that had always ended there, whatever happens meanwhile."""
 
 import random
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -264,7 +265,9 @@ def ended(disk: SimulatedDisk, at: int, whole: Whole) -> dict[str, object]:
     return settled(disk)
 
 
-@pytest.mark.parametrize("number", [0, 25, 33])
+@pytest.mark.parametrize(
+    "number", [0, 33, *(pytest.param(n, marks=pytest.mark.nightly) for n in (1, 20, 25, 39))]
+)
 def test_the_power_may_go_at_any_step(always: dict[int, dict[str, object]], number: int) -> None:
     """Whatever was not synced: the next opening ends where the cut would have ended."""
     whole = made()
@@ -287,6 +290,53 @@ def crashes_of_opening(disk: SimulatedDisk, choose: random.Random) -> list[Simul
     open_store(disk).close()
     disk.before = None
     return states
+
+
+def every(disk: SimulatedDisk) -> Iterator[SimulatedDisk]:
+    """Give the disk as a loss of power may leave it now, in each way in which it may."""
+    path: list[tuple[int, int]] = []
+    while True:
+        taken = 0
+
+        def choose(count: int) -> int:
+            nonlocal taken
+            if taken == len(path):
+                path.append((0, count))
+            taken += 1
+            return path[taken - 1][0]
+
+        yield disk.crash(choose)
+        while path and path[-1][0] == path[-1][1] - 1:
+            path.pop()
+        if not path:
+            return
+        path[-1] = path[-1][0] + 1, path[-1][1]
+
+
+@pytest.mark.parametrize(
+    ("count", "number"), [(6, 3), pytest.param(23, 20, marks=pytest.mark.nightly)]
+)
+def test_each_state_that_a_crash_can_leave(
+    always: dict[int, dict[str, object]], count: int, number: int
+) -> None:
+    """Of a small log, of one file and of two: before each change, any of what was not synced."""
+    whole = made(count)
+    at = whole.places[number]
+    disk = whole.disk.crash(lambda _: 0)
+    states: dict[object, SimulatedDisk] = {}
+
+    def take(call: str = "write", _: str = "") -> None:
+        if call in CHANGES:
+            for found in every(disk):
+                states.setdefault(frozenset(found.contents().items()), found)
+
+    disk.before = take
+    log_cut.cut(disk, ROOT, at)
+    disk.before = None
+    take()
+    assert len(states) > 40
+    for found in states.values():
+        assert ended(found, at, whole) == always[number]
 
 
 @pytest.mark.nightly
@@ -314,7 +364,7 @@ def test_a_disk_that_fails_is_an_error_and_no_more(
     before = counted.calls["any"]
     log_cut.cut(counted, ROOT, at)
     calls = counted.calls["any"] - before
-    for nth in range(1, calls + 1, 3):
+    for nth in range(1, calls + 1, 5):
         disk = whole.disk.crash(lambda _: 0)
         disk.fail("any", nth)
         try:
