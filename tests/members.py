@@ -69,14 +69,15 @@ class Member:
 
     # Roles.
 
-    def _open(self, *, follows: bool) -> None:
+    def _open(self) -> None:
+        """Open the store: a member's log ends at damage in either role, as others have the rest."""
         self.store = Store.open(
             self.disk,
             ROOT,
             StoreSettings(fill_ahead_bytes=0, message_bytes_max=2048),
             self.clock,
             SMALL,
-            follows=follows,
+            follows=True,
         )
         self.epochs = EpochFile(self.disk, LAYOUT)
         self.epochs.agree_with(self.store.first, self.store.end)
@@ -84,7 +85,7 @@ class Member:
     def open_master(self, epoch: int, required: Required = Required()) -> None:  # noqa: B008 - it is frozen
         """Be the master of an epoch from now on."""
         self.close()
-        self._open(follows=False)
+        self._open()
         self.epochs.begin(Epoch(epoch, self.store.end))
         self.epoch = epoch
         settings = ReplicationSettings(role="sync_master", part_bytes=512)
@@ -104,7 +105,7 @@ class Member:
     def open_slave(self) -> None:
         """Be a slave from now on."""
         self.close()
-        self._open(follows=True)
+        self._open()
         self.store.follow("a slave")
         self.log = MemberLog(
             self.store,

@@ -199,7 +199,8 @@ class History:
         self.decided.epoch += 1
         self.decided.master, self.decided.in_sync = number, {number}
         one = self.members[number]
-        self.maybe_lose_power(one)
+        if self.random.random() < 0.3:
+            one.close(crash=self.random.randrange)
         one.open_master(self.decided.epoch)
         self.check(one)
 
