@@ -47,6 +47,9 @@ class Member:
         wire: Its link to a master.
     """
 
+    ends_at_damage = True
+    """In either role: what a single broker does, to pad it, would make the log another one."""
+
     def __init__(self, number: int, clock: FakeClock | None = None) -> None:
         self.replica_id = ReplicaId(number, bytes([number]) * 16)
         self.clock = clock or FakeClock()
@@ -70,14 +73,14 @@ class Member:
     # Roles.
 
     def _open(self) -> None:
-        """Open the store: a member's log ends at damage in either role, as others have the rest."""
+        """Open the store."""
         self.store = Store.open(
             self.disk,
             ROOT,
             StoreSettings(fill_ahead_bytes=0, message_bytes_max=2048),
             self.clock,
             SMALL,
-            follows=True,
+            follows=self.ends_at_damage,
         )
         self.epochs = EpochFile(self.disk, LAYOUT)
         self.epochs.agree_with(self.store.first, self.store.end)

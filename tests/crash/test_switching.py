@@ -294,3 +294,10 @@ def test_a_cut_without_zeros_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Old bytes come to be a part of the log again (RocketMQ #10666)."""
     monkeypatch.setattr(log_cut, "_cut", lambda *_: None)
     assert finds()
+
+
+@pytest.mark.nightly
+def test_a_log_that_is_padded_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member that repairs its log as a single broker does has another one than its master."""
+    monkeypatch.setattr(Member, "ends_at_damage", False)
+    assert finds(300)
