@@ -20,6 +20,7 @@ from sprocket.rocketmq.failover import (
     Alter,
     Incarnation,
     Leader,
+    LogState,
     Mastership,
     Member,
     MemberAddresses,
@@ -78,6 +79,12 @@ class Machine:
     """How many records it has acknowledged as master."""
     mastership: Mastership = field(init=False)
 
+    def state(self, confirmed: int) -> LogState:
+        """Return what its log is like."""
+        return LogState(
+            epoch=self.epoch, promised=self.epoch, end=len(self.log), confirmed=confirmed
+        )
+
     @property
     def name(self) -> Member:
         """Who it is, with what is on its disk."""
@@ -127,7 +134,7 @@ class World:
         """Start the process of a member."""
         one.opened = one.acknowledged = 0
         one.mastership = self.table(one.name, ADDRESSES, f"p{one.id}-{one.process}")
-        one.mastership.progressed(one.epoch, len(one.log), 0)
+        one.mastership.progressed(one.state(0))
 
     def view(self) -> SetView:
         """Return what the decider knows."""
@@ -213,7 +220,7 @@ class World:
         """Have it ask the decider what it has to; reads are answered at once."""
         table = one.mastership
         if not one.opened or one.opened == table.epoch:
-            table.progressed(one.epoch, len(one.log), one.acknowledged)
+            table.progressed(one.state(one.acknowledged))
         call = table.call(self.now)
         if isinstance(call, ReadBack):
             table.read(self.view(), self.now)
@@ -248,7 +255,7 @@ class World:
     def close(self, one: Machine) -> None:
         """Close it as a master."""
         one.opened = one.acknowledged = 0
-        one.mastership.progressed(one.epoch, len(one.log), 0)
+        one.mastership.progressed(one.state(0))
 
     def write(self, one: Machine) -> None:
         """Have it take a record, as the master that it is or was."""
@@ -258,7 +265,7 @@ class World:
     def acknowledge(self, one: Machine) -> None:
         """Answer those who sent, as far as the table allows."""
         table = one.mastership
-        table.progressed(one.epoch, len(one.log), one.acknowledged)
+        table.progressed(one.state(one.acknowledged))
         if not table.may_acknowledge(self.now):
             return
         reached = min(len(one.log), table.reached())
@@ -280,7 +287,7 @@ class World:
             same += 1
         slave.log = [*slave.log[:same], *master.log[same : same + 1]]
         slave.epoch = master.opened
-        slave.mastership.progressed(slave.epoch, len(slave.log), 0)
+        slave.mastership.progressed(slave.state(0))
         said = (master.id, master.process, slave.name, slave.epoch, len(slave.log))
         if said not in self.acks:
             self.acks.append(said)

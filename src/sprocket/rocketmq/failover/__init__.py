@@ -18,11 +18,12 @@ from sprocket.rocketmq.failover.mastership import (
     Timing,
 )
 from sprocket.rocketmq.failover.role_keeper import OpenBroker, RoleKeeper
-from sprocket.rocketmq.failover.set_member import LogState, SetMember, SetStatus, Switch
+from sprocket.rocketmq.failover.set_member import SetMember, SetStatus, Switch
 from sprocket.rocketmq.failover.values import (
     Deadline,
     Incarnation,
     Leader,
+    LogState,
     Member,
     MemberAddresses,
     MemberId,

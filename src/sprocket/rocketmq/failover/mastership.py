@@ -34,6 +34,7 @@ from sprocket.rocketmq.failover.decider import Alter, Renew, Ruling, Take, Verdi
 from sprocket.rocketmq.failover.values import (
     Deadline,
     Leader,
+    LogState,
     Member,
     MemberAddresses,
     SetState,
@@ -176,7 +177,7 @@ class Mastership:
         self._addresses = addresses
         self._process = process
         self._timing = timing or Timing()
-        self._log: tuple[int, int] | None = None
+        self._log: LogState | None = None
         self._confirmed = 0
         self._end = 0
         # What it has asked.
@@ -251,10 +252,10 @@ class Mastership:
         """Note that no broker is open here: it does not stand."""
         self._log = None
 
-    def progressed(self, epoch: int, end: int, confirmed: int) -> None:
-        """Note where the log here ends, in which epoch, and up to where it was acknowledged."""
-        self._log = epoch, end
-        self._end, self._confirmed = end, confirmed
+    def progressed(self, log: LogState) -> None:
+        """Note what the log here is like."""
+        self._log = log
+        self._end, self._confirmed = log.end, log.confirmed
 
     def opened(self, epoch: int, now: float) -> None:
         """Note that the broker is open as the master of an epoch."""
@@ -411,14 +412,15 @@ class Mastership:
         assert view.state is not None, "asked of a candidate"
         assert self._log is not None, "the same"
         others = (one for one in view.reports.values() if one.member in view.state.in_sync)
-        return any(one.length > self._log for one in others)
+        own = self._log.epoch, self._log.end
+        return any(one.length > own for one in others)
 
     def _take(self, now: float) -> Take | None:
         view = self.view
         if view is None or view.state is None or self._log is None or now < self._stands_at:
             return None
         self._tries += 1
-        epoch = max(view.state.epoch, self._log[0]) + 1
+        epoch = max(view.state.epoch, self._log.promised) + 1
         leader = Leader(
             member=self.me,
             addresses=self._addresses,

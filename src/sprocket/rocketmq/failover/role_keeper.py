@@ -16,8 +16,8 @@ from typing import Final, Protocol
 from sprocket.base import log
 from sprocket.base.errors import SprocketError
 from sprocket.rocketmq.failover.mastership import Role, RoleKind
-from sprocket.rocketmq.failover.set_member import LogState, SetMember
-from sprocket.rocketmq.failover.values import Member
+from sprocket.rocketmq.failover.set_member import SetMember
+from sprocket.rocketmq.failover.values import LogState, Member
 from sprocket.runtime.tasks import Tasks, is_set_within
 
 RETRY_SECONDS: Final = 2.0

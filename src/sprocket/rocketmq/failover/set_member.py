@@ -19,6 +19,7 @@ from sprocket.rocketmq.failover.decider import Alter, Decider, Renew, Ruling, Ta
 from sprocket.rocketmq.failover.mastership import Call, Mastership, Phase, ReadBack, Role
 from sprocket.rocketmq.failover.values import (
     Leader,
+    LogState,
     Member,
     MemberAddresses,
     MemberId,
@@ -32,17 +33,6 @@ REPORT_SECONDS: Final = 5.0
 """How often a member says what it is if nothing has changed; else as often as it renews."""
 
 _log = log.get_logger(__name__)
-
-
-class LogState(Struct, frozen=True):
-    """What the log here is like."""
-
-    epoch: int
-    """The last one in it."""
-    end: int
-    """In bytes."""
-    confirmed: int
-    """Up to where it was acknowledged, by a master."""
 
 
 class Switch(Struct, frozen=True, kw_only=True):
@@ -251,7 +241,7 @@ class SetMember:
         if found is None:
             table.closed()
         else:
-            table.progressed(found.epoch, found.end, found.confirmed)
+            table.progressed(found)
         renewal = table.renewal(now)
         if renewal is not None:
             self._tasks.spawn(self._renew(renewal, now), "renew")

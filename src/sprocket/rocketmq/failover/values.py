@@ -78,6 +78,19 @@ class SetState(Struct, frozen=True, kw_only=True):
     """With fewer in sync nothing is acknowledged."""
 
 
+class LogState(Struct, frozen=True, kw_only=True):
+    """What the log of a member is like, as its broker says."""
+
+    epoch: int
+    """The last one in it."""
+    promised: int
+    """The greatest that it knows of: it follows none before."""
+    end: int
+    """In bytes."""
+    confirmed: int
+    """Up to where it was acknowledged, by a master; 0 of a slave."""
+
+
 class MemberReport(Struct, frozen=True, kw_only=True):
     """What a member says of itself: for people, and to choose the one that has most."""
 

@@ -6,6 +6,7 @@ from sprocket.rocketmq.failover import (
     Alter,
     Incarnation,
     Leader,
+    LogState,
     Mastership,
     Member,
     MemberAddresses,
@@ -54,6 +55,11 @@ def view(
     )
 
 
+def log(epoch: int, end: int, confirmed: int) -> LogState:
+    """Return what a log is like."""
+    return LogState(epoch=epoch, promised=epoch, end=end, confirmed=confirmed)
+
+
 def phase_of(table: Mastership) -> Phase:
     """Return what it is now."""
     return table.phase
@@ -72,7 +78,7 @@ def report(member: Member, epoch: int, end: int) -> MemberReport:
 def begun(now: float = 100.0, *, seen: SetView | None = None) -> Mastership:
     """Return a member whose log ends at 50, and that has read what holds."""
     table = Mastership(ME, ADDRESSES, "p")
-    table.progressed(3, 50, 0)
+    table.progressed(log(3, 50, 0))
     assert table.call(now) == ReadBack()
     table.read(seen or view(9, ME, SLAVE), now)
     return table
@@ -96,7 +102,7 @@ def master(now: float = 100.0) -> Mastership:
     table.renewed(renew, RENEWED, now, now)
     table.opened(4, now)
     assert phase_of(table) is Phase.MASTER
-    table.progressed(4, 50, 50)
+    table.progressed(log(4, 50, 50))
     assert table.call(now) is None
     return table
 
@@ -146,13 +152,13 @@ def test_who_may_not_be_master_does_not_stand(seen: SetView) -> None:
     assert table.master == (seen.leader if is_led else None)
 
 
-def test_the_epoch_is_greater_than_that_of_the_log() -> None:
+def test_the_epoch_is_greater_than_any_that_was_promised() -> None:
     """Also if the decider has forgotten how far the epochs were."""
     table = Mastership(ME, ADDRESSES, "p")
-    table.progressed(8, 50, 0)
+    table.progressed(LogState(epoch=8, promised=11, end=50, confirmed=0))
     table.call(0.0)
     table.read(view(1, ME, epoch=0), 0.0)
-    assert taken(table, 0.0).leader.epoch == 9
+    assert taken(table, 0.0).leader.epoch == 12
 
 
 def test_who_has_less_waits_for_others_a_moment() -> None:
@@ -267,7 +273,7 @@ def test_a_decider_that_was_emptied_has_forgotten_the_lease() -> None:
 def test_a_slave_joins_before_it_is_added() -> None:
     """From then on nothing is acknowledged without it; it is added once it has all."""
     table = master(100.0)
-    table.progressed(4, 1000, 900)
+    table.progressed(log(4, 1000, 900))
     table.heard(SLAVE, 4, 600, 100.0)
     assert table.must == frozenset()
     assert table.call(100.1) is None
@@ -320,7 +326,7 @@ def test_a_slave_is_waited_for_until_it_was_removed() -> None:
         renew = table.renewal(now)
         assert renew is not None
         table.renewed(renew, RENEWED, now, now)
-        table.progressed(4, 60, 50)
+        table.progressed(log(4, 60, 50))
         table.heard(SLAVE, 4, 50, now)
         assert table.call(now) is None
     call = table.call(110.0)
@@ -337,7 +343,7 @@ def test_a_quiet_slave_stays_in_sync() -> None:
     table = grown(100.0)
     for now in range(101, 120):
         table.heard(SLAVE, 4, 50, float(now))
-        table.progressed(4, 50, 50)
+        table.progressed(log(4, 50, 50))
         renew = table.renewal(float(now))
         assert renew is not None
         table.renewed(renew, RENEWED, float(now), float(now))
@@ -373,12 +379,12 @@ def test_a_master_hands_over() -> None:
     table = master(100.0)
     assert table.hand_over(100.0) == "no slave is in sync"
     table = grown(100.0)
-    table.progressed(4, 60, 50)
+    table.progressed(log(4, 60, 50))
     assert table.hand_over(100.0) == ""
     assert table.hands_over
     assert table.call(100.1) is None
     table.heard(SLAVE, 4, 60, 100.2)
-    table.progressed(4, 60, 60)
+    table.progressed(log(4, 60, 60))
     call = table.call(100.2)
     assert isinstance(call, Alter)
     assert call.state is None
@@ -394,7 +400,7 @@ def test_a_master_hands_over() -> None:
 def test_a_hand_over_that_nobody_can_take_ends() -> None:
     """Senders are served again."""
     table = grown(100.0)
-    table.progressed(4, 60, 50)
+    table.progressed(log(4, 60, 50))
     assert table.hand_over(100.0) == ""
     for now in (102.0, 104.0, 106.0, 108.0, 110.0):
         renew = table.renewal(now)
@@ -411,7 +417,7 @@ def test_a_closed_broker_does_not_stand() -> None:
     table.call(100.0)
     table.read(view(9, ME, SLAVE), 100.0)
     assert phase_of(table) is Phase.FOLLOW
-    table.progressed(3, 50, 0)
+    table.progressed(log(3, 50, 0))
     table.advance(100.1)
     assert phase_of(table) is Phase.CANDIDATE
     table.closed()

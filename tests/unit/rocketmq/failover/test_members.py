@@ -36,7 +36,10 @@ class FakeBroker:
 
     def progress(self) -> LogState:
         """Tell of the machine's log."""
-        return LogState(self.machine.epoch, self.machine.end, self.machine.end)
+        machine = self.machine
+        return LogState(
+            epoch=machine.epoch, promised=machine.epoch, end=machine.end, confirmed=machine.end
+        )
 
     def require(self, members: frozenset[Member]) -> None:
         """Note who must have a message."""
