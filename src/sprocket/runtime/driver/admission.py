@@ -156,9 +156,12 @@ class ConnectionAdmission:
         )
 
     def port(self, name: str, connections_max: int) -> PortAdmission:
-        """Return what keeps the connections of a port, `connections_max` at most."""
+        """Return what keeps the connections of a port, `connections_max` at most.
+
+        A port that is shut and empty has no share any more: it may be listened on anew.
+        """
         made = PortAdmission(self, name, connections_max)
-        self._ports.append(made)
+        self._ports = [one for one in self._ports if one.count or not one.is_shut] + [made]
         return made
 
     def room(self, port: PortAdmission) -> int:

@@ -126,3 +126,19 @@ def test_descriptors_are_kept_back(monkeypatch: pytest.MonkeyPatch, limit: int, 
     assert 64 <= made.backlog <= max(64, (limit - rest) // 6)
     monkeypatch.setattr(admission, "descriptor_limit", lambda: None)
     assert ConnectionAdmission.of_process(6, 10).connections_max is None
+
+
+def test_a_port_that_is_listened_on_anew_has_one_share() -> None:
+    """However often it was shut before."""
+
+    async def scene() -> None:
+        every = ConnectionAdmission(connections_max=100, ports=2)
+        every.port("other", 100)
+        for _ in range(10):
+            port = every.port("broker", 100)
+            callers = arrive(port, 60, known=False)
+            port.is_shut = True
+            for caller in callers:
+                port.leave(caller)
+
+    play(scene)
