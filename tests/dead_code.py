@@ -25,11 +25,7 @@ EXCEPTIONS = {
     "methods of AMQP that a client may send, decoded and refused": (
         *("ConnectionSecure", "ConnectionSecureOk"),
     ),
-    "read by name for the wire": ("in_sync_count",),
     "named in quotes only": ("Asker", "AwaitedAdmin", "Tracer"),
-    "of a set, which the node does not open yet": (
-        *("begin_set", "designate", "open_first", "server_checking_context", "since_boot"),
-    ),
     "called by Spark": (
         *("getDefaultReadLimit", "initialOffset", "latestOffset", "prepareForTriggerAvailableNow"),
         *("reportLatestOffset", "streamReader", "streamWriter"),

@@ -15,7 +15,7 @@ Invariants
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sprocket.base import log, settings
@@ -94,6 +94,25 @@ class Site:
         found = await on_a_thread(self._watch, do)
         self.parts.callback(found.close)
         return found
+
+    async def again(self, names: Sequence[str], parts: AsyncExitStack) -> "Site":
+        """Return a site at which what was closed is opened once more.
+
+        Args:
+            names: The ports that it listens on, as far as there are such; they are taken anew.
+            parts: Takes what must be ended before the next time.
+
+        Raises:
+            SettingsError: Somebody else has a port.
+        """
+        from sprocket.node.opening import OpeningWatch
+
+        bound, watch = dict(self._bound), OpeningWatch(None, self.place.clock)
+        for name in names:
+            if name in bound:
+                bound[name] = await self._listening.bind(self.ports[name])
+                parts.callback(bound[name].close)
+        return replace(self, parts=parts, _bound=bound, _watch=watch)
 
     async def listen(
         self,

@@ -28,21 +28,26 @@ from sprocket.rocketmq.settings import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from ssl import SSLContext
 
+    from sprocket.node.broker_set import Joined, Seat
     from sprocket.rocketmq.broker.broker import Broker
     from sprocket.rocketmq.broker.delivery import ReplicaChoice
     from sprocket.rocketmq.broker.rights import RuleReader
     from sprocket.rocketmq.codec.config import JsonValue
+    from sprocket.rocketmq.failover import LogState, Needed
     from sprocket.rocketmq.remoting import Channels, MakeRequest
-    from sprocket.rocketmq.replication import MasterLink, Slaves
+    from sprocket.rocketmq.replication import FollowingLog, MasterLink, SlaveFrame, Slaves
     from sprocket.rocketmq.server.master import MasterPlaces
     from sprocket.rocketmq.store.queue import GroupFilter
     from sprocket.rocketmq.store.recovery import RecoveryReport
     from sprocket.rocketmq.store.rights_tables import RightsTables
+    from sprocket.rocketmq.store.store import Store
+    from sprocket.runtime.cold_reads import Reads
     from sprocket.runtime.driver import Peer
     from sprocket.runtime.pressure import Pressure
+    from sprocket.runtime.timers import Timers
 
 VIP_DISTANCE = 2
 """How far below a broker's port its second one is; clients compute it."""
@@ -69,6 +74,29 @@ class RunningBroker(Running):
     """What the broker asks of its clients."""
     pressure: "Pressure"
     """How much waits for the disk."""
+    joined: "Joined | None" = None
+    """What a broker in a set has beside others."""
+
+    def state(self) -> "LogState":
+        """Return what the log of a broker in a set is like."""
+        from sprocket.rocketmq.failover import LogState
+
+        assert self.joined is not None, "asked of a broker in a set"
+        store, slaves, epochs = self.broker.store, self.broker.slaves, self.joined.epochs
+        return LogState(
+            epoch=max(epochs.epochs.last, 0),
+            promised=max(epochs.promised, 0),
+            end=store.written,
+            confirmed=0 if slaves is None else slaves.confirmed,
+        )
+
+    def require(self, needed: "Needed") -> None:
+        """Acknowledge nothing from now on that one of some members has not."""
+        from sprocket.rocketmq.server.set_roles import SetAcks
+
+        if self.broker.slaves is not None and self.joined is not None:
+            may = self.joined.seat.may_acknowledge
+            self.broker.slaves.require(SetAcks(needed, may))
 
 
 def _nameserver_ports(given: Loaded[object]) -> Mapping[str, int]:
@@ -116,18 +144,46 @@ def _broker_ports(given: Loaded[object]) -> Mapping[str, int]:
     if server.vip_port and server.broker_port > VIP_DISTANCE:
         ports["vip"] = server.broker_port - VIP_DISTANCE
     replication = given.of(Settings).replication
-    if _takes_slaves(given.of(Settings)):
+    if _takes_slaves(given.of(Settings)) or given.of(Settings).ha.decider:
         ports["slaves"] = replication.port or (server.broker_port and server.broker_port + 1)
     return ports
 
 
 async def _open_broker(site: Site) -> Serve:
-    """Open the store."""
+    """Open the store; in a set it is opened when clients are let in, in the role that it has."""
+    settings = site.given.of(Settings)
+    if not settings.ha.decider:
+        return await _open_role(site, settings)
+    from sprocket.node.broker_set import BrokerSet, check_settings, decider_of
+
+    check_settings(settings)
+    members = BrokerSet(site, settings, _open_role, decider_of(settings, site))
+
+    async def serve() -> Running:
+        member = await members.start()
+        me, told = member.mastership.me, members.addresses.broker
+        return Running(
+            ready={"broker": told, "data": site.place.folder, "member": str(me)},
+            rows=[
+                ("broker", f"{told} ({settings.broker.name})"),
+                ("set", f"member {me.id}; {settings.ha.decider} decides who is master"),
+                ("data", site.place.folder),
+            ],
+            refusals=members.refusals,
+        )
+
+    return serve
+
+
+async def _open_role(
+    site: Site, settings: Settings, seat: "Seat | None" = None
+) -> "Callable[[], Awaitable[RunningBroker]]":
+    """Open the store, in the role that the settings say; in a set, that of `seat`."""
     from sprocket.base.disk import NonblockingDisk
     from sprocket.node.listening import advertised_host, stored_ip
     from sprocket.rocketmq.store.store import Store
 
-    settings, place = site.given.of(Settings), site.place
+    place = site.place
     # The broker's address goes into every record, so it is known before there is a broker.
     host, stored_host = advertised_host(settings.server), await stored_ip(settings.server)
     _check_role(settings)
@@ -153,6 +209,11 @@ async def _open_broker(site: Site) -> Serve:
             follows=settings.replication.is_slave,
         )
     )
+    joined = None
+    if seat is not None:
+        from sprocket.node.broker_set import join
+
+        joined = await join(seat, place, store)
 
     if settings.rights.authentication:
         # After the store, whose lock says that nobody else has the folder open.
@@ -165,10 +226,10 @@ async def _open_broker(site: Site) -> Serve:
         import asyncio
 
         from sprocket.rocketmq.broker.broker import Broker
+        from sprocket.rocketmq.codec import switch_frames
         from sprocket.rocketmq.codec.record import ids
         from sprocket.rocketmq.codec.replication import ReportReader
         from sprocket.rocketmq.remoting import Channels, Connection
-        from sprocket.rocketmq.replication import AcksByNumber, ClassicSpeech, Slaves
         from sprocket.rocketmq.server import broker_rows
         from sprocket.rocketmq.server.dispatch import Dispatcher
         from sprocket.rocketmq.server.handlers.groups import notify_ids_changed
@@ -180,6 +241,7 @@ async def _open_broker(site: Site) -> Serve:
             Registration,
             RouteLookup,
         )
+        from sprocket.rocketmq.server.set_roles import refusing_sends
         from sprocket.rocketmq.store.retention import SpaceLimits
         from sprocket.runtime.cold_reads import ColdReads
         from sprocket.runtime.driver import PortPolicy, address
@@ -193,15 +255,7 @@ async def _open_broker(site: Site) -> Serve:
         store_host = ids.host_bytes(stored_host, port)
         slaves = None
         if _takes_slaves(settings):
-            slaves = Slaves(
-                store,
-                reads,
-                loop,
-                place.clock,
-                settings.replication,
-                ClassicSpeech(store),
-                AcksByNumber(store, settings.replication),
-            )
+            slaves = _slaves(store, reads, loop, place.clock, settings.replication, joined)
         broker = Broker(
             place,
             store,
@@ -232,13 +286,16 @@ async def _open_broker(site: Site) -> Serve:
             place.clock,
             tls=nameserver_tls(settings.tls),
             make_request=signed,
+            epoch=0 if seat is None else seat.role.epoch,
+            known_master=None if seat is None else seat.master,
         )
         link = tables = None
         if settings.replication.is_slave:
             master = MasterPlaces(
                 settings.replication.master_address, registration, place.clock, signed
             )
-            link = _link(broker, settings.replication, master, place.clock)
+            replica = _replica(broker, settings.replication, joined)
+            link = _link(replica, settings.replication, master, place.clock)
             own_users = {settings.rights.initial_user, settings.rights.inner_user}
             tables = MasterTables(broker, master, frozenset(own_users))
         choice = None
@@ -256,10 +313,16 @@ async def _open_broker(site: Site) -> Serve:
         replication = settings.replication
         if (
             slaves is not None
+            and seat is None
             and replication.role == "sync_master"
             and replication.in_sync_count_min > 1
         ):
             rows = of_master(rows, slaves)
+        if seat is not None:
+            takes_sends = seat.takes_sends
+            if slaves is not None:
+                rows = refusing_sends(rows, lambda: not takes_sends())
+            rows += seat.rows()
         unknown = None
         if broker.known_rights is not None:
             from sprocket.rocketmq.server.rights import Guard
@@ -279,7 +342,11 @@ async def _open_broker(site: Site) -> Serve:
         parts.push_async_callback(registration.stop)
         if slaves is not None:
             taken = _only_from(settings.replication.networks, slaves.on_frame)
-            await site.listen("slaves", ReportReader, taken, PortPolicy(reads_on_when_slow=True))
+            port_policy = PortPolicy(reads_on_when_slow=True)
+            if seat is None:
+                await site.listen("slaves", ReportReader, taken, port_policy)
+            else:
+                await site.listen("slaves", switch_frames.slave_frames, taken, port_policy)
         await registration.start()
         if link is not None and tables is not None:
             link.start()
@@ -306,6 +373,7 @@ async def _open_broker(site: Site) -> Serve:
             broker=broker,
             channels=channels,
             pressure=pressure,
+            joined=joined,
         )
 
     return serve
@@ -354,31 +422,74 @@ def _check_role(settings: Settings) -> None:
 
 
 def _only_from(
-    networks: "Sequence[str]", on_report: "Callable[[Peer, int], None]"
-) -> "Callable[[Peer, int], None]":
+    networks: "Sequence[str]", on_frame: "Callable[[Peer, SlaveFrame], None]"
+) -> "Callable[[Peer, SlaveFrame], None]":
     """Return what takes reports of slaves that come from some networks, or from anywhere."""
     from sprocket.node.listening import inside
 
     if not networks:
-        return on_report
+        return on_frame
     is_inside = inside(networks, "replication.networks")
 
-    def on_report_from(peer: "Peer", end: int) -> None:
+    def on_frame_from(peer: "Peer", frame: "SlaveFrame") -> None:
         if is_inside(peer.host):
-            on_report(peer, end)
+            on_frame(peer, frame)
         else:
             peer.abort("a slave may not come from there, see replication.networks")
 
-    return on_report_from
+    return on_frame_from
+
+
+def _slaves(
+    store: "Store",
+    reads: "Reads",
+    timers: "Timers",
+    clock: Clock,
+    settings: ReplicationSettings,
+    joined: "Joined | None",
+) -> "Slaves":
+    """Return what sends slaves the log; in a set it says and hears epochs."""
+    from sprocket.rocketmq.replication import AcksByNumber, ClassicSpeech, EpochSpeech, Slaves
+    from sprocket.rocketmq.server.set_roles import HeardSpeech, SetAcks
+
+    if joined is None:
+        counted = AcksByNumber(store, settings)
+        return Slaves(store, reads, timers, clock, settings, ClassicSpeech(store), counted)
+    seat = joined.seat
+    spoken = EpochSpeech(store, joined.epochs.epochs, lambda: slaves.confirmed, seat.outrun)
+    named = SetAcks(seat.needed(), seat.may_acknowledge)
+    speech = HeardSpeech(spoken, seat.heard)
+    slaves = Slaves(store, reads, timers, clock, settings, speech, named)
+    return slaves
+
+
+def _replica(
+    broker: "Broker", settings: ReplicationSettings, joined: "Joined | None"
+) -> "FollowingLog":
+    """Return the log of a slave, as it takes its master's; in a set it agrees by epochs."""
+    from sprocket.rocketmq.replication import MemberLog, ReplicaLog
+    from sprocket.rocketmq.server.set_roles import replica_id
+
+    store, append = broker.store, broker.durable.append_stored
+    if joined is None:
+        return ReplicaLog(store, append, to_disk=settings.ack == "disk")
+    seat = joined.seat
+    return MemberLog(
+        store,
+        append,
+        joined.epochs,
+        replica_id(seat.me()),
+        to_disk=True,
+        goes_on=lambda wanted: seat.must_cut(wanted.at),
+    )
 
 
 def _link(
-    broker: "Broker", settings: ReplicationSettings, master: "MasterPlaces", clock: Clock
+    replica: "FollowingLog", settings: ReplicationSettings, master: "MasterPlaces", clock: Clock
 ) -> "MasterLink":
     """Return what brings the log of the master."""
-    from sprocket.rocketmq.replication import MasterLink, ReplicaLog
+    from sprocket.rocketmq.replication import MasterLink
 
-    replica = ReplicaLog(broker.store, broker.durable.append_stored, to_disk=settings.ack == "disk")
     return MasterLink(
         replica,
         master.find,

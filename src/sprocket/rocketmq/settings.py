@@ -418,6 +418,45 @@ class ReplicationSettings:
         return self.ack_count - 1 if self.role == "sync_master" else 0
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FailoverSettings:
+    """Who decides which broker of a set is master; then no setting gives this one its role."""
+
+    decider: str = ""
+    """What decides: `etcd://` and the addresses of its members, such as
+    `etcd://10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379`; empty: nothing, `replication.role` holds."""
+    set_name: Annotated[str, Meta(max_length=127, pattern="^[^/]*$")] = ""
+    """Name of the set in its cluster; empty: that of the broker, which all members share."""
+    member_id: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
+    """Number of this member, from 1, different for each: its number (brokerId) while it is a
+    slave. Needed with a decider."""
+    ttl_seconds: Annotated[int, Meta(ge=2, le=60)] = 5
+    """A master that was not heard for so long is replaced; senders wait about a second longer. With
+    less, a short trouble of the network or of etcd changes the master."""
+    renewal_ms: Annotated[int, Meta(ge=50, le=10_000)] = 500
+    """How often the master says that it is there."""
+    timeout_ms: Annotated[int, Meta(ge=50, le=10_000)] = 400
+    """How long etcd may take for an answer; then another member of it is asked."""
+    silence_ms_max: Annotated[int, Meta(ge=1000, le=600_000)] = 10_000
+    """A slave that gets no further for so long is not waited for any more, and can not become
+    master until it has caught up."""
+    trust_path: str = ""
+    """Certificates (PEM) of the authorities that signed those of etcd's members; with one,
+    connections to etcd are encrypted, and the names of its members are checked."""
+    cert_path: str = ""
+    """The certificate that etcd is shown, if it asks for one."""
+    key_path: str = ""
+    """The key of that certificate."""
+    key_password: str = ""
+    """Of the key, if it is encrypted; better set by the environment."""
+    user: str = ""
+    """Who etcd is asked as, if it wants to know."""
+    password: str = ""
+    """Of that user; better set by the environment, or in a file, see `password_path`."""
+    password_path: str = ""
+    """A file with the password and nothing else."""
+
+
 RequestNumber: TypeAlias = Annotated[int, Meta(ge=0)]
 """A request code."""
 
@@ -479,6 +518,7 @@ class Settings:
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     rights: RightsSettings = field(default_factory=RightsSettings)
     replication: ReplicationSettings = field(default_factory=ReplicationSettings)
+    ha: FailoverSettings = field(default_factory=FailoverSettings)
     log: LogGeometry = field(default_factory=LogGeometry)
     queue: QueueGeometry = field(default_factory=QueueGeometry)
     index: IndexGeometry = field(default_factory=IndexGeometry)

@@ -857,3 +857,62 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     def in_sync_count(self) -> int:
         """Slaves that are in sync."""
         return sum(one.is_in_sync for one in self.slaves)
+
+
+class InSyncSet(Struct, frozen=True, kw_only=True):
+    """The body of CONTROLLER_ALTER_SYNC_STATE_SET 1001 (`SyncStateSet`): numbers of members."""
+
+    members: Sequence[int] = field(name="syncStateSet")
+    epoch: int = field(name="syncStateSetEpoch", default=0)
+
+
+class SetReplica(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A member of a set (`ReplicaIdentity`); the last four fields are ours."""
+
+    broker_name: str
+    broker_id: int
+    broker_address: str
+    is_alive: bool = field(name="alive")
+    member: str = ""
+    """Number and incarnation."""
+    epoch: int = 0
+    """The last one in its log."""
+    log_end: int = 0
+    is_joining: bool = False
+    """Whether senders wait for it already, and it is not in sync yet."""
+
+
+class SetMemberView(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the member that answers says of itself; ours."""
+
+    broker_id: int
+    phase: str
+    epoch: int
+    """While it leads."""
+    why: str
+    switched_at_ms: int
+    """When it became master, or ceased to be; 0 for never."""
+    switched_epoch: int
+    switched_why: str
+    in_sync_min: int
+    """With fewer in sync nothing is acknowledged."""
+    has_begun: bool
+    """Whether an operator has said who is in sync at first."""
+
+
+class SetReplicas(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is known of one set (`ReplicasInfo`)."""
+
+    master_broker_id: int | None = None
+    master_address: str | None = None
+    master_epoch: int = 0
+    in_sync_epoch: int = field(name="syncStateSetEpoch", default=0)
+    in_sync: Sequence[SetReplica] = field(name="inSyncReplicas", default=())
+    others: Sequence[SetReplica] = field(name="notInSyncReplicas", default=())
+    answered_by: SetMemberView | None = None
+
+
+class SetReplicasTable(Struct, frozen=True, kw_only=True):
+    """The answer of CONTROLLER_GET_SYNC_STATE_DATA 1006 (`BrokerReplicasInfo`), by broker name."""
+
+    sets: Mapping[str, SetReplicas] = field(name="replicasInfoTable", default_factory=dict)

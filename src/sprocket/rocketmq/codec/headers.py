@@ -667,3 +667,44 @@ class Namespace(Header, frozen=True, kw_only=True):
     """GET_KVLIST_BY_NAMESPACE 219."""
 
     namespace: str | None = None
+
+
+# Sets with failover
+
+
+class AlterInSync(Header, frozen=True, kw_only=True):
+    """CONTROLLER_ALTER_SYNC_STATE_SET 1001."""
+
+    broker_name: str
+    master_broker_id: Int64 = 0
+    master_epoch: Int32 = 0
+    invoke_time: Int64 = 0
+
+
+class ElectMaster(Header, frozen=True, kw_only=True):
+    """CONTROLLER_ELECT_MASTER 1002; with `designate_elect` this very member, whatever it lacks."""
+
+    cluster_name: str = ""
+    broker_name: str
+    broker_id: Int64 | None = None
+    designate_elect: bool = False
+    invoke_time: Int64 = 0
+
+
+class ElectMasterAnswer(Header, frozen=True, kw_only=True):
+    """The answer of 1002: who is master when it is given."""
+
+    master_broker_id: Int64 | None = None
+    master_address: str | None = None
+    master_epoch: Int32 | None = None
+    sync_state_set_epoch: Int32 | None = None
+
+
+class ControllerAnswer(Header, frozen=True, kw_only=True):
+    """The answer of CONTROLLER_GET_METADATA_INFO 1005: who answers questions about sets."""
+
+    group: str
+    controller_leader_id: str
+    controller_leader_address: str
+    is_leader: bool
+    peers: str

@@ -131,6 +131,17 @@ class Timing(Struct, frozen=True, kw_only=True):
     """How long a master tries to hand over; and how long it does not stand afterwards."""
 
 
+class Needed(Struct, frozen=True, kw_only=True):
+    """Who must have a message before it is acknowledged."""
+
+    members: frozenset[Member] = frozenset()
+    """Besides the master: those in sync, and those that may be so for the decider."""
+    in_sync_count: int = 1
+    """How many are in sync, the master among them."""
+    in_sync_min: int = 1
+    """With fewer nothing is acknowledged."""
+
+
 class ReadBack(Struct, frozen=True):
     """Ask the decider what holds."""
 
@@ -234,6 +245,14 @@ class Mastership:
         return every - {self.me}
 
     @property
+    def needed(self) -> Needed:
+        """Who must have a message, and whether enough are in sync."""
+        state = self._state
+        return Needed(
+            members=self.must, in_sync_count=len(state.in_sync), in_sync_min=state.in_sync_min
+        )
+
+    @property
     def hands_over(self) -> bool:
         """Whether no more is to be taken from senders, as another one is to be master."""
         return self._hands_over_until > 0
@@ -277,6 +296,10 @@ class Mastership:
         """Return up to where everybody in `must` has the log, as far as they have said."""
         heard = self._heard
         return min((heard[one].end if one in heard else 0 for one in self.must), default=self._end)
+
+    def read_soon(self) -> None:
+        """Have it read what holds, as somebody says that it is not as known."""
+        self._must_read = True
 
     def hand_over(self, now: float) -> str:
         """Begin to hand over to a slave that is in sync; return why not, or nothing."""

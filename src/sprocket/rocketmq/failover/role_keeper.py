@@ -15,13 +15,15 @@ from typing import Final, Protocol
 
 from sprocket.base import log
 from sprocket.base.errors import SprocketError
-from sprocket.rocketmq.failover.mastership import Role, RoleKind
+from sprocket.rocketmq.failover.mastership import Needed, Role, RoleKind
 from sprocket.rocketmq.failover.set_member import SetMember
-from sprocket.rocketmq.failover.values import LogState, Member
+from sprocket.rocketmq.failover.values import LogState
 from sprocket.runtime.tasks import Tasks, is_set_within
 
 RETRY_SECONDS: Final = 2.0
 """After what a broker that could not be opened is tried again."""
+LOOK_SECONDS: Final = 0.2
+"""How often it is looked whether a broker must be opened anew."""
 LEAVE_SECONDS: Final = 3.0
 """How long a master that is stopped tries to hand over."""
 
@@ -34,8 +36,12 @@ class OpenBroker(Protocol):
     def progress(self) -> LogState:
         """Tell of its log."""
 
-    def require(self, members: frozenset[Member]) -> None:
+    def require(self, needed: Needed) -> None:
         """Acknowledge nothing from now on that one of some members has not."""
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it must be closed and opened anew in the role that it has."""
 
     async def close(self) -> None:
         """Take leave, and close the store; what was answered is on the disk."""
@@ -66,7 +72,8 @@ class RoleKeeper:
         self._role: Role | None = None
         self._member: SetMember | None = None
         self._changed = asyncio.Event()
-        self._is_leaving = False
+        self._is_leaving = self._is_stopped = False
+        self._keeping: asyncio.Task[None] | None = None
         self._tasks = Tasks("role keeper")
 
     def progress(self) -> LogState | None:
@@ -76,7 +83,7 @@ class RoleKeeper:
     def changed(self) -> None:
         """Look again at what the member is to be."""
         if self.broker is not None and self._member is not None:
-            self.broker.require(self._member.mastership.must)
+            self.broker.require(self._member.mastership.needed)
         self._changed.set()
 
     async def open_first(self) -> OpenBroker:
@@ -88,7 +95,7 @@ class RoleKeeper:
     def start(self, member: SetMember) -> None:
         """Begin to do as a member says."""
         self._member = member
-        self._tasks.spawn(self._keep(member), "keep")
+        self._keeping = self._tasks.spawn(self._keep(member), "keep")
 
     async def stop(self) -> None:
         """Hand over if this is a master with a slave that has everything, then close."""
@@ -97,7 +104,10 @@ class RoleKeeper:
             self._is_leaving = True
             if not member.hand_over():
                 await self._wait_until_led_by_another(member)
-        await self._tasks.close()
+        self._is_stopped = True
+        self._changed.set()
+        if self._keeping is not None:  # what it has begun, opening or closing, it ends
+            await asyncio.wait([self._keeping])
         await self._close()
 
     async def _wait_until_led_by_another(self, member: SetMember) -> None:
@@ -108,11 +118,14 @@ class RoleKeeper:
             await is_set_within(left, self._changed)
 
     async def _keep(self, member: SetMember) -> None:
-        while True:
+        while not self._is_stopped:
             self._changed.clear()
             role = member.role
-            if role == self._role or (self._is_leaving and role.kind is not RoleKind.MASTER):
+            if self._is_leaving and role.kind is not RoleKind.MASTER:
                 await self._changed.wait()
+                continue
+            if role == self._role and not (self.broker is not None and self.broker.is_spent):
+                await is_set_within(LOOK_SECONDS, self._changed)
                 continue
             await self._close()
             if role.kind is RoleKind.FENCED:
@@ -132,7 +145,7 @@ class RoleKeeper:
             self.why = str(error)
             _log.error("the broker cannot be opened", role=role.kind.name, why=self.why)
             return False
-        broker.require(self._member.mastership.must)
+        broker.require(self._member.mastership.needed)
         self.broker, self._role, self.why = broker, role, ""
         return True
 

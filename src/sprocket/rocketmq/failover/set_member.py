@@ -119,6 +119,11 @@ class SetMember:
         """Whether what all in `Mastership.must` have may be acknowledged now."""
         return self.mastership.may_acknowledge(self._now())
 
+    @property
+    def takes_sends(self) -> bool:
+        """Whether senders are served: not while this member hands over, or may not be master."""
+        return self.may_acknowledge and not self.mastership.hands_over
+
     def start(self) -> None:
         """Begin."""
         self._tasks.spawn(self._watch(), "watch")
@@ -134,6 +139,12 @@ class SetMember:
         """Note that the broker is open as the master of an epoch."""
         self.mastership.opened(epoch, self._now())
         self._look()
+
+    def outrun(self, epoch: int) -> None:
+        """Note that a slave knows of a later epoch: see at once who is master."""
+        _log.warning("a slave knows of a later epoch", epoch=epoch, own=self.mastership.epoch)
+        self.mastership.read_soon()
+        self._news.set()
 
     def heard(self, member: Member, epoch: int, end: int) -> None:
         """Note up to where a slave has the log, as it says."""

@@ -6,10 +6,22 @@ way (`ClassicSpeech`, `ReplicaLog`), or by epochs, as members of a set with fail
 (`EpochSpeech`, `MemberLog`). Neither knows what a message is for, or who is a client.
 """
 
-from sprocket.rocketmq.replication.acks import Acks, AcksByName, AcksByNumber, Required
+from sprocket.rocketmq.replication.acks import Acks, AcksByName, AcksByNumber, Counted, Required
 from sprocket.rocketmq.replication.log_intake import AppendStored, Done
-from sprocket.rocketmq.replication.master_link import Find, MasterLink, MasterPlace
-from sprocket.rocketmq.replication.master_speech import ClassicSpeech, EpochSpeech, MasterSpeech
+from sprocket.rocketmq.replication.master_link import (
+    Find,
+    FollowingLog,
+    MasterLink,
+    MasterPlace,
+)
+from sprocket.rocketmq.replication.master_speech import (
+    ClassicSpeech,
+    EpochSpeech,
+    MasterSpeech,
+    Parts,
+    Said,
+    SlaveFrame,
+)
 from sprocket.rocketmq.replication.member_log import MemberLog, MustCut
 from sprocket.rocketmq.replication.replica_log import ReplicaLog
 from sprocket.rocketmq.replication.slaves import Slave, Slaves
@@ -20,16 +32,21 @@ __all__ = [
     "AcksByNumber",
     "AppendStored",
     "ClassicSpeech",
+    "Counted",
     "Done",
     "EpochSpeech",
     "Find",
+    "FollowingLog",
     "MasterLink",
     "MasterPlace",
     "MasterSpeech",
     "MemberLog",
     "MustCut",
+    "Parts",
     "ReplicaLog",
     "Required",
+    "Said",
     "Slave",
+    "SlaveFrame",
     "Slaves",
 ]

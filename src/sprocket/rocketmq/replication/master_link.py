@@ -178,6 +178,8 @@ class MasterLink:
         self._reported = -1
         self.replica.begin(self._moved, place.first)
         self._say(self.replica.opening())
+        if not self.replica.report():
+            self._reported = -1  # that did not report anything
         while not await is_set_within(LOOK_SECONDS, ended):
             now = self._clock.monotonic()
             if self._is_paused:

@@ -195,6 +195,8 @@ AUDITED: Mapping[int, str] = {
     RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: "reset offsets",
     RequestCode.CLONE_GROUP_OFFSET: "clone offsets",
     RequestCode.UPDATE_BROKER_CONFIG: "change settings",
+    RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET: "begin set",
+    RequestCode.CONTROLLER_ELECT_MASTER: "elect master",
     RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: "clean queues",
     RequestCode.DELETE_EXPIRED_COMMITLOG: "clean log",
     RequestCode.CLEAN_UNUSED_TOPIC: "clean topics",

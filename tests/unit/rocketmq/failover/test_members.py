@@ -16,6 +16,7 @@ from sprocket.rocketmq.failover import (
     Member,
     MemberAddresses,
     MemberId,
+    Needed,
     Phase,
     Role,
     RoleKeeper,
@@ -33,6 +34,7 @@ class FakeBroker:
         self.machine = machine
         self.role = role
         self.required: frozenset[Member] = frozenset()
+        self.is_spent = False
 
     def progress(self) -> LogState:
         """Tell of the machine's log."""
@@ -41,9 +43,9 @@ class FakeBroker:
             epoch=machine.epoch, promised=machine.epoch, end=machine.end, confirmed=machine.end
         )
 
-    def require(self, members: frozenset[Member]) -> None:
+    def require(self, needed: Needed) -> None:
         """Note who must have a message."""
-        self.required = members
+        self.required = needed.members
 
     async def close(self) -> None:
         """Take some time, and say so."""
@@ -369,6 +371,22 @@ def test_an_operator_designates_a_master() -> None:
         assert second.member.mastership.epoch == 2
         second.decider.is_cut = True
         assert "does not answer" in await told(second.member.designate)
+        await second.stop()
+
+    run(test)
+
+
+def test_a_broker_that_is_spent_is_opened_anew() -> None:
+    """As a slave whose log is to be cut; in the role that it has."""
+
+    async def test() -> None:
+        _, first, second = await pair()
+        broker = second.keeper.broker
+        assert isinstance(broker, FakeBroker)
+        broker.is_spent = True
+        await until(lambda: second.keeper.broker not in (None, broker))
+        assert second.told == ["opened SLAVE 0", "closed SLAVE", "opened SLAVE 0"]
+        await first.stop()
         await second.stop()
 
     run(test)

@@ -2,6 +2,7 @@
 
 from sprocket.rocketmq.client.admin.admin import Admin
 from sprocket.rocketmq.client.admin.brokers import BrokerAdmin, BrokerStatus
+from sprocket.rocketmq.client.admin.failover import FailoverAdmin
 from sprocket.rocketmq.client.admin.groups import GroupAdmin
 from sprocket.rocketmq.client.admin.messages import MessageAdmin
 from sprocket.rocketmq.client.admin.nameservers import NameServerAdmin
@@ -13,6 +14,7 @@ __all__ = [
     "Admin",
     "BrokerAdmin",
     "BrokerStatus",
+    "FailoverAdmin",
     "GroupAdmin",
     "MessageAdmin",
     "NameServerAdmin",

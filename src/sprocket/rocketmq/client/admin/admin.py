@@ -3,6 +3,7 @@
 from typing import Self, Unpack
 
 from sprocket.rocketmq.client.admin.brokers import BrokerAdmin
+from sprocket.rocketmq.client.admin.failover import FailoverAdmin
 from sprocket.rocketmq.client.admin.groups import GroupAdmin
 from sprocket.rocketmq.client.admin.messages import FOREVER_MS, MessageAdmin
 from sprocket.rocketmq.client.admin.nameservers import NameServerAdmin
@@ -31,6 +32,7 @@ class Admin:
         topic: Create, change, delete, list; permissions, offsets and figures of topics.
         group: Create, change, delete, list; members, progress, resets of groups.
         broker: Status, settings and figures of a broker, by its name.
+        failover: Who of the machines with the same log is master, and who takes over.
         nameserver: Values by key, settings, permission to write to a broker.
         message: By id and by key.
         offset: Of single queues, and what groups have committed there.
@@ -50,6 +52,7 @@ class Admin:
         self.topic = TopicAdmin(self._reach)
         self.group = GroupAdmin(self._reach)
         self.broker = BrokerAdmin(self._reach)
+        self.failover = FailoverAdmin(self._reach)
         self.nameserver = NameServerAdmin(self._reach)
         self.message = MessageAdmin(self._reach)
         self.offset = OffsetAdmin(self._reach)

@@ -5,6 +5,7 @@ from typing import Unpack
 from sprocket.rocketmq.client.admin import (
     Admin,
     BrokerAdmin,
+    FailoverAdmin,
     GroupAdmin,
     MessageAdmin,
     NameServerAdmin,
@@ -97,6 +98,17 @@ class BlockingOffsetAdmin(Wrapper[OffsetAdmin]):
     commit = calling(OffsetAdmin.commit)
 
 
+class BlockingFailoverAdmin(Wrapper[FailoverAdmin]):
+    """What can be done with sets of machines with the same log; see `client.Admin`."""
+
+    views = calling(FailoverAdmin.views)
+    begin = calling(FailoverAdmin.begin)
+    hand_over = calling(FailoverAdmin.hand_over)
+    designate = calling(FailoverAdmin.designate)
+    master = calling(FailoverAdmin.master)
+    next_master = calling(FailoverAdmin.next_master)
+
+
 class BlockingRightsAdmin(Wrapper[RightsAdmin]):
     """What can be done with users and policies; see `client.Admin`."""
 
@@ -117,6 +129,7 @@ class BlockingAdmin(OpenedWrapper[Admin]):
         self.topic = BlockingTopicAdmin(self._run, self._awaited.topic)
         self.group = BlockingGroupAdmin(self._run, self._awaited.group)
         self.broker = BlockingBrokerAdmin(self._run, self._awaited.broker)
+        self.failover = BlockingFailoverAdmin(self._run, self._awaited.failover)
         self.nameserver = BlockingNameServerAdmin(self._run, self._awaited.nameserver)
         self.message = BlockingMessageAdmin(self._run, self._awaited.message)
         self.offset = BlockingOffsetAdmin(self._run, self._awaited.offset)

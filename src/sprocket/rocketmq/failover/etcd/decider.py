@@ -245,7 +245,7 @@ class _Keys:
         return keys
 
     def take(self, message: messages.WatchMessage) -> bool:
-        """Take what a watch says; return whether leader or state have changed.
+        """Take what a watch says; return whether anything has changed.
 
         Raises:
             NotConnected: The watch has ended, as what follows was dropped, or for another reason.
@@ -257,15 +257,13 @@ class _Keys:
             why = found.cancel_reason or f"compacted up to {found.compact_revision}"
             raise NotConnected(f"etcd has ended the watch: {why}")
         self.revision = max(self.revision, _number(found.header.revision))
-        changed = False
         for event in found.events:
             name = self._name(event.kv)
             if event.type == "DELETE":
                 self._values.pop(name, None)
             else:
                 self._values[name] = event.kv
-            changed |= name in ("leader", "state")
-        return changed
+        return bool(found.events)
 
     def is_like(self, other: "_Keys") -> bool:
         """Say whether leader and state are the same."""

@@ -21,6 +21,7 @@ from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies, registration_body
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, request
+from sprocket.rocketmq.codec.config import DataVersion
 from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.codec.headers import (
     NoFields,
@@ -140,10 +141,19 @@ class Registration:
     tls: ssl.SSLContext | None = None
     make_request: MakeRequest = request
     """Makes the frames of what NameServers are asked; signs them if the broker has a user."""
-    master: MasterAddresses | None = field(default=None, init=False)
-    """As a NameServer said last; None for a master, and while nobody knows one."""
+    epoch: int = 0
+    """Of the master of a set: NameServers do not take one of an earlier epoch in its place
+    (stateVersion)."""
+    known_master: "Callable[[], MasterAddresses | None] | None" = None
+    """Says who is master, if somebody else than the NameServers knows."""
+    _told_master: MasterAddresses | None = field(default=None, init=False)
     _waiters: list[_Waiter] = field(default_factory=list, init=False)
     _tasks: Tasks = field(default_factory=lambda: Tasks("registration"), init=False)
+
+    @property
+    def master(self) -> MasterAddresses | None:
+        """Where the master is; None for a master, and while nobody knows one."""
+        return self._told_master if self.known_master is None else self.known_master()
 
     async def start(self) -> None:
         """Register with every NameServer; return when each has been tried, or after a second.
@@ -251,7 +261,7 @@ class Registration:
         if self.identity.broker_id:
             return True  # only an answer to that says where the master is now
         header = self._header(QueryDataVersion)
-        version = bodies.encode(self._topics.table.version)
+        version = bodies.encode(self._version)
         try:
             answer = await _call(link, RequestCode.QUERY_DATA_VERSION, header, version)
             if answer.header(QueryDataVersionAnswer).changed:
@@ -290,7 +300,7 @@ class Registration:
         permission = self._topics.permission
         if permission != READ | WRITE:
             topics = [structs.replace(topic, perm=topic.perm & permission) for topic in topics]
-        body = RegisterBrokerBody(version=self._topics.table.version, topics=topics)
+        body = RegisterBrokerBody(version=self._version, topics=topics)
         encoded = registration_body.encode(body)
         header = self._header(RegisterBroker)
         if self.identity.slaves_address:
@@ -299,9 +309,15 @@ class Registration:
         if self.identity.broker_id:
             found = answer.header(RegisterBrokerAnswer)
             if found.master_addr:
-                self.master = MasterAddresses(
+                self._told_master = MasterAddresses(
                     broker=found.master_addr, slaves=found.ha_server_addr or ""
                 )
+
+    @property
+    def _version(self) -> DataVersion:
+        """The version of the topics, in this broker's epoch."""
+        version = self._topics.table.version
+        return structs.replace(version, state_version=self.epoch) if self.epoch else version
 
     def _header(self, kind: type[N]) -> N:
         """Return the header of a request that says who sends it."""
