@@ -47,6 +47,8 @@ class Forwarder:
 
     def close(self) -> None:
         """Take no more connections, and end those that there are."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # or it would take one more
         self._listener.close()
         for one in list(self.open):
             one.cut()
