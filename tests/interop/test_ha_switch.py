@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.interop import ha_set
+from tests.interop import ha_set, peers
 from tests.interop.peers import PeerMissing
 
 pytestmark = pytest.mark.interop
@@ -20,3 +20,22 @@ def test_no_fault_loses_what_was_acknowledged(tmp_path: Path) -> None:
     assert outcome.are_equal
     assert outcome.acknowledged > 100
     assert outcome.seconds.keys() == ha_set.FAULTS.keys()
+
+
+@pytest.mark.nightly
+def test_mqadmin_sees_a_set_and_has_it_switch(jars: Path, tmp_path: Path) -> None:
+    """It is given the address of a broker as that of the controller."""
+    try:
+        with ha_set.running(tmp_path) as ha:
+            master = ha.master()
+            given = ("-a", master.address, "-b", ha_set.NAME)
+            said = peers.mqadmin(jars, tmp_path, ha.nameserver, "getSyncStateSet", *given)
+            assert "#MasterEpoch\t1\n" in said
+            assert said.count("InSyncReplica:\t") == 2
+            assert all(one.address in said for one in ha.members)
+            number = str(ha.members[1].number)
+            elect = ("-a", master.address, "-b", number, "-n", ha_set.NAME, "-c", "DefaultCluster")
+            peers.mqadmin(jars, tmp_path, ha.nameserver, "electMaster", *elect)
+            assert ha.admin.failover.next_master(ha_set.NAME, 1).master_broker_id == 2
+    except PeerMissing as missing:
+        pytest.skip(f"NOT RUN: {missing}")

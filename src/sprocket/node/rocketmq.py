@@ -54,6 +54,8 @@ VIP_DISTANCE = 2
 ASYNC_MEMORY_PART = 16
 """This part of the machine's memory may wait for the disk under async flush. Linux makes writers
 stand still, and with them the event loop, when 15 % of what is free does."""
+SET_ROUND_SECONDS = 2.0
+"""How often a slave that may become master asks for topics, groups and offsets."""
 NAMESERVER_FOLDER = "namesrv"
 """What the NameServer keeps, in a store's folder."""
 GEOMETRY_GROUPS = ("log.", "queue.", "index.", "compaction_files.")
@@ -234,7 +236,13 @@ async def _open_role(
         from sprocket.rocketmq.server.dispatch import Dispatcher
         from sprocket.rocketmq.server.handlers.groups import notify_ids_changed
         from sprocket.rocketmq.server.handlers.messages import ask_producer
-        from sprocket.rocketmq.server.master import MasterPlaces, MasterTables, of_master, of_slave
+        from sprocket.rocketmq.server.master import (
+            ROUND_SECONDS,
+            MasterPlaces,
+            MasterTables,
+            of_master,
+            of_slave,
+        )
         from sprocket.rocketmq.server.nameservers import (
             BrokerNameServers,
             Identity,
@@ -297,7 +305,8 @@ async def _open_role(
             replica = _replica(broker, settings.replication, joined)
             link = _link(replica, settings.replication, master, place.clock)
             own_users = {settings.rights.initial_user, settings.rights.inner_user}
-            tables = MasterTables(broker, master, frozenset(own_users))
+            round_seconds = ROUND_SECONDS if seat is None else SET_ROUND_SECONDS
+            tables = MasterTables(broker, master, frozenset(own_users), round_seconds)
         choice = None
         if settings.replication.slave_reads and (link is not None or slaves is not None):
             choice = _choice(slaves, link)

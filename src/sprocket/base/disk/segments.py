@@ -45,6 +45,7 @@ OPEN_SEGMENTS_MAX = 32
 
 READ_BLOCK_BYTES = 4 * KIB
 """What cannot be read if a sector cannot: its block, or a page of the system's."""
+_ZERO_BLOCK = bytes(READ_BLOCK_BYTES)
 
 
 class ShortFile(Struct, frozen=True):
@@ -545,6 +546,8 @@ def written_ranges(data: bytes | memoryview, position: int) -> list[Extent]:
     ):
         begin = max(start, position)
         block = bytes(data[begin - position : start + READ_BLOCK_BYTES - position])
+        if block == _ZERO_BLOCK:  # mostly; to strip it would take 30 times as long
+            continue
         written = block.rstrip(b"\0")
         if written:
             first = begin + len(block) - len(block.lstrip(b"\0"))

@@ -128,7 +128,8 @@ class Timing(Struct, frozen=True, kw_only=True):
     silence: float = 10.0
     """A slave that says nothing for so long is not in sync."""
     hand_over: float = 10.0
-    """How long a master tries to hand over; and how long it does not stand afterwards."""
+    """How long a master tries to hand over; and how long it does not stand afterwards, unless
+    another one led meanwhile."""
 
 
 class Needed(Struct, frozen=True, kw_only=True):
@@ -416,6 +417,8 @@ class Mastership:
                 self._go(Happening.LEADER_GONE, "an attempt has succeeded")
             self._lead(leader, view.tenure, view.state, view.state_revision)
             return
+        if leader is not None and leader.member != self.me:
+            self._rests_until = 0.0
         may = (
             leader is None
             and view.state is not None

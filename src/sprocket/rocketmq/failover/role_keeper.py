@@ -68,6 +68,7 @@ class RoleKeeper:
     def __init__(self, open_broker: Open) -> None:
         self.broker: OpenBroker | None = None
         self.why = ""
+        self._loop = asyncio.get_running_loop()
         self._open_broker = open_broker
         self._role: Role | None = None
         self._member: SetMember | None = None
@@ -127,12 +128,21 @@ class RoleKeeper:
             if role == self._role and not (self.broker is not None and self.broker.is_spent):
                 await is_set_within(LOOK_SECONDS, self._changed)
                 continue
+            began = self._loop.time()
             await self._close()
+            closed = self._loop.time()
             if role.kind is RoleKind.FENCED:
                 self._role = role
             elif await self._opened(role):
                 if role.kind is RoleKind.MASTER:
                     member.opened(role.epoch)
+                _log.info(
+                    "the broker is open in a role",
+                    role=role.kind.name,
+                    epoch=role.epoch,
+                    closing_seconds=round(closed - began, 3),
+                    opening_seconds=round(self._loop.time() - closed, 3),
+                )
             else:
                 await is_set_within(RETRY_SECONDS, self._changed)
 

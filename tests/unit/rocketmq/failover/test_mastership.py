@@ -397,6 +397,23 @@ def test_a_master_hands_over() -> None:
     assert phase_of(table) is Phase.CANDIDATE
 
 
+def test_who_has_handed_over_stands_again_once_another_one_led() -> None:
+    """However soon that one is gone."""
+    table = grown(100.0)
+    assert table.hand_over(100.0) == ""
+    call = table.call(100.1)
+    assert isinstance(call, Alter)
+    table.answered(call, Ruling(verdict=Verdict.DONE), 100.2)
+    table.call(100.2)
+    other = leader_of(SLAVE)
+    tenure = Tenure(revision=41, lease=5)
+    led = view(41, ME, SLAVE, leader=other, tenure=tenure, state_revision=41)
+    table.read(led, 100.4)
+    assert table.master == other
+    table.viewed(view(42, ME, SLAVE, state_revision=41), 100.5)
+    assert phase_of(table) is Phase.CANDIDATE
+
+
 def test_a_hand_over_that_nobody_can_take_ends() -> None:
     """Senders are served again."""
     table = grown(100.0)

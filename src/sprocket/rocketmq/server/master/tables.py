@@ -66,6 +66,8 @@ class MasterTables:
     _places: MasterPlaces
     _own_users: frozenset[str] = frozenset()
     """Users whom the settings name, who stay whatever the master has."""
+    round_seconds: float = ROUND_SECONDS
+    """How often everything is asked for."""
     why: str | None = "the master was not asked yet"
     """Why they are not like them; None if they were at the last round."""
     _topics_were: tuple[str, DataVersion, DataVersion] | None = field(default=None, init=False)
@@ -82,7 +84,8 @@ class MasterTables:
 
     async def _keep(self) -> None:
         while True:
-            await asyncio.sleep(FIRST_SECONDS if self.why is not None else ROUND_SECONDS)
+            first = min(FIRST_SECONDS, self.round_seconds)
+            await asyncio.sleep(first if self.why is not None else self.round_seconds)
             try:
                 await self.follow()
             except (ClientError, Refused, StoreError, WireError) as error:

@@ -275,7 +275,8 @@ class CommitLog:
             segment = self.files.segment(start)
             size = min(end, segment.end, start + len(_ZERO_CHUNK)) - start
             position = start - segment.start
-            for part in written_ranges(segment.read(position, size), position):
+            data = segment.read(position, size)
+            for part in () if data == _ZERO_CHUNK else written_ranges(data, position):
                 segment.file.write([_ZERO_CHUNK[: part.end - part.start]], part.start)
                 zeroed += part.end - part.start
             start += size

@@ -25,6 +25,7 @@ from sprocket.rocketmq.store.log.log_scanner import Damage, LogScanner, Misplace
 
 PADDING_TOPIC = "DAMAGED"
 """Topic of padding records, cut short where a shorter record was."""
+_ZEROS = bytes(256 * KIB)
 
 
 def cut(files: SegmentFiles, scan: LogScanner) -> int:
@@ -58,10 +59,10 @@ def last_byte(segment: Segment, begin: int) -> int | None:
     """Return the position of the last byte of a file from `begin` on that is not zero."""
     end = segment.file.data_end()
     while end > begin:
-        start = max(begin, end - 256 * KIB)
-        data = segment.read(start, end - start).rstrip(b"\0")
-        if data:
-            return start + len(data) - 1
+        start = max(begin, end - len(_ZEROS))
+        data = segment.read(start, end - start)
+        if data != _ZEROS[: len(data)]:  # mostly it is; to strip it would take 30 times as long
+            return start + len(data.rstrip(b"\0")) - 1
         end = start
     return None
 
