@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from tests.interop import etcd_cluster, link, peers
@@ -305,8 +306,7 @@ def play(folder: Path, rounds: int = 1, say: Callable[[str], None] = lambda _: N
                 return view is not None and view.master_epoch > before
 
             peers.wait_until(switched, "another master", seconds=60, every=0.02)
-            since = time.monotonic()
-            peers.wait_until(lambda since=since: sender.is_heard_after(since), "an ack")
+            peers.wait_until(partial(sender.is_heard_after, time.monotonic()), "an ack")
             took = _gap(sender, at)
             seconds[f"{what} {number + 1}" if rounds > 1 else what] = took
             say(f"{what}: {took:.2f} s")

@@ -34,7 +34,7 @@ def test_mqadmin_sees_a_set_and_has_it_switch(jars: Path, tmp_path: Path) -> Non
             assert said.count("InSyncReplica:\t") == 2
             assert all(one.address in said for one in ha.members)
             number = str(ha.members[1].number)
-            elect = ("-a", master.address, "-b", number, "-n", ha_set.NAME, "-c", "DefaultCluster")
+            elect = ("-a", master.address, "-b", number, "-bn", ha_set.NAME, "-c", "DefaultCluster")
             peers.mqadmin(jars, tmp_path, ha.nameserver, "electMaster", *elect)
             assert ha.admin.failover.next_master(ha_set.NAME, 1).master_broker_id == 2
     except PeerMissing as missing:

@@ -200,7 +200,9 @@ def test_operators_see_and_say_who_is_master() -> None:
             assert replicas["masterBrokerId"] == 1
             assert {one["brokerId"] for one in replicas["inSyncReplicas"]} == {1, 2}
             assert replicas["answeredBy"]["phase"] == "MASTER"
-            await failover.hand_over("broker-a")
+            with pytest.raises(BrokerRefused, match="member 1 is not a slave"):
+                await failover.hand_over("broker-a", 1)
+            await failover.hand_over("broker-a", 2)
             await members.master(epoch=1)
             view = await members.view()
             assert (view.master_broker_id, view.master_epoch) == (2, 2)

@@ -102,7 +102,7 @@ def promote(
     if master is not None:
         if member not in {one.broker_id for one in master.in_sync}:
             raise SettingsError(f"member {member} is not in sync, and there is a master")
-        admin.failover.hand_over(broker)
+        admin.failover.hand_over(broker, member)
     elif not unclean:
         raise SettingsError(
             "nobody is master: a member in sync becomes it by itself; --unclean takes another one"

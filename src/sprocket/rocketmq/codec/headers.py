@@ -672,8 +672,11 @@ class Namespace(Header, frozen=True, kw_only=True):
 # Sets with failover
 
 
+WHATEVER_IT_LACKS = -1
+
+
 class AlterInSync(Header, frozen=True, kw_only=True):
-    """CONTROLLER_ALTER_SYNC_STATE_SET 1001."""
+    """CONTROLLER_ALTER_SYNC_STATE_SET 1001; `master_epoch` may be `WHATEVER_IT_LACKS`."""
 
     broker_name: str
     master_broker_id: Int64 = 0
@@ -682,7 +685,7 @@ class AlterInSync(Header, frozen=True, kw_only=True):
 
 
 class ElectMaster(Header, frozen=True, kw_only=True):
-    """CONTROLLER_ELECT_MASTER 1002; with `designate_elect` this very member, whatever it lacks."""
+    """CONTROLLER_ELECT_MASTER 1002: `broker_id` says who is to be master, if that matters."""
 
     cluster_name: str = ""
     broker_name: str

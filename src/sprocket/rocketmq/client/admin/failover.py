@@ -9,7 +9,7 @@ from sprocket.rocketmq.client.admin.reach import Reach
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import InSyncSet, SetReplicas, SetReplicasTable
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
-from sprocket.rocketmq.codec.headers import AlterInSync, ElectMaster
+from sprocket.rocketmq.codec.headers import WHATEVER_IT_LACKS, AlterInSync, ElectMaster
 from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.route import MASTER_ID, BrokerData
 
@@ -50,8 +50,12 @@ class FailoverAdmin:
         address = await self._member(broker)
         await self._reach.call(address, RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET, header, body)
 
-    async def hand_over(self, broker: str) -> None:
-        """Have the master give up as soon as a slave has everything.
+    async def hand_over(self, broker: str, member: int | None = None) -> None:
+        """Have the master give up as soon as its slaves in sync have everything.
+
+        Args:
+            broker: Its name.
+            member: Who has to be in sync then; the decider takes any that is.
 
         Raises:
             BrokerRefused: None is in sync, or it is not master any more.
@@ -59,7 +63,7 @@ class FailoverAdmin:
         addresses = (await self._broker(broker)).addresses
         if MASTER_ID not in addresses:
             raise NoRoute(f"broker {broker!r} has no master now")
-        header = ElectMaster(broker_name=broker)
+        header = ElectMaster(broker_name=broker, broker_id=member)
         await self._reach.call(addresses[MASTER_ID], RequestCode.CONTROLLER_ELECT_MASTER, header)
 
     async def designate(self, broker: str, member: int) -> None:
@@ -75,10 +79,10 @@ class FailoverAdmin:
         addresses = (await self._broker(broker)).addresses
         for number, view in views.items():
             if view.answered_by is not None and view.answered_by.broker_id == member:
-                header = ElectMaster(broker_name=broker, broker_id=member, designate_elect=True)
-                await self._reach.call(
-                    addresses[number], RequestCode.CONTROLLER_ELECT_MASTER, header
-                )
+                header = AlterInSync(broker_name=broker, master_epoch=WHATEVER_IT_LACKS)
+                body = bodies.encode(InSyncSet(members=[member]))
+                code = RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET
+                await self._reach.call(addresses[number], code, header, body)
                 return
         raise NoRoute(f"broker {broker!r} has no member {member} now")
 

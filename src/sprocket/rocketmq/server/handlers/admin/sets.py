@@ -17,6 +17,7 @@ from sprocket.rocketmq.codec.bodies import (
 )
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.headers import (
+    WHATEVER_IT_LACKS,
     AlterInSync,
     ControllerAnswer,
     ElectMaster,
@@ -50,34 +51,41 @@ class SetHandlers:
         ]
 
     def begin(self, request: Request, header: AlterInSync) -> None:
-        """Begin the set: say who is in sync at first. Later the master alone does that."""
-        self._check_name(header.broker_name)
-        members = bodies.decode(InSyncSet, request.body).members
-        ids = [MemberId(one) for one in members]
-        self._member.begin_set(ids, self._in_sync_min, _answering(request))
+        """Begin the set: say who is in sync at first. Later the master alone does that.
 
-    def elect(self, request: Request, header: ElectMaster) -> Answer | None:
-        """Have another one become master: by handing over, or, if nobody is, this very one."""
+        With `WHATEVER_IT_LACKS` for an epoch this very member is to be the only one, although the
+        set has begun and it may lack something that was acknowledged.
+        """
         self._check_name(header.broker_name)
-        me = self._member.status().member.id
-        if not header.designate_elect:
-            why = self._member.hand_over()
-            if why:
-                raise Refused(Refusal.OTHER, why)
-            leader = self._member.status().leader
-            if leader is None:
-                return Answer(header=ElectMasterAnswer())
-            return Answer(
-                header=ElectMasterAnswer(
-                    master_broker_id=leader.member.id,
-                    master_address=leader.addresses.broker,
-                    master_epoch=leader.epoch,
-                )
+        ids = [MemberId(one) for one in bodies.decode(InSyncSet, request.body).members]
+        if header.master_epoch == WHATEVER_IT_LACKS:
+            me = self._member.status().member.id
+            if ids != [me]:
+                why = f"this is member {me}: ask the one you mean"
+                raise Refused(Refusal.INVALID_ARGUMENT, why)
+            self._member.designate(_answering(request))
+        else:
+            self._member.begin_set(ids, self._in_sync_min, _answering(request))
+
+    def elect(self, _: Request, header: ElectMaster) -> Answer:
+        """Hand over, to the member that is named or to any that is in sync."""
+        self._check_name(header.broker_name)
+        known = self._member.status()
+        wanted, state = header.broker_id, known.state
+        others = () if state is None else [one.id for one in state.in_sync - {known.member}]
+        if wanted is not None and wanted not in others:
+            raise Refused(Refusal.OTHER, f"member {wanted} is not a slave that is in sync")
+        why = self._member.hand_over()
+        if why:
+            raise Refused(Refusal.OTHER, why)
+        return Answer(
+            header=ElectMasterAnswer(
+                master_broker_id=known.member.id,
+                master_address=self._address,
+                master_epoch=known.epoch,
+                sync_state_set_epoch=0,
             )
-        if header.broker_id != me:
-            raise Refused(Refusal.INVALID_ARGUMENT, f"this is member {me}: ask the one you mean")
-        self._member.designate(_answering(request))
-        return None
+        )
 
     def controller(self, _: Request, _header: NoFields) -> Answer:
         """Answer that this member knows."""
