@@ -91,6 +91,7 @@ def test_every_name_is_one_of_the_guide(monkeypatch: pytest.MonkeyPatch) -> None
             ["group", "delete", "bar", "--yes"],
             ["cluster", "ls"],
             ["ha", "status"],
+            ["ha", "rejoin", broker.folder, "broker-a", "--dry-run"],
             ["consume", "orders", "--from", "first", "--until-end"],
             ["msg", "get", unique_key, "-t", "orders"],
             ["msg", "find", "-t", "orders", "--key", "k"],

@@ -121,6 +121,57 @@ def _switched(broker: str, now: "SetReplicas") -> CommandAnswer:
     return answer.sentence([told], text)
 
 
+@app.command("rejoin")
+@over_the_wire
+def rejoin(
+    remote: Remote,
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The slave's folder.")],
+    broker: Annotated[str, typer.Argument(help="Name of the broker.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what would be cut off.")
+    ] = False,
+) -> CommandAnswer:
+    """Make the log of a stopped slave a beginning of its master's again, if it is not.
+
+    It is cut behind the last record that both have. What comes off is saved in the folder `cut`.
+    """
+    from sprocket.base.disk import RealDisk
+    from sprocket.base.errors import ForeignStore
+    from sprocket.rocketmq.model.offsets import PhysicalOffset
+    from sprocket.rocketmq.replication import common_end
+    from sprocket.rocketmq.store.cutting import log_cut
+    from sprocket.rocketmq.store.store import Store
+
+    disk = RealDisk()
+    if not disk.is_folder(folder):
+        raise ForeignStore(f"{folder}: no such folder")
+    admin = remote.admin()
+    first = admin.broker.status(broker).log_min_offset
+    store = Store.open_read_only(disk, folder)
+    try:
+        end = int(store.written)
+        at = common_end(
+            store, first, lambda place, stored: admin.broker.record(broker, place) == bytes(stored)
+        )
+        if at is None:
+            at = int(store.first)  # it begins anew
+        records = sum(1 for _ in store.records(PhysicalOffset(at)))
+    finally:
+        store.close()
+    saved = ""
+    if at < end and not dry_run:
+        saved = f"{folder}/cut/{log_cut.cut(disk, folder, at).folder}"
+    row = {
+        "broker": broker,
+        "log_end": end,
+        "cut_at": at,
+        "bytes": end - at,
+        "records": records,
+        "saved": saved,
+    }
+    return answer.table([row])
+
+
 def rows_of(
     broker: str,
     found: Mapping[int, "ReplicaStatus"],

@@ -3,7 +3,8 @@
 A master has `Slaves`, which group commit may wait for; `Acks` say how many of them, or which. A
 slave has a `MasterLink`, which brings the master's log into its own. Both speak RocketMQ's classic
 way (`ClassicSpeech`, `ReplicaLog`), or by epochs, as members of a set with failover do
-(`EpochSpeech`, `MemberLog`). Neither knows what a message is for, or who is a client.
+(`EpochSpeech`, `MemberLog`). Neither knows what a message is for, or who is a client. `common_end`
+says up to where two logs are one.
 """
 
 from sprocket.rocketmq.replication.acks import Acks, AcksByName, AcksByNumber, Counted, Required
@@ -23,6 +24,7 @@ from sprocket.rocketmq.replication.master_speech import (
     SlaveFrame,
 )
 from sprocket.rocketmq.replication.member_log import MemberLog, MustCut
+from sprocket.rocketmq.replication.parting import common_end
 from sprocket.rocketmq.replication.replica_log import ReplicaLog
 from sprocket.rocketmq.replication.slaves import Slave, Slaves
 
@@ -49,4 +51,5 @@ __all__ = [
     "Slave",
     "SlaveFrame",
     "Slaves",
+    "common_end",
 ]

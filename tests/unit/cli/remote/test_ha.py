@@ -1,8 +1,14 @@
 """`sprocket ha` shows the machines that have the same log."""
 
+from contextlib import closing
+from pathlib import Path
+
+from tests.stores import SMALL, new
 from tests.unit.cli.running import done, refused, rows
 
+from sprocket.base.disk import RealDisk
 from sprocket.cli.remote import ha
+from sprocket.rocketmq.client.blocking import Admin
 from sprocket.rocketmq.codec.bodies import (
     MasterStatus,
     ReplicaStatus,
@@ -12,6 +18,9 @@ from sprocket.rocketmq.codec.bodies import (
     SlaveStatus,
 )
 from sprocket.rocketmq.model.route import BrokerData
+from sprocket.rocketmq.settings import StoreSettings
+from sprocket.rocketmq.store.store import Store
+from sprocket.testing.clock import FakeClock
 from sprocket.testing.local_broker import LocalBroker
 
 
@@ -79,3 +88,61 @@ def test_a_broker_that_is_not_in_a_set(broker: LocalBroker) -> None:
     assert "no member 1" in refused(broker, "ha", "promote", "broker-a", "1", "--unclean", "--yes")
     assert "nobody" in refused(broker, "ha", "init", "nobody", "1")
     assert "code 3" in refused(broker, "ha", "hand-over", "broker-a")
+
+
+def log_of(broker: LocalBroker) -> bytes:
+    """Return the log of a broker, record by record."""
+    found = b""
+    with Admin(broker.nameserver) as admin:
+        while (stored := admin.broker.record("broker-a", len(found))) is not None:
+            found += stored
+        assert admin.broker.record("broker-a", -1) is None
+    return found
+
+
+def slave_of(log: bytes, folder: str, own: int) -> None:
+    """Make a folder that has a log of a master, and messages of its own behind it."""
+    clock = FakeClock()
+    with closing(
+        Store.open(RealDisk(), folder, StoreSettings(), clock, SMALL, follows=True)
+    ) as one:
+        one.follow("a slave")
+        for records in one.log_stream().take(log):
+            one.append_stored(records)
+    with closing(Store.open(RealDisk(), folder, StoreSettings(), clock)) as one:
+        for _ in range(own):
+            one.append(new("orders", 0, b"mine"))
+
+
+def test_a_slave_joins_its_master_again(broker: LocalBroker, tmp_path: Path) -> None:
+    """What it has alone is saved and cut off; all of it if nothing is in common."""
+    for number in range(6):
+        done(broker, "produce", "orders", f"x{number}")
+    log = log_of(broker)
+    common = len(log) // 2
+    folder = tmp_path / "slave"
+    slave_of(log[:common], str(folder), 2)
+    said = {"broker": "broker-a", "cut_at": common, "records": 2, "saved": ""}
+    asked = ("ha", "rejoin", folder, "broker-a")
+    (row,) = rows(broker, *asked, "--dry-run")
+    assert row == {**said, "log_end": row["log_end"], "bytes": row["log_end"] - common}
+    assert not (folder / "cut").exists()
+    (row,) = rows(broker, *asked)
+    assert row == {
+        **said,
+        "log_end": row["log_end"],
+        "bytes": row["log_end"] - common,
+        "saved": f"{folder}/cut/0-{common}",
+    }
+    assert (folder / "cut" / f"0-{common}" / "commitlog").is_dir()
+    refused(broker, *asked)  # the broker has to start first
+    with closing(Store.open(RealDisk(), str(folder), StoreSettings(), FakeClock())) as one:
+        assert one.written == common
+        assert one.queue_end("orders", 0) + one.queue_end("orders", 1) <= 3
+    (row,) = rows(broker, *asked)
+    assert (row["cut_at"], row["log_end"], row["bytes"]) == (common, common, 0)
+    other = tmp_path / "other"
+    slave_of(b"", str(other), 2)
+    (row,) = rows(broker, "ha", "rejoin", other, "broker-a")
+    assert (row["cut_at"], row["records"]) == (0, 2)
+    assert "no such folder" in refused(broker, "ha", "rejoin", tmp_path / "none", "broker-a")

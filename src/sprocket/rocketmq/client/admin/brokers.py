@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from sprocket.rocketmq.client.admin.reach import Reach
+from sprocket.rocketmq.client.network import granted
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import (
     BrokerConsumeStats,
@@ -14,9 +15,14 @@ from sprocket.rocketmq.codec.bodies import (
     QueueUnits,
     ReplicaStatus,
 )
-from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.config import java_properties
-from sprocket.rocketmq.codec.headers import GetBrokerConsumeStats, QueryConsumeQueue, ViewStats
+from sprocket.rocketmq.codec.headers import (
+    GetBrokerConsumeStats,
+    QueryConsumeQueue,
+    ViewMessage,
+    ViewStats,
+)
 from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.model.stats import StatsData
@@ -117,6 +123,20 @@ class BrokerAdmin:
         code, decode = RequestCode.GET_BROKER_HA_STATUS, bodies.decoder(ReplicaStatus)
         found = await self._reach.ask_each(addresses, code, None, decode)
         return {addresses[address]: status for address, status in found.items()}
+
+    async def record(self, broker: str, offset: int) -> bytes | None:
+        """Return the record at a place in the log of a broker's master; None if none begins there.
+
+        Args:
+            broker: Its name.
+            offset: The place, bytes into the log.
+        """
+        address, code = await self._reach.master(broker), RequestCode.VIEW_MESSAGE_BY_ID
+        header = ViewMessage(offset=offset)
+        command = await self._reach.instance.connections.request(address, code, header)
+        if not granted(address, code, command, (ResponseCode.SYSTEM_ERROR,)):
+            return None
+        return bytes(command.body)
 
     async def consume_stats(self, broker: str, *, is_order: bool = False) -> BrokerConsumeStats:
         """Return how far every group is in the queues of a broker.

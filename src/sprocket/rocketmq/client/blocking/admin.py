@@ -54,6 +54,7 @@ class BlockingBrokerAdmin(Wrapper[BrokerAdmin]):
 
     status = calling(BrokerAdmin.status)
     replicas = calling(BrokerAdmin.replicas)
+    record = calling(BrokerAdmin.record)
     config = calling(BrokerAdmin.config)
     update_config = calling(BrokerAdmin.update_config)
     stats = calling(BrokerAdmin.stats)
