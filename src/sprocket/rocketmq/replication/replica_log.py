@@ -105,7 +105,7 @@ class ReplicaLog:
         last = store.last_record
         if store.first <= last < store.end and (first is None or first <= last):
             self._own, self._own_start = store.record_at(last), last
-        self._expected = self._own_start
+        self._expected = self._own_start or FROM_FIRST  # 0 would ask for the last file
         return self._expected
 
     def take(self, part: MasterFrame) -> None:
@@ -146,7 +146,7 @@ class ReplicaLog:
         start, data, end = part.start, part.data, self._store.end
         if start > end:
             raise LogsDiffer(_gone(start, end))
-        if start < self._expected:
+        if start < self._expected and start != self._own_start:
             raise WireError(f"expected the log from {self._expected} on, it comes from {start} on")
         own = self._own[start - self._own_start :][: len(data)]
         if own != data[: len(own)]:

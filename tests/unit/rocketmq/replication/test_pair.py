@@ -324,3 +324,32 @@ def test_clocks_that_are_set_back() -> None:
     slave.take_all(master)
     assert_same(master.store, slave.store)
     assert slave.errors == []
+
+
+def test_a_file_that_is_full_to_its_last_byte() -> None:
+    """The blank that ends it has just its eight bytes; what follows is in the next file."""
+    master, probe, slave = Master(), Master(), Follower()
+    probe.add(1)
+    beside = int(probe.store.written) - 1
+    master.add(1000, SEGMENT - 8 - 1000 - 2 * beside, 100, 100)
+    assert master.store.written == SEGMENT + 2 * (beside + 100)
+    slave.link(master)
+    slave.take_all(master)
+    assert_same(master.store, slave.store)
+    slave.store.close()
+    assert_same(master.store, Follower(slave.disk).store)
+
+
+def test_a_slave_with_a_single_record() -> None:
+    """It lies at 0, which is not to be said: it would ask for the master's last file."""
+    master, slave = Master(), Follower()
+    master.add(100)
+    slave.link(master)
+    slave.take_all(master)
+    slave.cut()
+    master.add(*[700] * 12)
+    assert slave.replica.begin(lambda _: None) == FROM_FIRST
+    slave.link(master)
+    slave.take_all(master)
+    assert_same(master.store, slave.store)
+    assert slave.errors == []

@@ -153,7 +153,7 @@ class CommitLog:
         """Take up records as another log has them, at the same place; see `append`."""
         assert stored.start == self.end, (stored.start, self.end)
         self._take([stored.data], len(stored.data))
-        if stored.end != self.end:
+        if stored.end != self.end or not stored.end % self._segment_bytes:
             self._go_to(stored.end)
 
     def begin_at(self, start: int) -> None:
