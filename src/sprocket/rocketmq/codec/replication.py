@@ -88,27 +88,62 @@ class PartReader:
 
     def __init__(self) -> None:
         self.broken: WireError | None = None
-        self._data = bytearray()
+        self._rest = b""
         self._wanted = _HEAD.size
 
     def receive(self, data: bytes) -> list[ReplicaPart]:
-        """Return the parts that bytes complete.
+        """Return the parts that bytes complete, those that follow each other as one.
 
         Raises:
             WireError: What follows cannot be one.
         """
-        self._data += data
-        found: list[ReplicaPart] = []
+        found: list[tuple[int, memoryview]] = []
         at = 0
-        while len(self._data) - at >= self._wanted:
-            start, size = _HEAD.unpack_from(self._data, at)
-            if start < 0 or not 0 <= size <= PART_BYTES_MAX:
-                raise WireError(f"a master sends {size} bytes of its log from {start} on")
-            self._wanted = _HEAD.size + size
-            if len(self._data) - at < self._wanted:
-                break
-            found.append(ReplicaPart(start, bytes(self._data[at + _HEAD.size : at + self._wanted])))
-            at += self._wanted
-            self._wanted = _HEAD.size
-        del self._data[:at]
-        return found
+        while self._rest:
+            more = data[at : at + self._wanted - len(self._rest)]
+            at += len(more)
+            self._rest += more
+            if self._take(self._rest, 0, found):
+                self._rest = b""
+            elif not more:
+                return []
+        while (behind := self._take(data, at, found)) != at:
+            at = behind
+        self._rest = data[at:]
+        return _joined(found)
+
+    def _take(self, data: bytes, at: int, found: list[tuple[int, memoryview]]) -> int:
+        """Take up the part that begins at a place, if it is whole; return where the next begins."""
+        self._wanted = _HEAD.size
+        if len(data) - at < self._wanted:
+            return at
+        start, size = _HEAD.unpack_from(data, at)
+        if start < 0 or not 0 <= size <= PART_BYTES_MAX:
+            raise WireError(f"a master sends {size} bytes of its log from {start} on")
+        self._wanted += size
+        if len(data) - at < self._wanted:
+            return at
+        behind = at + self._wanted
+        found.append((start, memoryview(data)[at + _HEAD.size : behind]))
+        return behind
+
+
+def _joined(found: list[tuple[int, memoryview]]) -> list[ReplicaPart]:
+    """Return parts, those that follow each other as one; a heartbeat stays by itself."""
+    parts: list[ReplicaPart] = []
+    pieces: list[memoryview] = []
+    first = behind = 0
+    for start, data in found:
+        if pieces and (start != behind or not data):
+            parts.append(ReplicaPart(first, b"".join(pieces)))
+            pieces = []
+        if not data:
+            parts.append(ReplicaPart(start, b""))
+            continue
+        if not pieces:
+            first = start
+        pieces.append(data)
+        behind = start + len(data)
+    if pieces:
+        parts.append(ReplicaPart(first, b"".join(pieces)))
+    return parts

@@ -27,7 +27,12 @@ def parts(wire: Wire) -> list[ReplicaPart]:
     """Return what a slave was sent since the last call."""
     data = bytes(wire.sent)
     wire.sent.clear()
-    return PartReader().receive(data)
+    found: list[ReplicaPart] = []
+    while data:  # one by one, as a reader joins them
+        size = 12 + int.from_bytes(data[8:12], "big")
+        found += PartReader().receive(data[:size])
+        data = data[size:]
+    return found
 
 
 def test_parts_lie_in_one_file_and_have_a_size_at_most() -> None:
