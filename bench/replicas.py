@@ -4,7 +4,8 @@
 
 * synchronous, with both disks synced: our pair and RocketMQ's take turns under the same load; the
   CPU is that of master and slave together.
-* asynchronous: our master with a slave, and one without.
+* asynchronous: our master with a slave, and one without. Nobody waits for the slave's disk, which
+  is the master's as well, so it has async flush.
 * catching up: an empty slave gets a log of some GiB, beside `cp` over the same link: a process that
   sends the files of the log over a TCP connection on loopback, and one that writes them and syncs.
   Then the same beside senders, of whom the p99 counts.
@@ -107,7 +108,11 @@ class Bench:
         master = self._cluster.broker(store, names, *more, store=f"{store}-master")
         pids = [self._cluster.pid(master)]
         if with_slave:
-            slave = self._cluster.broker(store, names, *_SLAVE, store=f"{store}-slave")
+            # Nobody waits for the disk of an asynchronous one, and it is the master's, too.
+            flush = "sync" if role == "sync_master" else "async"
+            slave = self._cluster.broker(
+                store, names, *_SLAVE, "--set", f"store.flush={flush}", store=f"{store}-slave"
+            )
             pids.append(self._cluster.pid(slave))
         self._add(name, Group(master=master, pids=pids, has_slave=with_slave))
 

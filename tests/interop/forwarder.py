@@ -64,11 +64,12 @@ class Forwarder:
             except OSError:
                 source.close()
                 continue
-            made = Carried(source, target)
-            self.open.append(made)
-            for one, other in ((source, target), (target, source)):
+            for one in (source, target):
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 one.settimeout(None)
+            made = Carried(source, target)
+            self.open.append(made)  # it may be cut from now on
+            for one, other in ((source, target), (target, source)):
                 threading.Thread(target=self._carry, args=(made, one, other), daemon=True).start()
 
     def _carry(self, made: Carried, source: socket.socket, target: socket.socket) -> None:
