@@ -92,7 +92,7 @@ class Transacting:
             self.store,
             self.timers,
             self.clock,
-            PullHold(self.timers, PullSettings()),
+            [PullHold(self.timers, PullSettings())],
             Stats(self.clock),
         )
         pressure = Pressure(MIB, MIB)

@@ -103,7 +103,7 @@ class Timing:
             self.store,
             self.timers,
             self.clock,
-            PullHold(self.timers, PullSettings()),
+            [PullHold(self.timers, PullSettings())],
             Stats(self.clock),
         )
         pressure = Pressure(MIB, MIB)

@@ -132,6 +132,8 @@ TOOLS_SOURCE = JAVA / "Mqadmin.java"
 """What needs RocketMQ's tools; the client 4.9.8 comes without."""
 RESUME_SOURCE = JAVA / "Resume.java"
 """As that."""
+POPPED_SOURCE = JAVA / "Popped.java"
+"""As that."""
 TIMED_SOURCE = JAVA / "Timed.java"
 """What needs a client that knows of times: 4.9.8 does not."""
 SPRING_SOURCE = JAVA / "spring/Shop.java"
@@ -145,7 +147,7 @@ SWITCH_SOURCE = JAVA / "AutoSwitch.java"
 CLIENT_SOURCES = tuple(
     sorted(
         {*JAVA.glob("*.java")}
-        - {TOOLS_SOURCE, RESUME_SOURCE, TIMED_SOURCE, FILTER_SOURCE, SIGNED_SOURCE}
+        - {TOOLS_SOURCE, RESUME_SOURCE, POPPED_SOURCE, TIMED_SOURCE, FILTER_SOURCE, SIGNED_SOURCE}
         - {SWITCH_SOURCE}
     )
 )

@@ -40,6 +40,7 @@ from sprocket.rocketmq.broker.messages import (
     pending_acks,
     refuse_transactional,
 )
+from sprocket.rocketmq.broker.pop import InFlight, PopHold, PopService, Reviver
 from sprocket.rocketmq.broker.rights import LOOK_SECONDS, KnownRights, Rights, RuleReader, Rules
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.timers import TimedMessages
@@ -166,12 +167,15 @@ class Broker:
         self._rules = Rules(rights, self.thread) if isinstance(rights, RuleReader) else None
         # A sync waits for no other work of the disk, and none of that for a sync that stalls.
         self._sync_thread = DiskThread("sprocket-sync")
+        self.in_flight = InFlight(place, self.offsets)
+        self.pop_hold = PopHold(loop)
         self.delay_progress = DelayProgress(place, store, is_whole=not store.report.damage)
         self._tables: dict[str, ConfigTable[tuple[object, ...]]] = {
             "topics": self.topics.table,
             "groups": self.groups.table,
             "offsets": self.offsets.table,
             "delays": self.delay_progress.table,
+            "pops": self.in_flight.table,
         }
         self.snapshots = Snapshots(
             self.thread,
@@ -179,7 +183,11 @@ class Broker:
             self._tables,
             durable=[self.topics.table, self.groups.table],
         )
-        self._rounds = ReputRounds(store, loop, clock, self.hold, self.stats)
+        self._pop_snapshots = Snapshots(
+            self.thread, self._sync_thread, {}, durable=[self.in_flight.table]
+        )
+        self._is_sync = settings.store.flush == "sync"
+        self._rounds = ReputRounds(store, loop, clock, (self.hold, self.pop_hold), self.stats)
         self.commits: Commits = GroupCommit(
             DurableLog(store, self.snapshots.begin_sync),
             pending_acks,
@@ -273,9 +281,31 @@ class Broker:
             self.filter_rules,
             self.filter_turns,
         )
+        self.pops = PopService(
+            store,
+            topics,
+            groups,
+            self.members,
+            self.offsets,
+            self.puller,
+            self.filter_turns,
+            self.in_flight,
+            clock.now_ms,
+            settings.pull,
+        )
+        self.reviver = Reviver(
+            store, reads, self.durable, self.in_flight, topics, store_host, clock, loop
+        )
         self.queries = Queries(store, settings.store)
         self.removal = Removal(
-            store, self.upkeep, topics, groups, self.offsets, self.stats, self.hold
+            store,
+            self.upkeep,
+            topics,
+            groups,
+            self.offsets,
+            self.stats,
+            self.hold,
+            self.in_flight,
         )
         self._flush_seconds = settings.offsets.flush_ms / 1000
         self._tasks = Tasks("broker")
@@ -307,6 +337,7 @@ class Broker:
         """Begin what sends messages by itself: of all with the same log only the master does."""
         self.delays.start()
         self.timed.start()
+        self.reviver.start()
         self._tasks.repeat(self._check_seconds, self.check_halves, "check halves")
 
     @property
@@ -326,7 +357,11 @@ class Broker:
         Raises:
             StoreError: What waits cannot be read.
         """
-        waits = self.delays.next_due_ms(), self.timed.next_due_ms()
+        popped_at_ms = self.in_flight.next_due_at_ms()
+        popped = None
+        if popped_at_ms is not None:
+            popped = max(0, popped_at_ms - self.place.clock.now_ms())
+        waits = self.delays.next_due_ms(), self.timed.next_due_ms(), popped
         return min((one for one in waits if one is not None), default=None)
 
     def take_kinds(self) -> None:
@@ -341,6 +376,13 @@ class Broker:
                 _log.error(
                     "a topic has not the queues that it says", topic=topic.name, why=str(error)
                 )
+
+    def keep_pops(self, done: Callable[[StoreError | None], None]) -> None:
+        """Call `done` when what was noted of pops is as safe as the flush mode asks."""
+        if self._is_sync:
+            self._pop_snapshots.when_durable(done)
+        else:
+            done(None)
 
     def settings_users(self) -> dict[str, Callable[[Settings], None]]:
         """Return what takes up new settings while the broker runs, by the name of their group."""
@@ -363,6 +405,7 @@ class Broker:
     def left(self, link: Link) -> None:
         """Forget a connection that closed."""
         self.hold.drop(link)
+        self.pop_hold.drop(link)
         self.members.drop(link)
 
     async def quiesce(self) -> None:
@@ -370,7 +413,9 @@ class Broker:
         self.delays.stop()
         self.timed.stop()
         self.half_checks.stop()
+        self.reviver.stop()
         self.hold.end_all()
+        self.pop_hold.end_all()
         await self.commits.settle()
 
     async def stop(self) -> None:
@@ -380,6 +425,7 @@ class Broker:
             self.slaves.stop()
         self.delays.stop()
         self.timed.stop()
+        self.reviver.stop()
         await self.reads.stop()
         self.commits.close()
         await self._sync_thread.stop()

@@ -47,6 +47,7 @@ from sprocket.rocketmq.model.group import (
     Subscription,
     SubscriptionGroup,
 )
+from sprocket.rocketmq.model.integers import Int32, Int64
 from sprocket.rocketmq.model.progress import ConsumeStats, ConsumeTimeSpan
 from sprocket.rocketmq.model.query import QueueUnit
 from sprocket.rocketmq.model.rights import (
@@ -764,6 +765,32 @@ def _entry_info(entry: PolicyEntry) -> PolicyEntryInfo:
 # What a broker collects from its clients or works out for them
 
 
+class BatchAckEntry(Struct, frozen=True):
+    """Acknowledgements of messages of one pop, which is named as in its handle.
+
+    Attributes:
+        bits: In Base64, the lowest byte first; bit `i` stands for the message `i` of the pop.
+    """
+
+    bits: str = field(name="b")
+    group: str = field(name="c")
+    topic: str = field(name="t")
+    queue_id: Int32 = field(name="q")
+    start: Int64 = field(name="so")
+    popped_at_ms: Int64 = field(name="pt")
+    invisible_ms: Int64 = field(name="it")
+    revive_queue: Int32 = field(name="rq", default=0)
+    retry: str = field(name="r", default="0")
+
+
+class BatchAck(Struct, frozen=True, rename="camel"):
+    """The body of BATCH_ACK_MESSAGE 200151."""
+
+    what: ClassVar = "acknowledgements"
+    acks: Sequence[BatchAckEntry] = ()
+    broker_name: str = ""
+
+
 class AssignmentQuery(ShareQuery, frozen=True, kw_only=True, rename="camel"):
     """The body of QUERY_ASSIGNMENT 400; it need not name client and strategy."""
 
@@ -786,9 +813,11 @@ class QueueAssignment(Struct, frozen=True):
     queues: Sequence[AssignedQueue] | None = field(name="messageQueueAssignments", default=None)
 
     @classmethod
-    def of(cls, queues: Sequence[MessageQueue] | None) -> "QueueAssignment":
-        """Return that of queues, all to be pulled from."""
-        return cls(None if queues is None else [AssignedQueue(message_queue=q) for q in queues])
+    def of(cls, queues: Sequence[MessageQueue] | None, mode: str) -> "QueueAssignment":
+        """Return that of queues, all of whose messages are got in one way."""
+        if queues is None:
+            return cls(None)
+        return cls([AssignedQueue(message_queue=queue, mode=mode) for queue in queues])
 
 
 class Corrections(Struct, frozen=True):

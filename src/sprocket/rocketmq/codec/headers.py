@@ -16,6 +16,7 @@ from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.model.integers import Int32, Int64
 from sprocket.rocketmq.model.message import ProducedMessage, SendBackRequest
 from sprocket.rocketmq.model.offset_reset import OffsetReset
+from sprocket.rocketmq.model.pop import PopQuery
 from sprocket.rocketmq.model.pull import PullQuery
 from sprocket.rocketmq.model.query import KeyQuery
 from sprocket.rocketmq.model.recall import RecallRequest
@@ -199,6 +200,84 @@ class PullMessageAnswer(Header, frozen=True, kw_only=True):
     topic_sys_flag: Int32 = 0
     """See `model.topic`; 0 for a topic that is not a part of a unit."""
     group_sys_flag: Int32 = 0
+
+
+class PopMessage(Header, PopQuery, frozen=True, kw_only=True):
+    """POP_MESSAGE 200050."""
+
+
+class PopMessageAnswer(Header, frozen=True, kw_only=True):
+    """What was popped, for whoever makes handles of it; see `codec.pop_info`."""
+
+    pop_time: Int64
+    invisible_time: Int64
+    revive_qid: Int32
+    rest_num: Int64
+    start_offset_info: str | None = None
+    msg_offset_info: str | None = None
+    order_count_info: str | None = None
+
+
+class AckMessage(Header, frozen=True, kw_only=True):
+    """ACK_MESSAGE 200051: a message was consumed."""
+
+    consumer_group: str
+    topic: str
+    """That which it was popped from."""
+    queue_id: Int32
+    extra_info: str
+    """Its handle."""
+    offset: Int64
+
+
+class ChangeInvisibleTime(AckMessage, frozen=True, kw_only=True):
+    """CHANGE_MESSAGE_INVISIBLETIME 200053: a message is to come again at another time."""
+
+    invisible_time: Int64
+
+
+class ChangeInvisibleTimeAnswer(Header, frozen=True, kw_only=True):
+    """What the new handle has."""
+
+    pop_time: Int64
+    invisible_time: Int64
+    revive_qid: Int32
+
+
+class PollingInfo(Header, frozen=True, kw_only=True):
+    """POLLING_INFO 200055: how many pops wait?"""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+
+
+class PollingInfoAnswer(Header, frozen=True, kw_only=True):
+    """How many."""
+
+    polling_num: Int32
+
+
+class Notification(PollingInfo, frozen=True, kw_only=True):
+    """NOTIFICATION 200054: is there a message to pop?"""
+
+    poll_time: Int64
+    born_time: Int64
+    order: bool | None = None
+    attempt_id: str | None = None
+
+
+class NotificationAnswer(Header, frozen=True, kw_only=True):
+    """Whether there is, and whether too many wait already."""
+
+    has_msg: bool
+    polling_full: bool = False
+
+
+class PeekMessage(PollingInfo, frozen=True, kw_only=True):
+    """PEEK_MESSAGE 200052: show messages without popping them."""
+
+    max_msg_nums: Int32
 
 
 class PullForbiddenAnswer(Header, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ CONSUME_PASSIVELY = "CONSUME_PASSIVELY"
 CONSUME_POP = "CONSUME_POP"
 
 PULL = "PULL"
+POP = "POP"
 """How a group gets its messages, if it does not pop them."""
 
 

@@ -25,6 +25,9 @@ class ShareQuery(Struct, frozen=True, kw_only=True, rename="camel"):
     message_model: str
 
 
+ALL_QUEUES = -1
+"""The queue id that stands for all queues of a broker."""
+
 Share = Callable[[Sequence[MessageQueue], Sequence[str], str], Sequence[MessageQueue]]
 """Returns the queues of one member: `share(queues, members, me)`, the two lists sorted and not
 empty, `me` one of the members."""
@@ -73,6 +76,46 @@ def share_of(
         return None
     ids = sorted(set(members), key=java_order)
     return list(share(sorted(queues), ids, me)) if me in ids else []
+
+
+def pop_share_of(
+    strategy: str,
+    queues: Collection[MessageQueue],
+    members: Collection[str],
+    me: str,
+    more_shares: int,
+) -> list[MessageQueue] | None:
+    """Return the queues from which one member of a group pops; queue -1 stands for all of a broker.
+
+    Args:
+        strategy: By which shares are made, where there are any.
+        queues: Of the topic.
+        members: Client ids.
+        me: One of them.
+        more_shares: How many other members' shares each has beside its own; 0 or less, or all the
+            others': each pops from all queues.
+
+    Returns:
+        As `share_of`.
+
+    Source: RocketMQ `AllocateMessageQueueStrategyByPop` of `QueryAssignmentProcessor`.
+    """
+    ids = sorted(set(members), key=java_order)
+    if more_shares <= 0 or more_shares >= len(ids) - 1:
+        brokers = sorted({queue.broker_name for queue in queues})
+        topic = next(iter(queues)).topic if queues else ""
+        return [MessageQueue(topic, broker, ALL_QUEUES) for broker in brokers] or None
+    if strategy not in SHARES or not queues:
+        return None
+    if me not in ids:
+        return []
+    index, ordered = ids.index(me), sorted(queues)
+    if len(ids) > len(ordered):
+        return [ordered[index % len(ordered)]]
+    found: list[MessageQueue] = []
+    for number in range(index, index + more_shares + 1):
+        found += SHARES[strategy](ordered, ids, ids[number % len(ids)])
+    return found
 
 
 def java_order(text: str) -> bytes:

@@ -28,6 +28,7 @@ from sprocket.rocketmq.server.handlers.groups import (
     RelayHandlers,
 )
 from sprocket.rocketmq.server.handlers.messages import (
+    PopHandlers,
     PullHandlers,
     QueryHandlers,
     RecallHandlers,
@@ -85,6 +86,15 @@ def of_clients(
             lambda peer: peer.when_closed(broker.left),
             broker.filter_turns,
             choice,
+        ).rows(),
+        *PopHandlers(
+            broker.pops,
+            broker.pop_hold,
+            reads,
+            broker.filter_turns,
+            broker.keep_pops,
+            broker.place.clock.now_ms,
+            lambda peer: peer.when_closed(broker.left),
         ).rows(),
         *OffsetHandlers(store, offsets, name).rows(reads),
         *ClientHandlers(

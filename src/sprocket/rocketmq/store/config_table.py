@@ -61,6 +61,10 @@ DELAYS: TableKind[tables.DelayLine] = TableKind(
     lambda at: (at.delay_offsets, at.delay_journal),
     msgspec.json.Decoder(tables.DelayLine).decode,
 )
+POPS: TableKind[tables.PopLine] = TableKind(
+    lambda at: (at.pop_checkpoints, at.pop_journal),
+    msgspec.json.Decoder(tables.PopLine).decode,
+)
 
 
 def _nothing(_: int) -> Steps:

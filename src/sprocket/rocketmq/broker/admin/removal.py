@@ -13,6 +13,7 @@ from sprocket.base.disk import Steps
 from sprocket.rocketmq.broker.admin.upkeep import Done, Upkeep
 from sprocket.rocketmq.broker.delivery import PullHold
 from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
+from sprocket.rocketmq.broker.pop import InFlight
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.model.internal import LIGHT_PREFIX, RETRY_PREFIX
@@ -35,6 +36,7 @@ class Removal:
     _offsets: ConsumerOffsets
     _stats: Stats
     _hold: PullHold
+    _in_flight: InFlight
 
     def finish(self) -> None:
         """Finish deletions that a crash has cut off; called once, when the broker is made.
@@ -75,6 +77,7 @@ class Removal:
         """
         self._groups.remove(group)
         self._stats.forget_group(group)
+        self._in_flight.forget_all(group=group)
         if clean_offset:
             self._offsets.forget(group)
 
@@ -95,6 +98,7 @@ class Removal:
     def _forget(self, topic: str) -> None:
         self._topics.remove(topic)
         self._topics.table.journal.sync()
+        self._in_flight.forget_all(topic=topic)
         self._offsets.forget_topic(topic)
         self._stats.forget_topic(topic)
 

@@ -27,13 +27,18 @@ class Assignments:
     _broker_name: str
 
     def share(
-        self, query: ShareQuery, queues: Sequence[MessageQueue] | None
+        self,
+        query: ShareQuery,
+        queues: Sequence[MessageQueue] | None,
+        pop_shares: int | None = None,
     ) -> list[MessageQueue] | None:
         """Return a consumer's queues, None if it is to keep those that it has.
 
         Args:
             query: Who asks, for which topic.
             queues: The topic's on all brokers; None for those that this broker has.
+            pop_shares: Of a group that pops, how many other shares each member has; None of one
+                that pulls.
         """
         if queues is None:
             topic = self._topics.get(query.topic)
@@ -46,4 +51,6 @@ class Assignments:
         if not query.client_id:
             return None
         ids = self._members.consumers(query.group).client_ids()
+        if pop_shares is not None:
+            return sharing.pop_share_of(query.strategy, queues, ids, query.client_id, pop_shares)
         return sharing.share_of(query.strategy, queues, ids, query.client_id)

@@ -1,8 +1,4 @@
-"""How groups get their messages, by topic, in `config/messageRequestMode.json`: by pulling.
-
-RocketMQ's other mode, POP, is not built. A folder of RocketMQ's may have groups with that mode:
-they are kept, logged, and pull.
-"""
+"""How groups get their messages, by topic, in `config/messageRequestMode.json`: PULL or POP."""
 
 from collections.abc import Mapping
 
@@ -10,7 +6,6 @@ from sprocket.base import log
 from sprocket.base.disk import Disk
 from sprocket.base.errors import StoreError
 from sprocket.rocketmq.codec.config import JsonObject, declared, fastjson, tables
-from sprocket.rocketmq.model.group import PULL
 from sprocket.rocketmq.store.config_file import ConfigFile
 from sprocket.rocketmq.store.layout import StoreLayout
 
@@ -27,15 +22,10 @@ class RequestModes:
         self._file = ConfigFile(disk, StoreLayout(folder).request_modes)
         self._table: dict[str, dict[str, tables.RequestMode]] = {}
         self._file.load(fastjson.Members, self._interpret)
-        for topic, groups in self._table.items():
-            for group, mode in groups.items():
-                if mode.mode != PULL:
-                    _log.warning(
-                        "a group's mode is not offered; it pulls",
-                        topic=topic,
-                        group=group,
-                        mode=mode.mode,
-                    )
+
+    def of(self, topic: str, group: str) -> tables.RequestMode | None:
+        """Return how a group gets the messages of a topic, None if nobody has said it."""
+        return self._table.get(topic, {}).get(group)
 
     def all(self) -> Mapping[str, Mapping[str, tables.RequestMode]]:
         """Return every mode by topic and group."""

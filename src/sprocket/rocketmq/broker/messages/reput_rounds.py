@@ -8,7 +8,7 @@ one of them is done meanwhile.
 Consumers see a record only after its answer was queued; see `Store.dispatch`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from sprocket.base import log
@@ -66,12 +66,12 @@ class ReputRounds:
     """
 
     def __init__(
-        self, store: Store, timers: Timers, clock: Clock, hold: Hold, stats: Stats
+        self, store: Store, timers: Timers, clock: Clock, holds: Sequence[Hold], stats: Stats
     ) -> None:
         self._store = store
         self._timers = timers
         self._clock = clock
-        self._hold = hold
+        self._holds = holds
         self._stats = stats
         self._undispatched, self._round_to = 0, store.written
         self._is_index_due = self._is_rest_due = False
@@ -105,7 +105,7 @@ class ReputRounds:
             self._index()
         if self._is_round_enough(times=2 if waits_for_syncs else 1):
             self._half_round()
-        elif self._hold.count:
+        elif self._someone_waits:
             self._dispatch()
         self._begin_round()
 
@@ -118,6 +118,10 @@ class ReputRounds:
             self._clock.monotonic() - waits_since >= BESIDE_SECONDS or self._is_round_enough()
         )
         return self._half_round if is_due else None
+
+    @property
+    def _someone_waits(self) -> bool:
+        return any(hold.count for hold in self._holds)
 
     def _is_round_enough(self, times: int = 1) -> bool:
         """Say whether so many records wait for queues and index that they wait no longer."""
@@ -132,7 +136,7 @@ class ReputRounds:
         while True:
             try:
                 fresh = self._store.dispatch(
-                    someone_waits=self._hold.count > 0, max_queues=QUEUES_AT_ONCE
+                    someone_waits=self._someone_waits, max_queues=QUEUES_AT_ONCE
                 )
             except StoreError as error:
                 _log.error("queues could not be written; trying again", why=str(error))
@@ -140,7 +144,8 @@ class ReputRounds:
             for put in fresh.puts:
                 self._stats.arrived(put)
             for arrival in fresh.arrivals:
-                self._hold.arrived(arrival)
+                for hold in self._holds:
+                    hold.arrived(arrival)
             if self._store.is_dispatched:
                 return
             if self._clock.monotonic() >= until:

@@ -157,6 +157,11 @@ DelayLine: TypeAlias = tuple[int, int, int, int]
 """A line of the journal of delay levels: its sequence, level, queue offset, and the physical offset
 where the log ended behind the copies."""
 
+PopLine: TypeAlias = tuple[int, str, int, int, int, int, list[int], int]
+"""A line of the journal of pops: its sequence, `topic@group`, queue, the first offset of a pop,
+when it was popped, for how long it is invisible, how far each message is from the first, and a bit
+for each that is settled."""
+
 
 @dataclass(frozen=True, slots=True)
 class NamedTable(Generic[S]):

@@ -35,6 +35,10 @@ _REFUSED: Mapping[RequestCode, Answer] = {
     ),
     **dict.fromkeys(
         (
+            RequestCode.POP_MESSAGE,
+            RequestCode.ACK_MESSAGE,
+            RequestCode.BATCH_ACK_MESSAGE,
+            RequestCode.CHANGE_MESSAGE_INVISIBLETIME,
             RequestCode.SEND_REPLY_MESSAGE,
             RequestCode.SEND_REPLY_MESSAGE_V2,
             RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sprocket.rocketmq.codec import bodies
-from sprocket.rocketmq.codec.bodies import AssignmentQuery, ClientCheck, TopicConfigs
+from sprocket.rocketmq.codec.bodies import AssignmentQuery, BatchAck, ClientCheck, TopicConfigs
 from sprocket.rocketmq.codec.codes import RequestCode as Code
 from sprocket.rocketmq.codec.config import RequestMode
 from sprocket.rocketmq.codec.ext import Header
@@ -151,6 +151,13 @@ def _locks(body: bytes) -> Iterator[Requirement]:
         yield need(TOPIC, topic, (SUB,))
 
 
+def _acks(body: bytes) -> Iterator[Requirement]:
+    found = bodies.decode_request(BatchAck, body)
+    for group, topic in {(one.group, one.topic) for one in found.acks}:
+        yield need(GROUP, group, (SUB,))
+        yield need(TOPIC, topic, (SUB,))
+
+
 def _client_check(body: bytes) -> Iterator[Requirement]:
     if body:
         found = bodies.decode_request(ClientCheck, body)
@@ -204,6 +211,13 @@ NEEDS: Final[Mapping[Code, Needs]] = {
     # Consumers.
     Code.PULL_MESSAGE: _PULL,
     Code.LITE_PULL_MESSAGE: _PULL,
+    Code.POP_MESSAGE: _PULL,
+    Code.PEEK_MESSAGE: _PULL,
+    Code.NOTIFICATION: _PULL,
+    Code.POLLING_INFO: _PULL,
+    Code.ACK_MESSAGE: _PULL,
+    Code.CHANGE_MESSAGE_INVISIBLETIME: _PULL,
+    Code.BATCH_ACK_MESSAGE: _body(_acks, "of each: `Sub` on its group and its topic"),
     Code.CONSUMER_SEND_MSG_BACK: _of(_group("group", SUB)),
     Code.HEART_BEAT: _body(_heartbeat, "of each consumer: `Sub` on its group and its topics"),
     Code.UNREGISTER_CLIENT: _of(_group("consumer_group", SUB, optional=True)),

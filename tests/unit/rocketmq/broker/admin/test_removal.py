@@ -12,6 +12,7 @@ from sprocket.base.place import Place
 from sprocket.rocketmq.broker.admin import Removal, Upkeep
 from sprocket.rocketmq.broker.delivery import HeldPull, PullHold
 from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups, Link
+from sprocket.rocketmq.broker.pop import InFlight
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.model.group import SubscriptionGroup
@@ -46,6 +47,7 @@ class Scene:
         self.offsets = ConsumerOffsets(Place(disk, FOLDER, clock))
         self.stats = Stats(clock)
         self.hold = PullHold(asyncio.get_running_loop(), PullSettings())
+        self.in_flight = InFlight(Place(disk, FOLDER, clock), self.offsets)
         self.removal = Removal(
             self.store,
             self.upkeep,
@@ -54,6 +56,7 @@ class Scene:
             self.offsets,
             self.stats,
             self.hold,
+            self.in_flight,
         )
 
     def fill(self, *topics: str) -> None:

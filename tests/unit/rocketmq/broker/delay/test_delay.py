@@ -67,7 +67,7 @@ class Harness:
             self.store,
             self.timers,
             self.clock,
-            PullHold(self.timers, PullSettings()),
+            [PullHold(self.timers, PullSettings())],
             Stats(self.clock),
         )
         pressure = Pressure(MIB, MIB)

@@ -242,7 +242,7 @@ class Bench:
         self.arrived = self.hold.arrivals
         self.pressure = Pressure(1, 1)
         store = cast("Store", self.store)
-        self.rounds = ReputRounds(store, self.timers, self.clock, self.hold, self.stats)
+        self.rounds = ReputRounds(store, self.timers, self.clock, [self.hold], self.stats)
         self.commits: Commits = GroupCommit(
             DurableLog(store, self.begin_table_sync),
             pending_acks,

@@ -55,6 +55,7 @@ from sprocket.rocketmq.codec.registration_body import RegisterBrokerBody
 from sprocket.rocketmq.model.group import (
     CLUSTERING,
     CONSUME_PASSIVELY,
+    PULL,
     Subscription,
     SubscriptionGroup,
 )
@@ -273,9 +274,9 @@ CASES = {
     "assignment query": AssignmentQuery(
         topic="t", group="g", client_id="c", strategy="AVG", message_model=CLUSTERING
     ),
-    "assignment": QueueAssignment.of(Q),
-    "empty assignment": QueueAssignment.of([]),
-    "no assignment": QueueAssignment.of(None),
+    "assignment": QueueAssignment.of(Q, PULL),
+    "empty assignment": QueueAssignment.of([], PULL),
+    "no assignment": QueueAssignment.of(None, PULL),
     "request mode": MODE,
     "request modes": RequestModeTable({"u": {"g": MODE}, "t": {"h": MODE, "g": MODE}}),
     "stats": StatsData(

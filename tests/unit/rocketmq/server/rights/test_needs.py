@@ -172,7 +172,7 @@ def needed(code: Code, kind: type[Header], ext: dict[str, str], body: Any = None
         ),
         (Code.UPDATE_BROKER_CONFIG, NoFields, {}, ["Cluster:c Update"]),
         (Code.GET_BROKER_CONFIG, NoFields, {}, ["Cluster:c Get"]),
-        (Code.POP_MESSAGE, NoFields, {}, ["Cluster:c Update"]),
+        (Code.POP_ROLLBACK, NoFields, {}, ["Cluster:c Update"]),
     ],
 )
 def test_a_header_says_what_is_needed(

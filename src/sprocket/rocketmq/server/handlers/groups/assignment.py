@@ -1,7 +1,4 @@
-"""Requests by which the broker divides queues among consumers: 400 to 402.
-
-POP is not offered: a request to set it is refused, and everybody is told to pull.
-"""
+"""Requests by which the broker divides queues among consumers: 400 to 402."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +11,7 @@ from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.config import RequestMode, RequestModeTable
 from sprocket.rocketmq.codec.headers import NoFields
 from sprocket.rocketmq.errors import Refusal, Refused
-from sprocket.rocketmq.model.group import PULL
+from sprocket.rocketmq.model.group import POP, PULL
 from sprocket.rocketmq.model.internal import RETRY_PREFIX
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
@@ -51,8 +48,8 @@ class AssignmentHandlers:
         if mode.topic.startswith(RETRY_PREFIX):
             raise Refused(Refusal.NO_PERMISSION, "retry topic is not allowed to set mode")
         self._topics.existing(mode.topic)
-        if mode.mode != PULL:
-            raise Refused(Refusal.OTHER, f"request mode {mode.mode} is not supported, only {PULL}")
+        if mode.mode not in (PULL, POP):
+            raise Refused(Refusal.OTHER, f"request mode {mode.mode}, expected {PULL} or {POP}")
         self._modes.put(mode)
         return Answer()
 
@@ -63,5 +60,9 @@ class AssignmentHandlers:
     def _answer(
         self, request: Request, query: AssignmentQuery, queues: list[MessageQueue] | None
     ) -> None:
-        share = self._assignments.share(query, queues)
-        request.answer(Answer(body=(bodies.encode(QueueAssignment.of(share)),)))
+        mode = self._modes.of(query.topic, query.group)
+        is_popped = mode is not None and mode.mode == POP
+        shares = mode.pop_share_queues if mode is not None and is_popped else None
+        share = self._assignments.share(query, queues, shares)
+        answer = QueueAssignment.of(share, POP if is_popped else PULL)
+        request.answer(Answer(body=(bodies.encode(answer),)))

@@ -1,5 +1,6 @@
 """Requests that store messages or read them: sends, transactions, replies, pulls, queries."""
 
+from sprocket.rocketmq.server.handlers.messages.pop import PopHandlers
 from sprocket.rocketmq.server.handlers.messages.pull import PullHandlers
 from sprocket.rocketmq.server.handlers.messages.queries import QueryHandlers
 from sprocket.rocketmq.server.handlers.messages.recalls import RecallHandlers
@@ -11,6 +12,7 @@ from sprocket.rocketmq.server.handlers.messages.transactions import (
 )
 
 __all__ = [
+    "PopHandlers",
     "PullHandlers",
     "QueryHandlers",
     "RecallHandlers",

@@ -60,18 +60,18 @@ def test_members_share_the_queues(on_node: Callable[..., None]) -> None:
     [
         (b'{"topic":"%RETRY%g","consumerGroup":"g","mode":"PULL"}', 16),
         (b'{"topic":"none","consumerGroup":"g","mode":"PULL"}', 17),
-        (b'{"topic":"T","consumerGroup":"g","mode":"POP"}', 1),
+        (b'{"topic":"T","consumerGroup":"g","mode":"PUSH"}', 1),
         (b"nonsense", 1),
     ],
 )
 def test_modes_that_cannot_be_set(on_node: Callable[..., None], body: bytes, code: int) -> None:
-    """Each by its code and a remark; POP by its name."""
+    """Each by its code and a remark; a mode that is none by its name."""
 
     async def scenario(lab: Any) -> None:
         await lab.message()
         answer = await lab.broker.call(401, None, body)
         assert (answer.code, bool(answer.remark)) == (code, True)
-        assert ("POP" in answer.remark) == (b"POP" in body)
+        assert ("PUSH" in answer.remark) == (b"PUSH" in body)
         answer = await lab.broker.call(402)
         assert json.loads(answer.body) == {"messageRequestModeMap": {}}
 

@@ -1,0 +1,144 @@
+"""Pops that found nothing wait here until something arrives or their time is over.
+
+One that waits is woken by a message in its queue, or in any queue of its topic if it wants all, or
+in one of the group's retry topics, which have those messages that come again.
+
+Source: RocketMQ `PopLongPollingService`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from sprocket.rocketmq.broker.groups import Link
+from sprocket.rocketmq.broker.pop.pop_service import ALL_QUEUES, retry_topics
+from sprocket.rocketmq.model.filters import MessageFilter
+from sprocket.rocketmq.store.reput import Arrival
+from sprocket.runtime.timers import Timer, Timers
+
+K = TypeVar("K")
+
+QUEUE_COUNT_MAX = 1_024
+"""Pops of one group that wait for one queue, or for all; RocketMQ's `popPollingSize`."""
+COUNT_MAX = 100_000
+"""Pops that wait; RocketMQ's `maxPopPollingSize`."""
+
+
+@dataclass(slots=True, eq=False)
+class HeldPop:
+    """One pop that waits.
+
+    Attributes:
+        owner: The connection; `PopHold.drop(owner)` ends what it has here.
+        topic: What it pops.
+        group: Who.
+        queue_id: Its queue; -1 for all.
+        wanted: Which messages it wants; None for all.
+        resume: Runs the pop again; called once. It is told whether its time is over.
+    """
+
+    owner: Link
+    topic: str
+    group: str
+    queue_id: int
+    wanted: MessageFilter | None
+    resume: Callable[[bool], None]
+
+    @property
+    def topics(self) -> Sequence[str]:
+        """The topics whose messages wake it."""
+        return [self.topic, *(name for _, name in retry_topics(self.topic, self.group))]
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """What has a limit of its own."""
+        return self.topic, self.group, self.queue_id
+
+
+@dataclass(slots=True, eq=False)
+class PopHold:
+    """Every pop that waits.
+
+    Threads: event loop only.
+    """
+
+    _timers: Timers
+    _held: dict[HeldPop, Timer] = field(default_factory=dict, init=False)
+    _by_topic: dict[str, dict[HeldPop, None]] = field(default_factory=dict, init=False)
+    _by_owner: dict[Link, dict[HeldPop, None]] = field(default_factory=dict, init=False)
+    _counts: dict[tuple[str, str, int], int] = field(default_factory=dict, init=False)
+
+    @property
+    def count(self) -> int:
+        """How many wait."""
+        return len(self._held)
+
+    def count_of(self, topic: str, group: str, queue_id: int) -> int:
+        """Return how many pops of a group wait for a queue, or for all with -1."""
+        return self._counts.get((topic, group, queue_id), 0)
+
+    def hold(self, held: HeldPop, seconds: float) -> bool:
+        """Let one pop wait for so long; False, and nothing is kept, if too many do already."""
+        waiting = self._counts.get(held.place, 0)
+        if self.count >= COUNT_MAX or waiting >= QUEUE_COUNT_MAX:
+            return False
+        self._held[held] = self._timers.call_later(seconds, lambda: self._end(held, is_over=True))
+        self._counts[held.place] = waiting + 1
+        for topic in held.topics:
+            self._by_topic.setdefault(topic, {})[held] = None
+        self._by_owner.setdefault(held.owner, {})[held] = None
+        return True
+
+    def arrived(self, arrival: Arrival) -> None:
+        """Wake those who wait for what has come into a queue: no more than there are messages."""
+        waiting = self._by_topic.get(arrival.topic)
+        if not waiting:
+            return
+        left = len(arrival.tags_codes)
+        for held in [*waiting]:
+            if left <= 0:
+                return
+            if arrival.topic == held.topic:
+                if held.queue_id not in (ALL_QUEUES, arrival.queue_id):
+                    continue
+                if held.wanted is not None and not held.wanted.by_hashes(arrival.tags_codes):
+                    continue
+            left -= 1
+            self._end(held, is_over=False)
+
+    def wake_topic(self, topic: str) -> None:
+        """Wake those who wait for a topic: it was deleted, or a group is to go elsewhere."""
+        for held in [*self._by_topic.get(topic, ())]:
+            self._end(held, is_over=False)
+
+    def drop(self, owner: Link) -> None:
+        """Forget the pops of a connection that closed."""
+        for held in [*self._by_owner.get(owner, ())]:
+            self._remove(held)
+
+    def end_all(self) -> None:
+        """End all that wait: the broker stops."""
+        for held in [*self._held]:
+            self._end(held, is_over=True)
+
+    def _end(self, held: HeldPop, *, is_over: bool) -> None:
+        self._remove(held)
+        held.resume(is_over)
+
+    def _remove(self, held: HeldPop) -> None:
+        self._held.pop(held).cancel()
+        for topic in held.topics:
+            _discard(self._by_topic, topic, held)
+        _discard(self._by_owner, held.owner, held)
+        left = self._counts[held.place] - 1
+        if left:
+            self._counts[held.place] = left
+        else:
+            del self._counts[held.place]
+
+
+def _discard(table: dict[K, dict[HeldPop, None]], key: K, held: HeldPop) -> None:
+    waiting = table[key]
+    del waiting[held]
+    if not waiting:
+        del table[key]

@@ -1,0 +1,381 @@
+"""Handling of a pop: the checks in RocketMQ's order, what each queue has, what is in flight then.
+
+A group pops from a topic and from its own retry topics, where messages come that were not settled
+in time. One pop in five looks at the retry topics first, so that neither can hold up the other.
+
+Source: RocketMQ `PopMessageProcessor`.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from enum import Enum, auto
+from itertools import count
+
+from msgspec import Struct
+
+from sprocket.rocketmq.broker.delivery import PullService
+from sprocket.rocketmq.broker.filters import FilterTurns
+from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups
+from sprocket.rocketmq.broker.pop.in_flight import COUNT_MAX, InFlight, PopId, PoppedQueue
+from sprocket.rocketmq.broker.topics import Topics
+from sprocket.rocketmq.codec.record_layout import PLACE
+from sprocket.rocketmq.errors import Refusal, Refused
+from sprocket.rocketmq.model.filters import MessageFilter
+from sprocket.rocketmq.model.group import CLUSTERING, TAG, Subscription
+from sprocket.rocketmq.model.pop import (
+    PopHandle,
+    PopQuery,
+    PopTopic,
+    retry_topic_v1,
+    retry_topic_v2,
+)
+from sprocket.rocketmq.model.topic import READ, TopicConfig
+from sprocket.rocketmq.settings import PullSettings
+from sprocket.rocketmq.store.store import Store
+
+ALL_QUEUES = -1
+RETRY_FIRST_PERCENT = 20
+"""How many of a hundred look at the retry topics first, RocketMQ's `popFromRetryProbability`."""
+LATE_MS_MAX = 500
+"""A request that comes so long after its time is over is not served."""
+REVIVE_QUEUES = 8
+"""Of the topic of checkpoints; handles name one of them."""
+FROM_LAST = 1
+"""`PopQuery.init_mode` of a group that begins at the last message."""
+ALL = "*"
+
+
+class PopOutcome(Enum):
+    """What a consumer is to do that has popped."""
+
+    FOUND = auto()
+    NOTHING = auto()
+    """Wait for a message."""
+    TOO_LATE = auto()
+    """Its time is over."""
+
+
+class PoppedPart(Struct, frozen=True):
+    """What a pop got of one queue.
+
+    Attributes:
+        topic: Which topic of the group it is from.
+        key: Which queue.
+        offsets: The queue offsets of the messages.
+        runs: Their stored bytes, views of the log.
+        bytes: How many.
+    """
+
+    topic: PopTopic
+    key: PoppedQueue
+    offsets: Sequence[int]
+    runs: Sequence[memoryview]
+    bytes: int
+
+    @property
+    def start(self) -> int:
+        """The first of the offsets."""
+        return self.offsets[0]
+
+
+class Popped(Struct, frozen=True):
+    """The outcome of a pop.
+
+    Attributes:
+        outcome: What came of it.
+        parts: What it got of each queue.
+        popped_at_ms: When.
+        revive_queue: What handles name.
+        rest: How many more messages the queues have that it looked at.
+        wanted: Which messages it wants; None for all.
+    """
+
+    outcome: PopOutcome
+    parts: Sequence[PoppedPart]
+    popped_at_ms: int
+    revive_queue: int
+    rest: int
+    wanted: MessageFilter | None
+
+
+class AckOutcome(Enum):
+    """What came of an acknowledgement."""
+
+    DONE = auto()
+    OUTSIDE = auto()
+    """The queue has no such message."""
+
+
+@dataclass(slots=True, eq=False)
+class PopService:
+    """Gives messages to whoever pops, and takes acknowledgements.
+
+    Threads: event loop only.
+    """
+
+    _store: Store
+    _topics: Topics
+    _groups: Groups
+    _members: ClientManager
+    _offsets: ConsumerOffsets
+    _puller: PullService
+    _turns: FilterTurns
+    _in_flight: InFlight
+    _now_ms: Callable[[], int]
+    _settings: PullSettings
+    _: KW_ONLY
+    below: Callable[[int], int] = random.randrange
+    """`below(n)` picks one of n."""
+    _revive_queue: Iterator[int] = field(default_factory=count, init=False)
+
+    def pop(self, query: PopQuery, born_at_ms: int) -> Popped:
+        """Check a pop and give what it asks for.
+
+        Args:
+            query: What is asked for.
+            born_at_ms: When it was sent, or came.
+
+        Raises:
+            Refused: A check failed.
+            StoreError: The store could not be read, or it cannot be noted what was popped.
+            TurnSpent: It filters by properties, and has to be tried again by `FilterTurns.later`.
+        """
+        now_ms = self._now_ms()
+        if now_ms - born_at_ms - query.poll_time > LATE_MS_MAX:
+            return Popped(PopOutcome.TOO_LATE, (), now_ms, 0, 0, None)
+        topic = self._checked(query)
+        wanted = self._wanted(query)
+        if wanted is not None and wanted.cost:
+            self._turns.check()
+        parts: list[PoppedPart] = []
+        passed: list[tuple[PoppedQueue, int]] = []
+        left, rest = query.max_msg_nums, 0
+        for kind, key in self._order(query, topic):
+            part, behind, more = self._read(kind, key, query, left, wanted)
+            rest += more
+            passed.append((key, behind))
+            if part is not None:
+                parts.append(part)
+                left -= len(part.offsets)
+        # Nothing has changed so far: what is read once more from the disk begins anew.
+        now_ms = self._unused(now_ms, [(part.key, part.start) for part in parts])
+        for part in parts:
+            self._in_flight.add(part.key, part.offsets, now_ms, query.invisible_time)
+        for key, behind in passed:
+            if behind >= 0:
+                self._in_flight.pass_over(key, behind)
+        outcome = PopOutcome.FOUND if parts else PopOutcome.NOTHING
+        queue = next(self._revive_queue) % REVIVE_QUEUES
+        return Popped(outcome, parts, now_ms, queue, rest, wanted)
+
+    def acknowledge(self, key: PoppedQueue, handle: PopHandle, offset: int) -> AckOutcome:
+        """Settle one message.
+
+        One that is settled already, or is of a pop that nobody knows, is a success as well.
+
+        Raises:
+            Refused: There is no such topic or queue.
+            DiskFull, DiskFailed: It may come again.
+        """
+        self._check_queue(key)
+        low, high = self._store.queue_range(key.topic, key.queue_id)
+        if not low <= offset <= high:
+            return AckOutcome.OUTSIDE
+        of = PopId(handle.start, handle.popped_at_ms)
+        if self._in_flight.knows(key, of):
+            self._in_flight.settle(key, of, [offset])
+        else:
+            self._in_flight.settle_offset(key, offset)
+        return AckOutcome.DONE
+
+    def has_message(self, query: PopQuery) -> bool:
+        """Tell whether a pop would look at a message now, whatever it wants. Raises Refused."""
+        topic = self._checked(query)
+        return any(
+            self._start(kind, key, query.init_mode) < self._store.queue_end(key.topic, key.queue_id)
+            for kind, key in self._order(query, topic)
+        )
+
+    def peek(self, query: PopQuery) -> Popped:
+        """Show what a pop would get, and change nothing. Raises as `pop`."""
+        topic = self._checked(query)
+        now_ms = self._now_ms()
+        parts: list[PoppedPart] = []
+        left, rest = query.max_msg_nums, 0
+        for kind, key in self._order(query, topic):
+            part, _, more = self._read(kind, key, query, left, None)
+            rest += more
+            if part is not None:
+                parts.append(part)
+                left -= len(part.offsets)
+        outcome = PopOutcome.FOUND if parts else PopOutcome.NOTHING
+        return Popped(outcome, parts, now_ms, 0, rest, None)
+
+    def offsets_of(self, key: PoppedQueue, handle: PopHandle, bits: int) -> Sequence[int]:
+        """Return the queue offsets of messages of a pop.
+
+        Args:
+            key: Of which queue.
+            handle: Of which pop.
+            bits: A bit for each message that is meant, by its number in the pop.
+        """
+        return self._in_flight.offsets_of(key, PopId(handle.start, handle.popped_at_ms), bits)
+
+    def change_invisible(
+        self, key: PoppedQueue, handle: PopHandle, offset: int, invisible_ms: int
+    ) -> int | None:
+        """Have a message come again at another time, if it is not settled.
+
+        Returns:
+            When it counts as popped, wall time; None if the queue has no such message.
+
+        Raises:
+            Refused: There is no such topic or queue.
+            DiskFull, DiskFailed: It comes when it was to.
+        """
+        self._check_queue(key)
+        low, high = self._store.queue_range(key.topic, key.queue_id)
+        if not low <= offset < high:
+            return None
+        now_ms = self._unused(self._now_ms(), [(key, offset)])
+        old = PopId(handle.start, handle.popped_at_ms)
+        if self._in_flight.is_open(key, old, offset):
+            self._in_flight.add(key, [offset], now_ms, invisible_ms)
+            self._in_flight.settle(key, old, [offset])
+        return now_ms
+
+    def _check_queue(self, key: PoppedQueue) -> None:
+        topic = self._topics.existing(key.topic, "topic[{}] not exist, apply first please!")
+        if not 0 <= key.queue_id < topic.read_queues:
+            raise Refused(
+                Refusal.ILLEGAL_MESSAGE,
+                f"queueId[{key.queue_id}] is illegal, topic {topic.name} has "
+                f"{topic.read_queues} read queues",
+            )
+
+    def _checked(self, query: PopQuery) -> TopicConfig:
+        """Return the topic of a pop that passes all checks."""
+        if not self._topics.is_readable:
+            raise Refused(Refusal.NO_PERMISSION, "the broker is closed to pops at the moment")
+        if query.max_msg_nums > COUNT_MAX:
+            raise Refused(
+                Refusal.INVALID_ARGUMENT,
+                f"{query.max_msg_nums} messages are asked for, {COUNT_MAX} may be",
+            )
+        topic = self._topics.existing(query.topic, "topic[{}] not exist, apply first please!")
+        if not topic.perm & READ:
+            raise Refused(Refusal.NO_PERMISSION, f"topic [{topic.name}] may not be read")
+        if query.queue_id >= topic.read_queues:
+            raise Refused(
+                Refusal.INVALID_ARGUMENT,
+                f"queueId[{query.queue_id}] is illegal, topic {topic.name} has "
+                f"{topic.read_queues} read queues",
+            )
+        group = self._groups.find(query.consumer_group)
+        if not group.consume_enable:
+            raise Refused(
+                Refusal.NO_PERMISSION, f"group [{group.name}] may not consume at the moment"
+            )
+        return topic
+
+    def _wanted(self, query: PopQuery) -> MessageFilter | None:
+        """Return which messages a pop wants; the group has that subscription from now on."""
+        subscription = Subscription.parse(query.topic, query.exp or ALL, type=query.exp_type or TAG)
+        wanted = self._puller.filter_of(subscription)
+        self._members.register_for_pull(query.consumer_group, subscription, CLUSTERING)
+        return wanted
+
+    def _order(self, query: PopQuery, topic: TopicConfig) -> Iterator[tuple[PopTopic, PoppedQueue]]:
+        """Give the queues to look at, in the order in which that is done."""
+        own = [
+            (PopTopic.NORMAL, PoppedQueue(topic.name, query.consumer_group, queue_id))
+            for queue_id in self._queue_ids(query, topic)
+        ]
+        retries = [*self._retries(query)]
+        if self.below(100) < RETRY_FIRST_PERCENT:
+            yield from retries
+            yield from own
+        else:
+            yield from own
+            yield from retries
+
+    def _queue_ids(self, query: PopQuery, topic: TopicConfig) -> Sequence[int]:
+        """Return the queues of the topic itself, from any on if all are meant."""
+        if query.queue_id >= 0:
+            return [query.queue_id]
+        first = self.below(max(1, topic.read_queues))
+        return [*range(first, topic.read_queues), *range(first)]
+
+    def _retries(self, query: PopQuery) -> Iterator[tuple[PopTopic, PoppedQueue]]:
+        for kind, name in retry_topics(query.topic, query.consumer_group):
+            found = self._topics.get(name)
+            for queue_id in range(0 if found is None else found.read_queues):
+                yield kind, PoppedQueue(name, query.consumer_group, queue_id)
+
+    def _read(
+        self,
+        kind: PopTopic,
+        key: PoppedQueue,
+        query: PopQuery,
+        left: int,
+        wanted: MessageFilter | None,
+    ) -> tuple[PoppedPart | None, int, int]:
+        """Return what a pop gets of a queue, up to where it looked, and how many are behind that.
+
+        Nothing changes. Up to where is -1 if it did not look.
+        """
+        start = self._start(kind, key, query.init_mode)
+        if left <= 0:
+            return None, -1, max(0, self._store.queue_end(key.topic, key.queue_id) - start)
+        result = self._store.get_messages(
+            key.topic,
+            key.queue_id,
+            start,
+            max_count=left,
+            wanted=wanted if kind is PopTopic.NORMAL else None,
+            max_bytes=self._settings.bytes_max,
+            reader=key,
+        )
+        if result.filter_cost:
+            self._turns.charge(result.filter_cost)
+        rest = max(0, result.max_offset - result.next_offset)
+        if not result.count:
+            return None, result.next_offset, rest
+        offsets = [PLACE.unpack_from(record)[3] for record in result.records]
+        return (
+            PoppedPart(kind, key, offsets, result.runs, result.bytes),
+            result.next_offset,
+            rest,
+        )
+
+    def _start(self, kind: PopTopic, key: PoppedQueue, init_mode: int) -> int:
+        """Return where the next pop of a queue begins."""
+        target = self._offsets.take_reset(key.group, key.topic, key.queue_id)
+        if target is not None:
+            self._in_flight.forget(key)
+            return target
+        known = self._in_flight.next_offset(key)
+        if known is None:
+            known = self._offsets.get(key.group, key.topic, key.queue_id)
+        if known is not None:
+            return known
+        low, high = self._store.queue_range(key.topic, key.queue_id)
+        if kind is not PopTopic.NORMAL or init_mode != FROM_LAST or high <= low:
+            return low
+        first = self._store.get_messages(key.topic, key.queue_id, low, max_count=1)
+        return low if low == 0 and not first.suggest_slave else high - 1
+
+    def _unused(self, now_ms: int, starts: Sequence[tuple[PoppedQueue, int]]) -> int:
+        """Return a time, now or soon, at which no pop was that begins at one of these."""
+        while any(self._in_flight.knows(key, PopId(start, now_ms)) for key, start in starts):
+            now_ms += 1
+        return now_ms
+
+
+def retry_topics(topic: str, group: str) -> Sequence[tuple[PopTopic, str]]:
+    """Return the topics from which a group gets messages of a topic again."""
+    return [
+        (PopTopic.RETRY_V1, retry_topic_v1(topic, group)),
+        (PopTopic.RETRY_V2, retry_topic_v2(topic, group)),
+    ]

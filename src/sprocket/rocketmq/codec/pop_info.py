@@ -1,0 +1,64 @@
+"""The texts in which requests and answers name popped messages.
+
+A handle is eight fields with a blank between them, or seven for a whole pop:
+
+    start popped_at_ms invisible_ms revive_queue topic broker queue [offset]
+
+An answer to a pop has two texts, of items with a semicolon between them:
+
+    where pops start          topic queue start
+    which messages they have  topic queue offset,offset,…
+
+Source: RocketMQ `ExtraInfoUtil`.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from sprocket.base.errors import WireError
+from sprocket.rocketmq.model.pop import PopHandle, PopTopic
+
+_FIELDS = 7
+_DIGITS_MAX = 19
+
+
+def read_handle(text: str) -> PopHandle:
+    """Return the handle that a text is.
+
+    Raises:
+        WireError: It is none.
+    """
+    fields = text.split(" ")
+    if len(fields) not in (_FIELDS, _FIELDS + 1):
+        raise WireError(f"a handle has {len(fields)} fields, expected 7 or 8: {text[:200]!r}")
+    broker = fields.pop(5)
+    if not all(_is_number(field) for field in fields):
+        raise WireError(f"a handle has a field that is not a number: {text[:200]!r}")
+    start, popped_at_ms, invisible_ms, revive_queue, topic, queue_id, *offset = map(int, fields)
+    if topic not in (kind.value for kind in PopTopic):
+        raise WireError(f"a handle is of topic {topic}, expected 0, 1 or 2: {text[:200]!r}")
+    return PopHandle(
+        start,
+        popped_at_ms,
+        invisible_ms,
+        revive_queue,
+        PopTopic(topic),
+        broker,
+        queue_id,
+        offset[0] if offset else None,
+    )
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX
+
+
+def starts_text(pops: Iterable[tuple[PopTopic, int, int]]) -> str:
+    """Return where pops start: of each its topic, queue and start."""
+    return ";".join([f"{topic.value} {queue} {start}" for topic, queue, start in pops])
+
+
+def offsets_text(pops: Iterable[tuple[PopTopic, int, Sequence[int]]]) -> str:
+    """Return which messages pops have: of each its topic, queue and offsets."""
+    return ";".join(
+        [f"{topic.value} {queue} {','.join(map(str, got))}" for topic, queue, got in pops]
+    )

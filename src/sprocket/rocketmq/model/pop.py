@@ -1,0 +1,98 @@
+"""POP: messages that are given to whoever asks, and come again unless they are acknowledged.
+
+A *pop* is what one request got of one queue; for some time nobody else of the group gets that. A
+handle names one message of a pop; who consumed it gives the handle back.
+
+Source: RocketMQ `ExtraInfoUtil`, `KeyBuilder`.
+"""
+
+from enum import IntEnum
+
+from msgspec import Struct
+
+from sprocket.rocketmq.model.integers import Int32, Int64
+from sprocket.rocketmq.model.internal import RETRY_PREFIX
+
+ORDERED_REVIVE_QUEUE = 999
+"""Stands for a revive queue in handles of messages that are consumed in order."""
+
+
+class PopTopic(IntEnum):
+    """Which topic of a group a message was popped from, as handles say it."""
+
+    NORMAL = 0
+    RETRY_V1 = 1
+    """`%RETRY%group_topic`."""
+    RETRY_V2 = 2
+    """`%RETRY%group+topic`."""
+
+
+def retry_topic_v1(topic: str, group: str) -> str:
+    """Return where messages of a topic wait that a group is to get again, by the older name."""
+    return f"{RETRY_PREFIX}{group}_{topic}"
+
+
+def retry_topic_v2(topic: str, group: str) -> str:
+    """Return the same by the newer name, which can be taken apart."""
+    return f"{RETRY_PREFIX}{group}+{topic}"
+
+
+class PopQuery(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """What a consumer asks for that pops.
+
+    Attributes:
+        consumer_group: Who pops.
+        topic: What.
+        queue_id: Its queue; -1 for all.
+        max_msg_nums: How many at most.
+        invisible_time: For how many ms nobody else gets them.
+        poll_time: For how many ms it may wait for a message, from `born_time` on.
+        born_time: When it was sent, wall time; 0 for now.
+        init_mode: Where a new group begins: 0 at the first message, 1 at the last.
+        exp_type: Of what kind `exp` is; None for TAG.
+        exp: Which messages are wanted; None for all.
+        order: Whether the next ones come only when these are settled.
+        attempt_id: Names the attempt, so that the same one gets the same messages again.
+    """
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    max_msg_nums: Int32
+    invisible_time: Int64
+    poll_time: Int64
+    born_time: Int64
+    init_mode: Int32
+    exp_type: str | None = None
+    exp: str | None = None
+    order: bool | None = None
+    attempt_id: str | None = None
+
+
+class PopHandle(Struct, frozen=True, gc=False):
+    """One popped message, as whoever got it names it.
+
+    Attributes:
+        start: Queue offset of the first message of its pop.
+        popped_at_ms: When it was popped, wall time.
+        invisible_ms: For how long nobody else gets it.
+        revive_queue: Where RocketMQ keeps what it notes of the pop.
+        topic: Which topic of the group it is from.
+        broker: The broker's name.
+        queue_id: Its queue in that topic.
+        queue_offset: Its own offset there; None if the handle is of the whole pop.
+    """
+
+    start: int
+    popped_at_ms: int
+    invisible_ms: int
+    revive_queue: int
+    topic: PopTopic
+    broker: str
+    queue_id: int
+    queue_offset: int | None = None
+
+    @property
+    def due_at_ms(self) -> int:
+        """When the message may come again."""
+        return self.popped_at_ms + self.invisible_ms

@@ -1,0 +1,284 @@
+"""Requests of consumers that pop: 200050 to 200055, and 200151.
+
+    pop → found → handles are made by the client of what the answer says
+        ↘ nothing → waits (`broker.pop.PopHold`) → pop once more, or its time is over
+    acknowledge, or change when it comes again → written down → answer
+
+Source: RocketMQ `PopMessageProcessor`, `AckMessageProcessor`, `ChangeInvisibleTimeProcessor`,
+`PeekMessageProcessor`, `NotificationProcessor`, `PollingInfoProcessor`.
+"""
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from sprocket.base.errors import StoreError, WireError
+from sprocket.rocketmq.broker.filters import FilterTurns, TurnSpent
+from sprocket.rocketmq.broker.pop import (
+    AckOutcome,
+    HeldPop,
+    PopHold,
+    PopOutcome,
+    Popped,
+    PoppedQueue,
+    PopService,
+    retry_topics,
+)
+from sprocket.rocketmq.codec import bodies, pop_info
+from sprocket.rocketmq.codec.bodies import BatchAck, BatchAckEntry
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.headers import (
+    AckMessage,
+    ChangeInvisibleTime,
+    ChangeInvisibleTimeAnswer,
+    NoFields,
+    Notification,
+    NotificationAnswer,
+    PeekMessage,
+    PollingInfo,
+    PollingInfoAnswer,
+    PopMessage,
+    PopMessageAnswer,
+)
+from sprocket.rocketmq.errors import Refusal, Refused
+from sprocket.rocketmq.model.pop import ORDERED_REVIVE_QUEUE, PopHandle, PopTopic
+from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
+from sprocket.runtime.cold_reads import ColdReads
+from sprocket.runtime.driver import Peer
+
+Kept = Callable[[StoreError | None], None]
+Keep = Callable[[Kept], None]
+"""Calls back when what was noted is as safe as the flush mode asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class PopHandlers:
+    """Pops, and what becomes of what was popped.
+
+    `_watch` is told of connections whose pops wait.
+    """
+
+    _pops: PopService
+    _hold: PopHold
+    _reads: ColdReads
+    _turns: FilterTurns
+    _keep: Keep
+    _now_ms: Callable[[], int]
+    _watch: Callable[[Peer], None]
+
+    def rows(self) -> list[Row]:
+        """Return the table."""
+        reads = self._reads
+        return [
+            row(RequestCode.POP_MESSAGE, PopMessage, self.pop),
+            row(RequestCode.ACK_MESSAGE, AckMessage, self.acknowledge),
+            row(RequestCode.BATCH_ACK_MESSAGE, NoFields, self.acknowledge_all),
+            row(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, ChangeInvisibleTime, self.change),
+            row(RequestCode.PEEK_MESSAGE, PeekMessage, self.peek, reads),
+            row(RequestCode.NOTIFICATION, Notification, self.notify, reads),
+            row(RequestCode.POLLING_INFO, PollingInfo, self.polling),
+        ]
+
+    def pop(self, request: Request, header: PopMessage) -> None:
+        """Answer with messages, or wait for one."""
+        if header.order:
+            raise Refused(Refusal.OTHER, "pops in order are not served here")
+        born_at_ms = header.born_time if header.born_time > 0 else self._now_ms()
+        self._begin(request, header, born_at_ms)
+
+    def _begin(self, request: Request, header: PopMessage, born_at_ms: int) -> None:
+        self._reads.run(partial(self._pop, request, header, born_at_ms), request.fail)
+
+    def _pop(self, request: Request, header: PopMessage, born_at_ms: int) -> None:
+        try:
+            popped = self._pops.pop(header, born_at_ms)
+        except TurnSpent:
+            self._turns.later(partial(self._begin, request, header, born_at_ms))
+            return
+        if popped.outcome is PopOutcome.FOUND:
+            request.answer(_found(popped, header.invisible_time))
+        elif popped.outcome is PopOutcome.TOO_LATE:
+            request.answer(_timed_out())
+        else:
+            self._wait(request, header, born_at_ms, popped)
+
+    def _wait(self, request: Request, header: PopMessage, born_at_ms: int, popped: Popped) -> None:
+        """Let a pop wait that found nothing, if it may."""
+        left_ms = born_at_ms + header.poll_time - self._now_ms()
+        if header.poll_time <= 0 or left_ms <= 0:
+            request.answer(_timed_out())
+            return
+
+        def again(is_over: bool) -> None:
+            if is_over:
+                request.answer(_timed_out())
+            else:
+                self._begin(request, header, born_at_ms)
+
+        held = HeldPop(
+            request.peer,
+            header.topic,
+            header.consumer_group,
+            header.queue_id,
+            popped.wanted,
+            again,
+        )
+        if self._hold.hold(held, left_ms / 1000):
+            self._watch(request.peer)
+        else:
+            request.answer(Answer(ResponseCode.POLLING_FULL, remark="too many pops wait"))
+
+    def acknowledge(self, request: Request, header: AckMessage) -> None:
+        """Note that a message was consumed."""
+        handle = _handle(header.extra_info)
+        key = PoppedQueue(header.topic, header.consumer_group, header.queue_id)
+        done = self._pops.acknowledge(key, handle, header.offset)
+        if done is AckOutcome.OUTSIDE:
+            request.answer(_outside(header.offset, key))
+        else:
+            self._keep(request.done)
+
+    def acknowledge_all(self, request: Request, _: NoFields) -> None:
+        """Note that several messages were consumed."""
+        asked = bodies.decode_request(BatchAck, request.body) if request.body else BatchAck()
+        if not asked.acks:
+            request.answer(Answer(ResponseCode.NO_MESSAGE))
+            return
+        for entry in asked.acks:
+            self._acknowledge_entry(entry, asked.broker_name)
+        self._keep(request.done)
+
+    def _acknowledge_entry(self, entry: BatchAckEntry, broker: str) -> None:
+        handle = PopHandle(
+            entry.start,
+            entry.popped_at_ms,
+            entry.invisible_ms,
+            entry.revive_queue,
+            PopTopic(int(entry.retry)) if entry.retry in ("0", "1", "2") else PopTopic.NORMAL,
+            broker,
+            entry.queue_id,
+        )
+        names = dict(retry_topics(entry.topic, entry.group))
+        key = PoppedQueue(names.get(handle.topic, entry.topic), entry.group, entry.queue_id)
+        bits = int.from_bytes(_octets(entry.bits), "little")
+        for offset in self._pops.offsets_of(key, handle, bits):
+            self._pops.acknowledge(key, handle, offset)
+
+    def change(self, request: Request, header: ChangeInvisibleTime) -> None:
+        """Have a message come again at another time."""
+        handle = _handle(header.extra_info)
+        key = PoppedQueue(header.topic, header.consumer_group, header.queue_id)
+        at_ms = self._pops.change_invisible(key, handle, header.offset, header.invisible_time)
+        if at_ms is None:
+            request.answer(_outside(header.offset, key))
+            return
+        answer = ChangeInvisibleTimeAnswer(
+            pop_time=at_ms,
+            invisible_time=header.invisible_time,
+            revive_qid=handle.revive_queue,
+        )
+        self._keep(partial(request.done, what=Answer(header=answer)))
+
+    def peek(self, request: Request, header: PeekMessage) -> None:
+        """Show messages that are there to be popped."""
+        popped = self._pops.peek(_query(header, header.max_msg_nums))
+        if popped.outcome is PopOutcome.FOUND:
+            request.answer(_found(popped, 0))
+        else:
+            request.answer(Answer(ResponseCode.PULL_NOT_FOUND))
+
+    def notify(self, request: Request, header: Notification) -> None:
+        """Tell when there is a message to pop."""
+        if self._pops.has_message(_query(header, 1)):
+            request.answer(Answer(header=NotificationAnswer(has_msg=True)))
+            return
+        born_at_ms = header.born_time if header.born_time > 0 else self._now_ms()
+        left_ms = born_at_ms + header.poll_time - self._now_ms()
+
+        def woken(is_over: bool) -> None:
+            request.answer(Answer(header=NotificationAnswer(has_msg=not is_over)))
+
+        held = HeldPop(
+            request.peer, header.topic, header.consumer_group, header.queue_id, None, woken
+        )
+        if left_ms <= 0:
+            woken(True)
+        elif self._hold.hold(held, left_ms / 1000):
+            self._watch(request.peer)
+        else:
+            answer = NotificationAnswer(has_msg=False, polling_full=True)
+            request.answer(Answer(header=answer))
+
+    def polling(self, request: Request, header: PollingInfo) -> None:
+        """Tell how many pops wait."""
+        count = self._hold.count_of(header.topic, header.consumer_group, header.queue_id)
+        request.answer(Answer(header=PollingInfoAnswer(polling_num=count)))
+
+
+def _query(header: PollingInfo, count: int) -> PopMessage:
+    """Return the pop that would get what is asked about."""
+    return PopMessage(
+        consumer_group=header.consumer_group,
+        topic=header.topic,
+        queue_id=header.queue_id,
+        max_msg_nums=count,
+        invisible_time=0,
+        poll_time=0,
+        born_time=0,
+        init_mode=0,
+    )
+
+
+def _octets(text: str) -> bytes:
+    """Return what a text in Base64 stands for. Raises Refused."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise Refused(Refusal.OTHER, f"acknowledgements are not in Base64: {error}") from error
+
+
+def _handle(text: str) -> PopHandle:
+    """Return the handle that a request brings.
+
+    Raises:
+        Refused: OTHER; it is none, or one of a message that is consumed in order.
+    """
+    try:
+        handle = pop_info.read_handle(text)
+    except WireError as error:
+        raise Refused(Refusal.OTHER, str(error)) from error
+    if handle.revive_queue == ORDERED_REVIVE_QUEUE:
+        raise Refused(Refusal.OTHER, "pops in order are not served here")
+    return handle
+
+
+def _found(popped: Popped, invisible_ms: int) -> Answer:
+    parts = popped.parts
+    places = [(part.topic, part.key.queue_id) for part in parts]
+    answer = PopMessageAnswer(
+        pop_time=popped.popped_at_ms,
+        invisible_time=invisible_ms,
+        revive_qid=popped.revive_queue,
+        rest_num=popped.rest,
+        start_offset_info=pop_info.starts_text(
+            (*place, part.start) for place, part in zip(places, parts, strict=True)
+        ),
+        msg_offset_info=pop_info.offsets_text(
+            (*place, part.offsets) for place, part in zip(places, parts, strict=True)
+        ),
+    )
+    return Answer(
+        ResponseCode.SUCCESS, answer, "FOUND", [run for part in parts for run in part.runs]
+    )
+
+
+def _timed_out() -> Answer:
+    return Answer(ResponseCode.POLLING_TIMEOUT)
+
+
+def _outside(offset: int, key: PoppedQueue) -> Answer:
+    return Answer(
+        ResponseCode.NO_MESSAGE,
+        remark=f"offset {offset} is not in queue {key.queue_id} of topic {key.topic}",
+    )

@@ -1,0 +1,136 @@
+"""What was popped survives the end of a process: settled stays so, and the rest comes again."""
+
+import random
+
+import pytest
+
+from sprocket.base.errors import DiskFull
+from sprocket.base.place import Place
+from sprocket.rocketmq.broker.groups import ConsumerOffsets
+from sprocket.rocketmq.broker.pop import InFlight, PopId, PoppedQueue
+from sprocket.testing.clock import FakeClock
+from sprocket.testing.disk import SimulatedDisk
+
+KEY = PoppedQueue("t", "g", 0)
+OTHER = PoppedQueue("t", "g", 1)
+NAMED = PoppedQueue("%RETRY%g+t", "g", 0)
+
+
+def fresh() -> SimulatedDisk:
+    """Return a disk with an empty store folder."""
+    disk = SimulatedDisk()
+    disk.make_folder("/s/config")
+    return disk
+
+
+def opened(disk: SimulatedDisk) -> tuple[InFlight, ConsumerOffsets]:
+    """Open both tables on a disk."""
+    place = Place(disk, "/s", FakeClock())
+    offsets = ConsumerOffsets(place)
+    return InFlight(place, offsets), offsets
+
+
+def test_a_group_goes_on_behind_what_it_popped() -> None:
+    """What is committed is where the oldest pop begins that is not settled."""
+    pops, offsets = opened(fresh())
+    assert pops.next_offset(KEY) is None
+    first = pops.add(KEY, [5, 6, 9], 1_000, 60_000)
+    second = pops.add(KEY, [10], 1_001, 60_000)
+    assert (pops.next_offset(KEY), pops.count(KEY), first.due_at_ms) == (11, 4, 61_000)
+    assert pops.settle(KEY, second.id, [10]) == [10]
+    assert offsets.get("g", "t", 0) == 5
+    assert pops.settle(KEY, first.id, [9, 6]) == [9, 6]
+    assert pops.settle(KEY, first.id, [6, 7, 99]) == [], "twice, or of no pop"
+    assert (first.open_offsets, pops.count(KEY)) == ([5], 1)
+    assert pops.settle(KEY, first.id, [5]) == [5]
+    assert (offsets.get("g", "t", 0), len(pops), pops.next_offset(KEY)) == (11, 0, None)
+    assert not pops.settle(KEY, first.id, [5])
+
+
+def test_what_is_due_is_given_once() -> None:
+    """The earliest first, and only if something of it is open."""
+    pops, _ = opened(fresh())
+    late = pops.add(KEY, [1], 0, 500)
+    early = pops.add(OTHER, [1, 2], 0, 100)
+    done = pops.add(NAMED, [7], 0, 50)
+    pops.settle(NAMED, done.id, [7])
+    assert pops.take_due(49, 10) == []
+    assert pops.take_due(1_000, 1) == [(OTHER, early)]
+    assert pops.take_due(1_000, 10) == [(KEY, late)]
+    assert pops.take_due(1_000, 10) == []
+    pops.put_back(KEY, late, 2_000)
+    assert pops.take_due(1_999, 10) == []
+    assert pops.take_due(2_000, 10) == [(KEY, late)]
+
+
+def test_what_is_forgotten_comes_no_more() -> None:
+    """By queue, topic or group."""
+    disk = fresh()
+    pops, _ = opened(disk)
+    for key in (KEY, OTHER, NAMED):
+        pops.add(key, [1], 0, 100)
+    pops.forget(KEY)
+    assert [*opened(disk.kill())[0].queues()] == [OTHER, NAMED]
+    assert pops.next_offset(KEY) is None
+    pops.forget_all(topic="t")
+    assert [*pops.queues()] == [NAMED]
+    pops.forget_all(group="g")
+    assert pops.take_due(1_000, 10) == []
+
+
+def test_a_full_disk_changes_nothing() -> None:
+    """The pop is not noted, so that it must not be answered."""
+    disk = fresh()
+    pops, _ = opened(disk)
+    disk.is_full = True
+    with pytest.raises(DiskFull):
+        pops.add(KEY, [1], 0, 100)
+    assert len(pops) == 0
+
+
+def story(seed: int, disk: SimulatedDisk) -> tuple[SimulatedDisk, dict[PoppedQueue, set[int]]]:
+    """Pop and settle at random, with kills; return the disk and what must be open."""
+    draw = random.Random(seed)
+    pops, offsets = opened(disk)
+    ends = dict.fromkeys((KEY, OTHER, NAMED), 0)
+    open_now: dict[PoppedQueue, set[int]] = {key: set() for key in ends}
+    ids: list[tuple[PoppedQueue, PopId, list[int]]] = []
+    for step in range(draw.randrange(120)):
+        key = draw.choice([*ends])
+        match draw.randrange(10):
+            case 0:
+                disk = disk.kill()
+                pops, offsets = opened(disk)
+            case 1:
+                pops.table.flush()
+                offsets.table.flush()
+            case 2 | 3 | 4:
+                start = pops.next_offset(key)
+                if start is None:
+                    start = offsets.get(key.group, key.topic, key.queue_id) or 0
+                assert start == ends[key]
+                got = sorted(draw.sample(range(start, start + 40), draw.randint(1, 32)))
+                pop = pops.add(key, got, step, draw.randrange(100))
+                ends[key] = pop.end
+                open_now[key] |= set(got)
+                ids.append((key, pop.id, got))
+            case _ if ids:
+                key, of, got = draw.choice(ids)
+                chosen = draw.sample(got, draw.randint(1, len(got)))
+                found = pops.settle(key, of, chosen)
+                assert set(found) == set(chosen) & open_now[key]
+                open_now[key] -= set(chosen)
+    return disk.kill(), open_now
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_nothing_is_lost_or_comes_again(seed: int) -> None:
+    """After any story with kills, all that is open is due once, and nothing else is."""
+    disk, expected = story(seed, fresh())
+    pops, _ = opened(disk)
+    found: dict[PoppedQueue, set[int]] = {key: set() for key in expected}
+    for key, pop in pops.take_due(1 << 40, 1 << 20):
+        offsets = set(pop.open_offsets)
+        assert not offsets & found[key], "in two pops"
+        found[key] |= offsets
+    assert found == expected
