@@ -208,7 +208,8 @@ async def _open_role(
             geometry,
             subscriptions,
             step=step,
-            follows=settings.replication.is_slave,
+            # A master that pads damage would have another log than its epochs say.
+            follows=settings.replication.is_slave or seat is not None,
         )
     )
     joined = None

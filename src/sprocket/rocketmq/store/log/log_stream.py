@@ -29,7 +29,7 @@ from sprocket.rocketmq.codec.record_layout import (
 BESIDE_BODY_BYTES_MAX = 128 * KIB
 """What a record has at most beside its body: topic and properties have 32 KiB each."""
 
-COLUMNS_MIN = 40
+COLUMNS_MIN = 48
 """From so many records on numpy looks at all of them in less time, see `codec.columns`."""
 
 _ALL = 1 << 62
