@@ -10,6 +10,7 @@ import pytest
 from tests.broker_pair import until
 from tests.fake_etcd import FakeEtcd
 from tests.unit.rocketmq.conftest import RawClient, message_ext
+from tests.waits import LONG_SECONDS
 
 from sprocket.base.errors import BrokerRefused, SettingsError
 from sprocket.base.settings import Loaded
@@ -46,7 +47,7 @@ class Set:
 
     async def start(self, number: int, **ha: Any) -> Host:
         """Start a member."""
-        given = {"renewal_ms": 100, "ttl_seconds": 10, **ha}
+        given = {"renewal_ms": 100, "ttl_seconds": 10, "timeout_ms": 8000, **ha}
         settings = Settings(
             server=ServerSettings(broker_port=0),
             broker=BrokerSettings(nameservers=(self.nameserver,)),
@@ -82,7 +83,7 @@ class Set:
 
     async def registered(self, address: str) -> None:
         """Wait until the NameServer has a master of this address."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LONG_SECONDS):
             while True:
                 known = (await self.admin.cluster()).brokers.get("broker-a")
                 if known is not None and known.addresses.get(0) == address:
@@ -91,7 +92,7 @@ class Set:
 
     async def same_end(self) -> None:
         """Wait until all members say that their logs end at the same place."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LONG_SECONDS):
             while True:
                 view = await self.view()
                 if len({one.log_end for one in (*view.in_sync, *view.others)}) == 1:
@@ -100,7 +101,7 @@ class Set:
 
     async def in_sync(self, count: int) -> None:
         """Wait until so many are in sync."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LONG_SECONDS):
             while len((await self.view()).in_sync) != count:
                 await asyncio.sleep(0.05)
 

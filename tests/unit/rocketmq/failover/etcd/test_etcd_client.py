@@ -67,7 +67,7 @@ def run(test: Callable[..., Awaitable[None]], *said: Say, user: str = "") -> Non
         client = EtcdClient(
             [("127.0.0.1", one.port) for one in servers],
             SystemClock(),
-            seconds=0.3,
+            seconds=2,
             credentials=EtcdCredentials(user, "secret") if user else None,
         )
         try:
@@ -118,7 +118,7 @@ def test_who_is_not_there_costs_no_request() -> None:
     async def test(client: EtcdClient) -> None:
         gone = await driver.bind("127.0.0.1", 0)
         there = addresses_in(f"etcd://{client.address}")
-        both = EtcdClient([("127.0.0.1", gone.port), *there], SystemClock(), seconds=0.3)
+        both = EtcdClient([("127.0.0.1", gone.port), *there], SystemClock(), seconds=2)
         assert (await grant(both)).ID == "7"
         both.close()
         gone.close()
@@ -214,7 +214,7 @@ def test_nobody_is_there() -> None:
 
     async def main() -> None:
         gone = await driver.bind("127.0.0.1", 0)
-        client = EtcdClient([("127.0.0.1", gone.port)] * 2, SystemClock(), seconds=0.3)
+        client = EtcdClient([("127.0.0.1", gone.port)] * 2, SystemClock(), seconds=2)
         with pytest.raises(NotConnected):
             await grant(client)
         gone.close()
