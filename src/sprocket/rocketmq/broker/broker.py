@@ -290,11 +290,11 @@ class Broker:
             self.puller,
             self.filter_turns,
             self.in_flight,
-            clock.now_ms,
+            store.log_clock.now_ms,
             settings.pull,
         )
         self.reviver = Reviver(
-            store, reads, self.durable, self.in_flight, topics, store_host, clock, loop
+            store, reads, self.durable, self.in_flight, topics, store_host, store.log_clock, loop
         )
         self.queries = Queries(store, settings.store)
         self.removal = Removal(
@@ -360,7 +360,7 @@ class Broker:
         popped_at_ms = self.in_flight.next_due_at_ms()
         popped = None
         if popped_at_ms is not None:
-            popped = max(0, popped_at_ms - self.place.clock.now_ms())
+            popped = max(0, popped_at_ms - self.store.log_clock.now_ms())
         waits = self.delays.next_due_ms(), self.timed.next_due_ms(), popped
         return min((one for one in waits if one is not None), default=None)
 

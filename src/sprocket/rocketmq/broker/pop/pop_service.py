@@ -123,18 +123,19 @@ class PopService:
     _turns: FilterTurns
     _in_flight: InFlight
     _now_ms: Callable[[], int]
+    """The log's time, which never goes back."""
     _settings: PullSettings
     _: KW_ONLY
     below: Callable[[int], int] = random.randrange
     """`below(n)` picks one of n."""
     _revive_queue: Iterator[int] = field(default_factory=count, init=False)
 
-    def pop(self, query: PopQuery, born_at_ms: int) -> Popped:
+    def pop(self, query: PopQuery, age_ms: int) -> Popped:
         """Check a pop and give what it asks for.
 
         Args:
             query: What is asked for.
-            born_at_ms: When it was sent, or came.
+            age_ms: For how long it has been on its way, or has waited, by the clock of the wall.
 
         Raises:
             Refused: A check failed.
@@ -142,7 +143,7 @@ class PopService:
             TurnSpent: It filters by properties, and has to be tried again by `FilterTurns.later`.
         """
         now_ms = self._now_ms()
-        if now_ms - born_at_ms - query.poll_time > LATE_MS_MAX:
+        if age_ms - query.poll_time > LATE_MS_MAX:
             return Popped(PopOutcome.TOO_LATE, (), now_ms, 0, 0, None)
         topic = self._checked(query)
         wanted = self._wanted(query)

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from sprocket.base import log
-from sprocket.base.clock import Clock
+from sprocket.base.clock import LogClock
 from sprocket.base.errors import CorruptRecord, LessSafe, StoreError, WireError
 from sprocket.rocketmq.broker.messages import DurableAppender, Release, copy_of
 from sprocket.rocketmq.broker.pop.in_flight import InFlight, Pop, PopId, PoppedQueue
@@ -60,7 +60,8 @@ class Reviver:
     _in_flight: InFlight
     _topics: Topics
     _store_host: bytes
-    _clock: Clock
+    _clock: LogClock
+    """That by which messages were popped: a wall clock that is set changes no invisible time."""
     _timers: Timers
     _timer: Timer | None = field(default=None, init=False)
     _is_working: bool = field(default=False, init=False)
@@ -83,10 +84,21 @@ class Reviver:
         self._timer = self._timers.call_later(LOOK_SECONDS, self._look)
         if self._is_working:
             return
-        due = self._in_flight.take_due(self._clock.now_ms(), POPS_AT_ONCE)
+        due = [
+            (key, pop)
+            for key, pop in self._in_flight.take_due(self._clock.now_ms(), POPS_AT_ONCE)
+            if self._is_due(key, pop)
+        ]
         if due:
             self._is_working = True
             self._reads.run(partial(self._revive, due), partial(self._failed, due))
+
+    def _is_due(self, key: PoppedQueue, pop: Pop) -> bool:
+        """Tell whether the time of a pop is over; if not, have it looked at again then."""
+        left_ms = pop.invisible_ms - self._clock.elapsed_ms(pop.id.popped_at_ms)
+        if left_ms > 0:
+            self._in_flight.put_back(key, pop, self._clock.now_ms() + left_ms)
+        return left_ms <= 0
 
     def _failed(self, due: Sequence[tuple[PoppedQueue, Pop]], error: Exception) -> None:
         """Try all of it again later."""

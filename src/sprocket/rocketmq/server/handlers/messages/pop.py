@@ -92,7 +92,7 @@ class PopHandlers:
 
     def _pop(self, request: Request, header: PopMessage, born_at_ms: int) -> None:
         try:
-            popped = self._pops.pop(header, born_at_ms)
+            popped = self._pops.pop(header, self._now_ms() - born_at_ms)
         except TurnSpent:
             self._turns.later(partial(self._begin, request, header, born_at_ms))
             return
@@ -105,8 +105,8 @@ class PopHandlers:
 
     def _wait(self, request: Request, header: PopMessage, born_at_ms: int, popped: Popped) -> None:
         """Let a pop wait that found nothing, if it may."""
-        left_ms = born_at_ms + header.poll_time - self._now_ms()
-        if header.poll_time <= 0 or left_ms <= 0:
+        left_ms = self._left_ms(header.poll_time, born_at_ms)
+        if left_ms <= 0:
             request.answer(_timed_out())
             return
 
@@ -128,6 +128,10 @@ class PopHandlers:
             self._watch(request.peer)
         else:
             request.answer(Answer(ResponseCode.POLLING_FULL, remark="too many pops wait"))
+
+    def _left_ms(self, poll_ms: int, born_at_ms: int) -> int:
+        """Return how long a request may wait: no longer than it asks for, whatever clocks say."""
+        return min(poll_ms, born_at_ms + poll_ms - self._now_ms())
 
     def acknowledge(self, request: Request, header: AckMessage) -> None:
         """Note that a message was consumed."""
@@ -194,7 +198,7 @@ class PopHandlers:
             request.answer(Answer(header=NotificationAnswer(has_msg=True)))
             return
         born_at_ms = header.born_time if header.born_time > 0 else self._now_ms()
-        left_ms = born_at_ms + header.poll_time - self._now_ms()
+        left_ms = self._left_ms(header.poll_time, born_at_ms)
 
         def woken(is_over: bool) -> None:
             request.answer(Answer(header=NotificationAnswer(has_msg=not is_over)))

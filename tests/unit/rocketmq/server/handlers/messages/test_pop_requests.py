@@ -299,3 +299,34 @@ def test_a_deleted_topic_takes_its_pops_along(on_node: Callable[..., None]) -> N
         assert len(lab.node.broker.in_flight) == 0
 
     on_node(scenario)
+
+
+@pytest.mark.parametrize("step_ms", [3_600_000, -3_600_000])
+def test_a_clock_that_is_set_changes_no_invisible_time(
+    on_node: Callable[..., None], step_ms: int
+) -> None:
+    """By an hour, either way: the message does not come before its time, and then it does."""
+
+    async def scenario(lab: Any) -> None:
+        await send(lab, 1)
+        await pop(lab)
+        lab.clock.step_wall(step_ms)
+        await asyncio.sleep(0.25)
+        assert (await pop(lab)).code == TIMED_OUT
+        lab.clock.advance(21_000)
+        assert [one.reconsume_times for one in messages(await popped_again(lab))] == [1]
+
+    on_node(scenario)
+
+
+def test_nobody_waits_longer_than_they_ask_for(on_node: Callable[..., None]) -> None:
+    """Even if the client's clock is an hour ahead."""
+
+    async def scenario(lab: Any) -> None:
+        await send(lab, 1)
+        await pop(lab)
+        ahead = lab.clock.now_ms() + 3_600_000
+        async with asyncio.timeout(LONG_SECONDS):
+            assert (await pop(lab, bornTime=ahead, pollTime=60)).code == TIMED_OUT
+
+    on_node(scenario)
