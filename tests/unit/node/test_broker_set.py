@@ -29,6 +29,7 @@ from sprocket.rocketmq.settings import (
     Settings,
     StoreSettings,
 )
+from sprocket.rocketmq.store.store import Store
 from sprocket.runtime import driver
 from sprocket.testing.disk import SimulatedDisk
 
@@ -270,3 +271,25 @@ def test_a_set_decides_roles_itself(replication: ReplicationSettings) -> None:
     ha = FailoverSettings(decider="etcd://h", member_id=1)
     with pytest.raises(SettingsError, match="replication"):
         check_settings(Settings(ha=ha, replication=replication))
+
+
+def test_a_member_cuts_its_log_at_damage_in_either_role(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It pads nothing: a master with padding would have another log than its epochs say."""
+    follows: list[bool] = []
+    plain = Store.open
+
+    def noting(*given: Any, **more: Any) -> Store:
+        follows.append(more["follows"])
+        return plain(*given, **more)
+
+    monkeypatch.setattr(Store, "open", noting)
+
+    async def scenario() -> None:
+        async with running() as members:
+            await members.start(1)
+            await until(lambda: len(members.etcd.keys) == 1)
+            await members.admin.failover.begin("broker-a", [1])
+            await members.master()
+
+    run(scenario)
+    assert follows == [True, True], "as a slave, then as a master"

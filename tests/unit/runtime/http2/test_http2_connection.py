@@ -491,3 +491,30 @@ def test_a_server_that_goes_away_ends_what_has_begun() -> None:
     assert (said[0], struct.unpack(">II", said[3])) == (GOAWAY, (1, 0))
     assert reset_code(client, client.headers(3)) == ErrorCode.REFUSED_STREAM
     assert client.server.answer(stream, HEAD, [b"x"], END)
+
+
+def test_the_same_bytes_mean_something_else_once_the_table_has_moved() -> None:
+    """A remembered block is forgotten then."""
+    client = Client()
+    client.tell(client.headers(1, [*POST, ("x", "1")]))
+    pseudo = client.encoder.encode(list(POST))
+    newest = pseudo + b"\xbe"  # the newest field of the table
+    assert begun_by(client, 3, newest).fields["x"] == "1"
+    assert begun_by(client, 5, newest).fields["x"] == "1"
+    client.tell(client.headers(7, [*POST, ("x", "2")]))
+    moved = client.encoder.encode(list(POST)) + b"\xbe"
+    assert begun_by(client, 9, moved).fields["x"] == "2"
+    client = Client()
+    plain = b"\x83\x86\x84\xbe"  # POST, http, / and the newest field
+    client.tell(client.headers(1, [*POST, ("x", "1")]))
+    assert begun_by(client, 3, plain).fields == {"x": "1"}
+    assert begun_by(client, 5, plain).fields == {"x": "1"}
+    client.tell(client.headers(7, [*POST, ("x", "2")]))
+    assert begun_by(client, 9, plain).fields == {"x": "2"}
+
+
+def test_all_bodies_together_have_a_window() -> None:
+    """Whoever sends more than was opened loses the connection."""
+    client = Client(limits=Limits(frame_bytes=1 << 20, window_bytes=70_000))
+    begun(client)
+    assert failure(client, frame(DATA, 0, 1, bytes(70_001))) == ErrorCode.FLOW_CONTROL_ERROR
