@@ -24,8 +24,10 @@ import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypedDict
 
+import msgspec
 from msgspec import Struct
 
+from sprocket.base.checksum import crc31
 from sprocket.base.errors import WireError
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import ConsumerOffsets
@@ -106,7 +108,7 @@ class Pop(Struct):
 
 class _File(TypedDict, total=False):
     dataVersion: object
-    pops: dict[str, dict[int, list[tuple[int, int, int, list[int], int]]]]
+    pops: dict[str, dict[int, list[tuple[int, int, int, list[int], int, int]]]]
     sprocketSequence: int | None
 
 
@@ -344,7 +346,7 @@ class InFlight:
             named.setdefault(f"{key.topic}@{key.group}", []).append(key)
         for name, keys in named.items():
             queues = {
-                key.queue_id: [_row(pop) for pop in self._queues[key].pops.values()]
+                key.queue_id: [_row(key, pop) for pop in self._queues[key].pops.values()]
                 for key in keys
                 if key in self._queues
             }
@@ -353,14 +355,27 @@ class InFlight:
     def _read(self, content: _File) -> None:
         for name, queues in content.get("pops", {}).items():
             for queue_id, rows in queues.items():
-                for row in rows:
-                    self._put(_queue(name, queue_id), _pop(row))
+                key = _queue(name, queue_id)
+                for start, popped_at_ms, invisible_ms, differences, settled, checksum in rows:
+                    pop = _pop((start, popped_at_ms, invisible_ms, differences, settled))
+                    if checksum != _checksum(key, pop):
+                        raise WireError(f"a pop of {name} does not fit its checksum")
+                    self._put(key, pop)
 
 
 _Row = tuple[int, int, int, Sequence[int], int]
 
 
-def _row(pop: Pop) -> list[object]:
+def _row(key: PoppedQueue, pop: Pop) -> list[object]:
+    return [*_members(pop), _checksum(key, pop)]
+
+
+def _checksum(key: PoppedQueue, pop: Pop) -> int:
+    """Return what a flipped bit of the file would not fit; lines of the journal have their own."""
+    return crc31(msgspec.json.encode([*key, *_members(pop)]))
+
+
+def _members(pop: Pop) -> list[object]:
     return [
         pop.id.start,
         pop.id.popped_at_ms,

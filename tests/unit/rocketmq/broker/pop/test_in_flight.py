@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from sprocket.base.errors import DiskFull
+from sprocket.base.disk import read_file, replace_file
+from sprocket.base.errors import DiskFull, ForeignStore
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import ConsumerOffsets
 from sprocket.rocketmq.broker.pop import InFlight, PopId, PoppedQueue
@@ -134,3 +135,23 @@ def test_nothing_is_lost_or_comes_again(seed: int) -> None:
         assert not offsets & found[key], "in two pops"
         found[key] |= offsets
     assert found == expected
+
+
+@pytest.mark.parametrize(("old", "new"), [(b"60000", b"60001"), (b"t@g", b"u@g"), (b"4]", b"5]")])
+def test_a_flipped_digit_of_the_file_is_found(old: bytes, new: bytes) -> None:
+    """The backup counts then; if both are damaged the start is refused."""
+    disk = fresh()
+    pops, _ = opened(disk)
+    pops.add(KEY, [5, 6, 9], 1_000, 60_000)
+    pops.table.flush()
+    path = "/s/config/sprocketPops.json"
+    wrong = read_file(disk, path).replace(old, new, 1)
+    assert wrong != read_file(disk, path)
+    replace_file(disk, path, wrong)
+    found, _ = opened(disk.kill())
+    assert [(key, pop.open_offsets) for key, pop in found.take_due(1 << 40, 9)] == [
+        (KEY, [5, 6, 9])
+    ]
+    replace_file(disk, f"{path}.bak", wrong)
+    with pytest.raises(ForeignStore):
+        opened(disk.kill())
