@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.goals import ASYNC, SYNC, Figures, Key
+from bench.row_names import WORDS_HELP
 from tests.interop import peers
 
 from bench import amqp_nodes, processes, rabbitmq, rocketmq
@@ -159,7 +160,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--warm", type=int, default=WARM_MESSAGES, help="sends before the first")
     parser.add_argument("--flush", choices=[SYNC, ASYNC], help="one mode only")
     parser.add_argument("--amqp", action="store_true", help="AMQP brokers, synced as they are")
-    parser.add_argument("--rows", nargs="*", help="only rows whose name holds one of these words")
+    parser.add_argument("--rows", nargs="*", help=WORDS_HELP)
     return parser.parse_args()
 
 
@@ -188,7 +189,7 @@ def _alternate_amqp(folder: Path, options: argparse.Namespace) -> dict[Key, list
             name: stack.enter_context(amqp_nodes.ours(folder / name, source=tree))
             for name, tree in {OLD: old, TWIN: old, NEW: new}.items()
         }
-        rows = rabbitmq.wanted(options.rows)
+        rows = rabbitmq.rows_of(options.rows)
         found = rabbitmq.in_rounds(nodes, rows, options.rounds, options.seconds)
         for name, node in nodes.items():
             _print_memory(name, node.pid)

@@ -35,6 +35,7 @@ from bench.amqp_load import (
 )
 from bench.amqp_nodes import Node, ours, theirs
 from bench.goals import Figures
+from bench.row_names import WORDS_HELP, is_wanted
 from tests.interop import peers
 
 from bench import processes
@@ -57,7 +58,7 @@ def main() -> int:
     build = peers.ROOT / "build"
     build.mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="bench-", dir=build))  # on the disk, never in memory
-    rows = wanted(options.rows)
+    rows = rows_of(options.rows)
     try:
         runs = _runs(folder, rows, options)
     except (peers.PeerMissing, LoadError, RuntimeError, TimeoutError, OSError) as error:
@@ -93,14 +94,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3.0, help="of load, each time")
     parser.add_argument("--only", choices=[OURS, THEIRS], help="no comparison, no goals")
-    parser.add_argument("--rows", nargs="*", help="only rows whose name holds one of these words")
+    parser.add_argument("--rows", nargs="*", help=WORDS_HELP)
     parser.add_argument("--json", type=Path, default=peers.ROOT / "build/bench-rabbitmq.json")
     return parser.parse_args()
 
 
-def wanted(words: Sequence[str] | None) -> list[Row]:
-    """Return the rows whose name has one of some words, or all."""
-    return [row for row in ROWS if words is None or any(word in row.name for word in words)]
+def rows_of(words: Sequence[str] | None) -> list[Row]:
+    """Return the rows that are wanted; see `bench.row_names`."""
+    return [row for row in ROWS if is_wanted(row.name, words)]
 
 
 def _runs(

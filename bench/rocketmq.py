@@ -24,6 +24,7 @@ from pathlib import Path
 from bench.goals import ASYNC, LONG_PULL, OURS, PULL, SYNC, THEIRS, Figures, Goal, Key
 from bench.load import Load, Row, Run
 from bench.pull_load import MESSAGES_PER_PULL, PullLoad
+from bench.row_names import WORDS_HELP, is_wanted
 from tests.interop import link, peers
 
 from bench import goals, processes
@@ -130,7 +131,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--warm", type=int, default=WARM_MESSAGES, help="sends before the first")
     parser.add_argument("--only", choices=[OURS, THEIRS], help="no comparison, no goals")
     parser.add_argument("--flush", choices=[SYNC, ASYNC], help="one mode only")
-    parser.add_argument("--rows", nargs="*", help="only rows whose name holds one of these words")
+    parser.add_argument("--rows", nargs="*", help=WORDS_HELP)
     parser.add_argument("--json", type=Path, default=peers.ROOT / "build/bench-rocketmq.json")
     return parser.parse_args()
 
@@ -175,12 +176,12 @@ def _bench(folder: Path, options: argparse.Namespace) -> Report:
 
 
 def in_rounds(bench: Bench, rounds: int, words: Sequence[str] | None) -> dict[Key, list[Figures]]:
-    """Measure every row whose name holds one of some words, or every row.
+    """Measure the rows that are wanted, or every row; see `bench.row_names`.
 
     The brokers take turns, each round the other way.
     """
     runs: dict[Key, list[Figures]] = {}
-    rows = [row for row in (*goals.SENDS, *goals.COMMITS) if _is_wanted(row.name, words)]
+    rows = [row for row in (*goals.SENDS, *goals.COMMITS) if is_wanted(row.name, words)]
     for turn in range(rounds):
         order = list(bench.brokers)[:: 1 if turn % 2 == 0 else -1]
         for row in rows:
@@ -188,13 +189,9 @@ def in_rounds(bench: Bench, rounds: int, words: Sequence[str] | None) -> dict[Ke
                 _note(runs, turn, row.name, flush, name, bench.sends(flush, name, row))
         for row_name in goals.PULLS:
             for flush, name in order:
-                if flush == ASYNC and _is_wanted(row_name, words):
+                if flush == ASYNC and is_wanted(row_name, words):
                     _note(runs, turn, row_name, flush, name, bench.pulls(flush, name, row_name))
     return runs
-
-
-def _is_wanted(name: str, words: Sequence[str] | None) -> bool:
-    return words is None or any(word in name for word in words)
 
 
 def _note(
