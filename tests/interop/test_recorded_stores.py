@@ -383,4 +383,4 @@ def test_crc_tails_of_rocketmq_fit_their_records(store: Store) -> None:
         assert "__CRC32#" in message.properties
         damaged = bytearray(data)
         damaged[record_layout.QUEUE_OFFSET_AT + 7] ^= 1
-        assert record_layout.tail_is_wrong(damaged, 0, len(damaged))
+        assert record_layout.tail_fits(damaged, 0, len(damaged)) is False

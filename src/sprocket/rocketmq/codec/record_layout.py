@@ -150,22 +150,26 @@ def crc_digits(crc: int) -> bytes:
     return (b"%010d" % crc)[::-1]
 
 
-def tail_is_wrong(data: Buffer, position: int, end: int) -> bool:
-    """Say whether the record in `[position, end)` ends in a CRC tail that does not fit it.
+def tail_fits(data: Buffer, position: int, end: int) -> bool | None:
+    """Say whether the record in `[position, end)` ends in a CRC tail that fits; None without one.
 
-    Digits that fit the record under another name are a tail whose name is damaged. And
-    properties never end in a zero, unless they were never written.
+    A tail that fits covers the body and its checksum as well. Digits that fit the record under
+    another name are a tail whose name is damaged. And properties never end in a zero, unless they
+    were never written.
     """
     start = end - CRC_TAIL_BYTES
     tail = bytes(data[start:end])
     if tail[-1] == 0:
-        return parts(data, position)[3] + 2 < end  # without properties their length ends the record
+        has_properties = parts(data, position)[3] + 2 < end  # without, their length ends the record
+        return False if has_properties else None
     digits = tail[len(CRC_NAME) : -1]
     is_named = tail.startswith(CRC_NAME) and tail[-1] == 2
     if not is_named and not digits.isdigit():
-        return False
+        return None
     fits = digits == crc_digits(crc32(data[position:start]) & 0x7FFFFFFF)
-    return fits != is_named
+    if is_named:
+        return fits
+    return False if fits else None
 
 
 def stored_at_ms(data: Buffer, position: int = 0) -> int:

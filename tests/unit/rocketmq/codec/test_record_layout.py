@@ -39,29 +39,31 @@ def test_digits_stand_least_significant_first() -> None:
 def test_only_a_tail_can_be_wrong() -> None:
     """A record without one is not, nor is one whose last property only looks similar."""
     plain = stored(new_record())
-    assert not record_layout.tail_is_wrong(plain, 0, len(plain))
+    assert record_layout.tail_fits(plain, 0, len(plain)) is None
     data = bytearray(stored(new_record(), crc_tail=True))
-    assert not record_layout.tail_is_wrong(data, 0, len(data))
+    assert record_layout.tail_fits(data, 0, len(data)) is True
     data[-2] ^= 1
-    assert record_layout.tail_is_wrong(data, 0, len(data))
+    assert record_layout.tail_fits(data, 0, len(data)) is False
     data[-20] ^= 1
-    assert not record_layout.tail_is_wrong(data, 0, len(data))
+    assert record_layout.tail_fits(data, 0, len(data)) is None
     for at in (-20, -12, -1):
         data = bytearray(stored(new_record(), crc_tail=True))
         data[at] ^= 4
-        assert record_layout.tail_is_wrong(data, 0, len(data))  # the digits show that it was one
+        assert (
+            record_layout.tail_fits(data, 0, len(data)) is False
+        )  # the digits show that it was one
 
 
 def test_properties_that_end_in_a_zero_were_not_written() -> None:
     """Unless there are none, and then it is their length; a producer's own zero is closed off."""
     data = bytearray(stored(new_record()))
     data[-1] = 0
-    assert record_layout.tail_is_wrong(data, 0, len(data))
+    assert record_layout.tail_fits(data, 0, len(data)) is False
     bare = stored(new_record(properties=b""))
-    assert not record_layout.tail_is_wrong(bare, 0, len(bare))
+    assert record_layout.tail_fits(bare, 0, len(bare)) is None
     closed = stored(new_record(properties=b"a\x01b\0"))
     assert closed.endswith(b"a\x01b\0\x02")
-    assert not record_layout.tail_is_wrong(closed, 0, len(closed))
+    assert record_layout.tail_fits(closed, 0, len(closed)) is None
 
 
 def test_bytes_before_the_beginning_are_no_record() -> None:

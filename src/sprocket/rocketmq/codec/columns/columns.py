@@ -312,8 +312,12 @@ class Records:
         bad: Mask = _sums(self.data, self.body_start, self.body_end) != self.number("body_crc")
         return bad
 
-    def bad_tails(self) -> Mask:
-        """Tell which records end in a CRC tail that does not fit; see `tail_is_wrong`."""
+    def wrong_sums(self) -> Mask:
+        """Tell which records do not fit their CRC tail or, without one, their body's checksum.
+
+        The one rule of all who read many records: recovery, checks, copies, queries and jobs. A
+        tail that fits covers the body, which is not looked at a second time.
+        """
         at = self.end - CRC_TAIL_BYTES
         tail = gather(self.data, f"V{CRC_TAIL_BYTES}", at).view(_CRC_TAIL)
         if (tail["name"][:1] == CRC_NAME).all() and self._are_tails(tail):
@@ -322,16 +326,14 @@ class Records:
         digits = tail["digits"] - np.uint8(ord("0"))
         tails = named | (digits <= 9).all(axis=1)
         right = _sums(self.data, self.start[tails], at[tails]) == digits[tails] @ _DIGIT_VALUES
+        right &= (digits[tails] <= 9).all(axis=1)
         bad: Mask = (tail["end"] == 0) & (self.properties_start < self.end)
-        bad[tails] |= named[tails] != (right & (digits[tails] <= 9).all(axis=1))
+        bad[tails] |= named[tails] != right
+        plain = ~bad
+        plain[tails] &= ~right
+        sums = _sums(self.data, self.body_start[plain], self.body_end[plain])
+        bad[plain] = sums != self.number("body_crc")[plain]
         return bad
-
-    def wrong_sums(self) -> Mask:
-        """Tell which records do not fit a checksum: their body's, or a CRC tail's over all of it.
-
-        The one rule of all who read many records: recovery, checks, copies, queries and jobs.
-        """
-        return self.bad_bodies() | self.bad_tails()
 
     def _are_tails(self, found: npt.NDArray[np.void]) -> bool:
         """Tell whether all records end in a CRC tail that fits, given their last bytes.

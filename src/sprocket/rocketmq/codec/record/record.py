@@ -52,7 +52,7 @@ from sprocket.rocketmq.codec.record_layout import (
     TOPIC_BYTES_MAX,
     TOPIC_BYTES_MAX_V1,
     parts,
-    tail_is_wrong,
+    tail_fits,
     topic_text,
 )
 from sprocket.rocketmq.errors import PropertiesTooLarge
@@ -70,7 +70,7 @@ try:
 except ImportError:  # the light install; plain Python does the same
     batch_rows = None  # type: ignore[assignment]
 
-Encoded: TypeAlias = "bytes | batch_rows.BatchRows"
+Encoded: TypeAlias = "bytes | memoryview | batch_rows.BatchRows"
 """A record, some records, or what will be some."""
 
 _HOST_BYTES = HOST_V4_BYTES, HOST_V6_BYTES
@@ -287,16 +287,16 @@ def finish(encoded: Sequence[Encoded]) -> list[Buffer]:
     waiting: list[batch_rows.BatchRows] = []
     for one in encoded:
         if waiting and (
-            isinstance(one, bytes)
+            not isinstance(one, batch_rows.BatchRows)
             or not waiting[-1].goes_on_with(one)
             or one.end - waiting[0].physical_offset > ROWS_BYTES_MAX
         ):
             found.append(batch_rows.encode(waiting))
             waiting = []
-        if isinstance(one, bytes):
-            found.append(one)
-        else:
+        if isinstance(one, batch_rows.BatchRows):
             waiting.append(one)
+        else:
+            found.append(one)
     if waiting:
         found.append(batch_rows.encode(waiting))
     return found
@@ -352,9 +352,9 @@ def decode(
     Args:
         data: Bytes that hold the whole record; what follows it does not matter.
         position: Where in `data` it starts.
-        check_crc: Compare the body with its CRC.
-        check_tail: If the record ends in a CRC tail, compare that as well. Only for stores that
-            write it: elsewhere a producer may have sent a property that looks like one.
+        check_crc: Compare the body with its CRC, unless a CRC tail fits.
+        check_tail: If the record ends in a CRC tail, compare that. Only for stores that write it:
+            elsewhere a producer may have sent a property that looks like one.
 
     Raises:
         WireError: There is no record, its lengths do not add up, the topic is not UTF-8, or a
@@ -379,9 +379,10 @@ def decode(
         body_bytes,
     ) = fields
     body = bytes(data[body_at : body_at + body_bytes])
-    if check_crc and crc32(body) & 0x7FFFFFFF != body_crc:
+    fits = tail_fits(data, position, end) if check_tail else None
+    if check_crc and not fits and crc32(body) & 0x7FFFFFFF != body_crc:
         raise WireError(f"body of the record at {position} does not fit its checksum")
-    if check_tail and tail_is_wrong(data, position, end):
+    if fits is False:
         raise WireError(f"record at {position} does not fit its checksum")
     return StoredMessage(
         topic_text(data, topic, topic_end),

@@ -17,7 +17,7 @@ from sprocket.rocketmq.codec.record_layout import (
     PHYSICAL_OFFSET_AT,
     RECORD_BYTES_MIN,
     parts,
-    tail_is_wrong,
+    tail_fits,
 )
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 
@@ -71,8 +71,8 @@ class Scan:
         base: Physical offset of the first byte of `data`.
         start: Position in `data` where a record begins.
         end: Position to stop at.
-        check_crc: Compare each body with its CRC.
-        check_tail: Compare CRC tails as well, see `decode`.
+        check_crc: Compare each body with its CRC, unless a CRC tail fits.
+        check_tail: Compare CRC tails, see `decode`.
     """
 
     def __init__(
@@ -114,9 +114,11 @@ class Scan:
                 fields, body, _topic, _topic_end, _end = parts(data, position)
             except WireError:
                 break
-            if check_crc and crc32(data[body : body + fields[14]]) & 0x7FFFFFFF != fields[2]:
+            fits = tail_fits(data, position, position + size) if check_tail else None
+            if fits is False:
                 break
-            if check_tail and tail_is_wrong(data, position, position + size):
+            is_body_due = check_crc and not fits  # a tail that fits covers the body
+            if is_body_due and crc32(data[body : body + fields[14]]) & 0x7FFFFFFF != fields[2]:
                 break
             yield position, size
             position += size
