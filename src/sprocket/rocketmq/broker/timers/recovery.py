@@ -5,18 +5,21 @@ messages of later slots. Each copy names the place of the first message. RocketM
 known by topic and unique key.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
+import numpy as np
 from msgspec import Struct, field
 
 from sprocket.base import log
 from sprocket.base.disk import Buffer
-from sprocket.base.errors import WireError
 from sprocket.rocketmq.broker.timers.timed_records import UNREADABLE, delete_key, first_place
+from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import properties, record
-from sprocket.rocketmq.codec.record_layout import parts, topic_text
+from sprocket.rocketmq.codec.record_layout import parts
 from sprocket.rocketmq.model.internal import TIMER_TOPIC
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.model.offsets import PhysicalOffset
@@ -28,6 +31,7 @@ _log = log.get_logger(__name__)
 
 _TAKES_BACK = f"{properties.TIMER_DEL_UNIQKEY}\x01".encode()
 _COPY = f"\x02{properties.TIMER_DEQUEUE_MS}\x01".encode()
+_DEQUEUED = re.compile(re.escape(_COPY[1:]))
 
 
 class _Key(NamedTuple):
@@ -81,18 +85,16 @@ class Delivered(Struct):
 def find(store: Store, files: TimerFiles) -> Delivered:
     """Return what was delivered of the slots that the checkpoint does not cover.
 
-    Costs about 2 µs for each record of the log from there on.
+    Costs some 0.2 µs for each record of the log from there on, and what they take to read; 10 µs
+    for each that may be a copy.
     """
     found = Delivered(precision_ms=files.precision_ms)
     if not store.queue_end(TIMER_TOPIC, 0):
         return found
-    for place, stored in store.records(_start(store, files.checkpoint)):
-        try:
-            fields, _, topic_at, topic_end, end = parts(stored, 0)
-        except WireError as error:
-            _log.error("a record cannot be read", place=place, why=str(error))
-            continue
-        topic = topic_text(stored, topic_at, topic_end)
+    start = _start(store, files.checkpoint)
+    batches = store.record_batches(PhysicalOffset(store.first) if start is None else start)
+    for topic, place, stored in chain.from_iterable(map(_possible_copies, batches)):
+        fields, _, _, topic_end, end = parts(stored, 0)
         is_copy = fields[13] > 0
         if is_copy:
             found.newest[fields[13]] = place
@@ -107,6 +109,23 @@ def find(store: Store, files: TimerFiles) -> Delivered:
         if is_copy and fields[10] > files.checkpoint.version_at_ms:
             _count(found.since, stored, topic)
     return found
+
+
+def _possible_copies(batch: RecordBatch) -> Iterator[tuple[str, int, memoryview]]:
+    """Give topic, place and bytes of the records that may be copies, or take messages back."""
+    records = batch.records
+    stored = memoryview(records.data)
+    may_be = records.number("prepared_transaction_offset") > 0
+    for number, name in enumerate(batch.topic_names):
+        if name == TIMER_TOPIC:
+            may_be |= batch.topic_number == number
+    first = records.start[0]
+    dequeued = [one.start() for one in _DEQUEUED.finditer(stored[first : records.end[-1]])]
+    may_be[np.searchsorted(records.end - first, dequeued, side="right")] = True
+    for row in may_be.nonzero()[0].tolist():
+        name = batch.topic_names[batch.topic_number[row]]
+        place = int(batch.physical_offset[row])
+        yield name, place, stored[records.start[row] : records.end[row]]
 
 
 def _count(since: Counter[str], stored: Buffer, topic: str) -> None:
