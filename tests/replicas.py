@@ -15,6 +15,9 @@ from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
+GATHER_MS = 10
+"""How long a master gathers what no slave must have at once."""
+
 
 class Wire:
     """What `Slaves` take for a connection: bytes that were sent wait here.
@@ -124,7 +127,7 @@ class Master:
         self.store.sync()
         self.slaves.wrote(self.store.written)
         self.store.dispatch()
-        self.timers.drain()
+        self.timers.advance(GATHER_MS)
 
 
 class Follower:

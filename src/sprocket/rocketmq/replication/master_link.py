@@ -16,6 +16,7 @@ from msgspec import Struct
 from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import NotConnected, StoreError, WireError
+from sprocket.base.units import MIB
 from sprocket.rocketmq.replication.log_intake import UNSTORED_BYTES_MAX, Done, MasterFrame
 from sprocket.runtime.driver import Carried, Peer, connect
 from sprocket.runtime.tasks import Tasks, is_set_within
@@ -23,6 +24,9 @@ from sprocket.runtime.tasks import Tasks, is_set_within
 RETRY_SECONDS_MIN, RETRY_SECONDS = 0.25, 5.0
 """How long after the end of a link the next one is begun: at first, and at most, as RocketMQ does.
 Each link that brings nothing doubles it."""
+
+READ_BYTES = MIB
+"""Read at once while there is much to read."""
 
 LOOK_SECONDS = 0.5
 """How often it is looked whether a report is due, or the master silent."""
@@ -168,7 +172,9 @@ class MasterLink:
         while self.replica.unstored_bytes:  # of the link before
             await asyncio.sleep(LOOK_SECONDS)
         self.master = f"{place.host}:{place.port}"
-        peer = await connect(self.replica.reader, self._receive, place.host, place.port)
+        peer = await connect(
+            self.replica.reader, self._receive, place.host, place.port, read_bytes=READ_BYTES
+        )
         self._peer, self._is_paused, self._has_failed = peer, False, False
         ended = asyncio.Event()
         peer.keep_when_quiet()

@@ -10,6 +10,7 @@ from typing import cast
 from sprocket.base.errors import NotConnected
 from sprocket.runtime.driver.addresses import CONNECT_SECONDS_MAX
 from sprocket.runtime.driver.admission import ConnectionAdmission, PortAdmission
+from sprocket.runtime.driver.bulk import BulkReader
 from sprocket.runtime.driver.peer import (
     PLAIN,
     Carried,
@@ -201,22 +202,22 @@ async def connect(
     settings: ConnectionSettings | None = None,
     timeout_seconds: float = CONNECT_SECONDS_MAX,
     tls: ssl.SSLContext | None = None,
+    read_bytes: int = 0,
 ) -> Peer:
     """Open one connection; `factory`, `on_event` and `settings` are as for `listen`.
 
-    The handshake's time counts, where there is one.
+    The handshake's time counts, where there is one. `read_bytes` is how much is read at once of a
+    connection that brings much; 0 leaves that to the event loop.
 
     Raises:
         NotConnected: Nobody answered within `timeout_seconds`, or the address refused.
     """
-    limits = settings or ConnectionSettings()
+    peer = Peer(factory(), on_event, settings or ConnectionSettings(), set())
+    protocol = BulkReader(peer, read_bytes) if read_bytes else peer
     try:
         async with asyncio.timeout(timeout_seconds):
-            _, peer = await asyncio.get_running_loop().create_connection(
-                lambda: Peer(factory(), on_event, limits, set()),
-                host,
-                port,
-                ssl=tls,
+            await asyncio.get_running_loop().create_connection(
+                lambda: protocol, host, port, ssl=tls
             )
     except (OSError, TimeoutError) as error:
         why = str(error) or "no answer"

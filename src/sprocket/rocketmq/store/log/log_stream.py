@@ -47,7 +47,7 @@ class StoredRecords(Struct, frozen=True, gc=False):
     """
 
     start: int
-    data: bytes
+    data: memoryview
     count: int
     last_start: int
     end: int
@@ -129,7 +129,9 @@ class LogStream:
         if behind == at:
             return None, at
         last = start + positions[-1] - at if positions else -1
-        return StoredRecords(start, data[at:behind], len(positions), last, self.place), behind
+        return StoredRecords(
+            start, memoryview(data)[at:behind], len(positions), last, self.place
+        ), behind
 
     def _check_all(self, data: bytes, positions: list[int], behind: int, base: int) -> None:
         """Raise WireError unless records may lie where they do.

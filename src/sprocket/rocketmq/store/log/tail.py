@@ -51,7 +51,7 @@ class Tail:
         start, end, _ = self._runs.popleft()
         self._kept_bytes -= end - start
 
-    def read(self, place: int, end: int) -> bytes:
+    def read(self, place: int, end: int) -> bytes | memoryview:
         """Return what lies from a place on in its file: some MiB, but a whole record.
 
         Args:
@@ -61,10 +61,16 @@ class Tail:
         found: list[Buffer] = []
         behind = place
         for run_start, run_end, buffers in self._runs:
-            if run_start == behind and run_end <= end:
-                found += buffers
-                behind = run_end
-        return b"".join(found) if found else self._read_file(place, end)
+            if run_end <= place:
+                continue
+            if run_start > behind or behind >= min(end, place + READ_BYTES):
+                break
+            found += _from(buffers, behind - run_start) if run_start < behind else buffers
+            behind = run_end
+        if not found:
+            return self._read_file(place, end)
+        data = memoryview(found[0]) if len(found) == 1 else b"".join(found)
+        return data if behind <= end else memoryview(data)[: end - place]
 
     def _read_file(self, place: int, end: int) -> bytes:
         segment = self.files.segment(place)
@@ -72,3 +78,12 @@ class Tail:
         data = segment.file.read(first, min(end - place, READ_BYTES))
         size = int.from_bytes(data[:MAGIC_AT], "big")
         return segment.file.read(first, size) if len(data) < size <= end - place else data
+
+
+def _from(buffers: Sequence[Buffer], at: int) -> list[Buffer]:
+    """Return what some buffers have from a position on, nothing of it copied."""
+    for number, buffer in enumerate(buffers):
+        if at < len(buffer):
+            return [memoryview(buffer)[at:], *buffers[number + 1 :]]
+        at -= len(buffer)
+    return []

@@ -86,7 +86,7 @@ def next_part(
     return None
 
 
-def _batch(data: bytes, most: int, base: int) -> RecordBatch:
+def _batch(data: bytes | memoryview, most: int, base: int) -> RecordBatch:
     """Return the records in `data`, of which the first lies at `base`, as columns."""
     scan = columns.scan(data, 0, len(data), most)
     found = columns.records(data, scan.positions, scan.stopped_at, base)
@@ -96,7 +96,7 @@ def _batch(data: bytes, most: int, base: int) -> RecordBatch:
     return RecordBatch(found)
 
 
-def _entry(data: bytes, place: int, base: int, *, with_keys: bool) -> Entry:
+def _entry(data: bytes | memoryview, place: int, base: int, *, with_keys: bool) -> Entry:
     try:
         entry = record.entry(data, place, with_keys=with_keys)
     except WireError as error:

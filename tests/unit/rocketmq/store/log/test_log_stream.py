@@ -73,14 +73,14 @@ def test_a_blank_ends_its_file_before_its_rest_has_come() -> None:
     blank = record.blank(SEGMENT - len(data))
     stream = LogStream(0, SEGMENT, MESSAGE)
     (found,) = stream.take(data + blank)
-    assert (found.count, found.end, found.data) == (1, SEGMENT, data + blank)
+    assert (found.count, found.end, bytes(found.data)) == (1, SEGMENT, data + blank)
     assert stream.received == len(data) + 8
     assert stream.take(bytes(SEGMENT - len(data) - 9)) == []
     assert (stream.received, stream.place) == (SEGMENT - 1, SEGMENT)
     assert stream.take(b"\0") == []
     following = stored(new(), 1, SEGMENT)
     assert stream.take(following) == [
-        StoredRecords(SEGMENT, following, 1, SEGMENT, SEGMENT + len(following))
+        StoredRecords(SEGMENT, memoryview(following), 1, SEGMENT, SEGMENT + len(following))
     ]
 
 

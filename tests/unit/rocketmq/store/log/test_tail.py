@@ -36,21 +36,32 @@ def test_memory_and_files_give_the_same() -> None:
     for start in places[:-1]:
         segment = files.segment(start)
         for end in [*[p for p in places if start < p < segment.end], min(places[-1], segment.end)]:
-            found = memory.read(start, end)
-            assert Tail(files).read(start, end).rstrip(b"\0") == found.rstrip(b"\0"), (start, end)
+            found = bytes(memory.read(start, end))
+            on_disk = bytes(Tail(files).read(start, end))
+            assert on_disk.rstrip(b"\0") == found.rstrip(b"\0"), (start, end)
     assert len(files) > 1
 
 
 def test_what_is_in_memory_is_not_read() -> None:
-    """Only what begins and ends as it was written; all else is in the files."""
+    """From any place that was not dropped on, up to any."""
     tail, files, places = _written(3)
-    overwrite(files, 0, bytes(64))
-    assert any(tail.read(0, places[1])[:64])
-    assert not any(tail.read(0, places[1] - 1)[:64])
+    whole = bytes(Tail(files).read(0, places[3]))
+    overwrite(files, 0, bytes(places[3]))
+    for start in range(0, places[3], 7):
+        for end in (start + 1, places[2], places[3]):
+            if end > start:
+                assert tail.read(start, end) == whole[start:end], (start, end)
     tail.drop(places[1] - 1)
     assert any(tail.read(0, places[1])[:64])
     tail.drop(places[1])
     assert not any(tail.read(0, places[1])[:64])
+
+
+def test_no_more_is_given_at_once_than_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much is kept."""
+    monkeypatch.setattr(module, "READ_BYTES", 100)
+    tail, _, places = _written(9)
+    assert len(tail.read(0, places[9])) == places[1]
 
 
 def test_no_more_is_kept_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
