@@ -37,7 +37,11 @@ GEOMETRY = Geometry.small()
 
 
 class Set:
-    """A NameServer, something that plays etcd, and members."""
+    """A NameServer, something that plays etcd, and members.
+
+    Attributes:
+        more: Groups of settings that members have beside those of a set.
+    """
 
     def __init__(self, etcd: FakeEtcd, nameserver: str, admin: Admin) -> None:
         self.etcd = etcd
@@ -45,6 +49,7 @@ class Set:
         self.admin = admin
         self.disks = {number: SimulatedDisk() for number in (1, 2)}
         self.hosts: dict[int, Host] = {}
+        self.more: dict[str, Any] = {}
 
     async def start(self, number: int, **ha: Any) -> Host:
         """Start a member."""
@@ -59,6 +64,7 @@ class Set:
             ha=FailoverSettings(
                 decider=f"etcd://127.0.0.1:{self.etcd.port}", member_id=number, **given
             ),
+            **self.more,
         )
         origins = dict.fromkeys(GEOMETRY_GROUPS, "the test")
         loaded: Loaded[object] = Loaded(root=settings, origins=origins)
