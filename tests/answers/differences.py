@@ -33,6 +33,11 @@ class Row:
     theirs: str
     ours: str
 
+    @property
+    def is_of_pops(self) -> bool:
+        """Whether it is of scenarios of `popping` only."""
+        return all(pattern.startswith("pop/") for pattern in self.requests)
+
     def covers(self, found: "Difference") -> bool:
         """Tell whether this row names a difference."""
         if self.part != found.part:

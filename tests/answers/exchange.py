@@ -19,8 +19,10 @@ SECONDS_MAX = LONG_SECONDS
 PROBE_OPAQUE = 99
 AWAIT_ANSWER = b""
 """Among the chunks of `Frames`: go on when one answer has come."""
-PULL_CODES = frozenset({11, 12, 33, 361})
+PULL_CODES = frozenset({11, 12, 33, 361, 200050, 200052})
 """Codes whose answers carry stored records."""
+POP_CODES = frozenset({200050, 200053})
+"""Codes whose answers have what handles are made of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,7 @@ class Talk:
     """Seconds in which answers may still come after those to later requests."""
     _links: dict[tuple[str, str], "_Link"] = field(default_factory=dict)
     _ids: dict[str, str] = field(default_factory=dict)
+    _ext: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
     async def tell(self, step: Exchange | Frames) -> list[Told]:
         """Send a request and return its answer; for frames, all answers and "closed" or "open"."""
@@ -93,6 +96,8 @@ class Talk:
         found = re.search(r'"msgId":"([0-9A-F]{32})', header)
         if found:
             self._ids[step.name] = found[1]
+        if step.code in POP_CODES:
+            self._ext[step.name] = json.loads(header).get("extFields") or {}
         return [Told(header=self._masked(header), body=self._body(step, body))]
 
     async def close(self) -> None:
@@ -105,6 +110,7 @@ class Talk:
 
     def _filled(self, text: str) -> str:
         text = text.replace("$broker", self.broker)
+        text = re.sub(r"\$ext\((.*?),(\w+)\)", lambda m: self._ext[m[1]][m[2]], text)
         text = re.sub(r"\$offset\((.*?)\)", lambda m: str(int(self._ids[m[1]][16:], 16)), text)
         return re.sub(r"\$id\((.*?)\)", lambda m: self._ids[m[1]], text)
 
@@ -133,6 +139,8 @@ class Talk:
             r'\1":"$n"',
             text,
         )
+        text = re.sub(r'"reviveQid":"[0-7]"', '"reviveQid":"$n"', text)
+        text = re.sub(r"(\d+ \$time \d+) [0-7] (?=[012] )", r"\1 $n ", text)
         text = re.sub(r'(counter|stateVersion)(\\?"):\d+', r"\1\2:0", text)
         text = re.sub(r'"delayTime":\d+', '"delayTime":0', text)
         return re.sub(r'"opaque":-?\d+', '"opaque":0', text) if '"code":' in text[:20] else text

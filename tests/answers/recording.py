@@ -10,24 +10,26 @@ from typing import Any
 from tests.answers.exchange import Exchange, Frames, Told
 
 FILE = Path(__file__).parents[1] / "data/rocketmq-5.3.3/answers.jsonl.xz"
+POPS_FILE = FILE.with_name("pops.jsonl.xz")
+"""The scenarios of `popping`."""
 
 
-def read() -> dict[str, tuple[Any, list[Told]]]:
+def read(file: Path = FILE) -> dict[str, tuple[Any, list[Told]]]:
     """Return by the name of a request what it was, as `as_json` has it, and its answers."""
     found = {}
-    for line in lzma.decompress(FILE.read_bytes()).decode().splitlines():
+    for line in lzma.decompress(file.read_bytes()).decode().splitlines():
         value = json.loads(line)
         found[value["request"]["name"]] = value["request"], [Told(**one) for one in value["told"]]
     return found
 
 
-def write(told: Iterable[tuple[Exchange | Frames, Sequence[Told]]]) -> None:
+def write(told: Iterable[tuple[Exchange | Frames, Sequence[Told]]], file: Path = FILE) -> None:
     """Keep what was told, in the order of the requests."""
     lines = [
         json.dumps({"request": as_json(step), "told": [asdict(one) for one in answers]})
         for step, answers in told
     ]
-    FILE.write_bytes(lzma.compress("\n".join(lines).encode(), preset=9))
+    file.write_bytes(lzma.compress("\n".join(lines).encode(), preset=9))
 
 
 def as_json(step: Exchange | Frames) -> Any:

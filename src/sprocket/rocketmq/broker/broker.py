@@ -40,7 +40,7 @@ from sprocket.rocketmq.broker.messages import (
     pending_acks,
     refuse_transactional,
 )
-from sprocket.rocketmq.broker.pop import InFlight, PopHold, PopService, Reviver
+from sprocket.rocketmq.broker.pop import InFlight, Orders, PopHold, PopService, Reviver
 from sprocket.rocketmq.broker.rights import LOOK_SECONDS, KnownRights, Rights, RuleReader, Rules
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.timers import TimedMessages
@@ -79,6 +79,12 @@ RECHECK_SECONDS = 5.0
 
 EXPIRE_SECONDS = 10.0
 """How often silent clients are looked for, RocketMQ's interval."""
+
+ORDERS_SECONDS = 0.1
+"""How often it is looked whether messages in order come again, RocketMQ's tick."""
+
+WAKES_MAX = 1_000
+"""Queues that are looked at in one go, some 10 ms of the loop."""
 
 FILTERS_SECONDS = 10.0
 """How often conditions of groups are written that have changed, RocketMQ's interval."""
@@ -168,6 +174,7 @@ class Broker:
         # A sync waits for no other work of the disk, and none of that for a sync that stalls.
         self._sync_thread = DiskThread("sprocket-sync")
         self.in_flight = InFlight(place, self.offsets)
+        self.orders = Orders(place, self.offsets, store.log_clock)
         self.pop_hold = PopHold(loop)
         self.delay_progress = DelayProgress(place, store, is_whole=not store.report.damage)
         self._tables: dict[str, ConfigTable[tuple[object, ...]]] = {
@@ -176,6 +183,7 @@ class Broker:
             "offsets": self.offsets.table,
             "delays": self.delay_progress.table,
             "pops": self.in_flight.table,
+            "ordered pops": self.orders.table,
         }
         self.snapshots = Snapshots(
             self.thread,
@@ -185,6 +193,12 @@ class Broker:
         )
         self._pop_snapshots = Snapshots(
             self.thread, self._sync_thread, {}, durable=[self.in_flight.table]
+        )
+        self._order_snapshots = Snapshots(
+            self.thread,
+            self._sync_thread,
+            {},
+            durable=[self.in_flight.table, self.orders.table, self.offsets.table],
         )
         self._is_sync = settings.store.flush == "sync"
         self._rounds = ReputRounds(store, loop, clock, (self.hold, self.pop_hold), self.stats)
@@ -290,6 +304,7 @@ class Broker:
             self.puller,
             self.filter_turns,
             self.in_flight,
+            self.orders,
             store.log_clock.now_ms,
             settings.pull,
         )
@@ -306,6 +321,7 @@ class Broker:
             self.stats,
             self.hold,
             self.in_flight,
+            self.orders,
         )
         self._flush_seconds = settings.offsets.flush_ms / 1000
         self._tasks = Tasks("broker")
@@ -325,6 +341,7 @@ class Broker:
             (MAINTAIN_SECONDS, self.maintain, "maintain"),
             (RECHECK_SECONDS, self.recheck, "recheck"),
             (EXPIRE_SECONDS, self.expire, "expire"),
+            (ORDERS_SECONDS, self.wake_ordered, "ordered pops"),
             (self._flush_seconds, self.snapshots.begin, "snapshots"),
             (FILTERS_SECONDS, self._flush_filters, "filters"),
             (self._compaction.interval_ms / 1000, self.compact, "compaction"),
@@ -357,11 +374,13 @@ class Broker:
         Raises:
             StoreError: What waits cannot be read.
         """
-        popped_at_ms = self.in_flight.next_due_at_ms()
-        popped = None
-        if popped_at_ms is not None:
-            popped = max(0, popped_at_ms - self.store.log_clock.now_ms())
-        waits = self.delays.next_due_ms(), self.timed.next_due_ms(), popped
+        now_ms = self.store.log_clock.now_ms()
+        popped = [
+            max(0, at_ms - now_ms)
+            for at_ms in (self.in_flight.next_due_at_ms(), self.orders.next_free_at_ms())
+            if at_ms is not None
+        ]
+        waits = self.delays.next_due_ms(), self.timed.next_due_ms(), *popped
         return min((one for one in waits if one is not None), default=None)
 
     def take_kinds(self) -> None:
@@ -377,10 +396,13 @@ class Broker:
                     "a topic has not the queues that it says", topic=topic.name, why=str(error)
                 )
 
-    def keep_pops(self, done: Callable[[StoreError | None], None]) -> None:
-        """Call `done` when what was noted of pops is as safe as the flush mode asks."""
+    def keep_pops(self, is_ordered: bool, done: Callable[[StoreError | None], None]) -> None:
+        """Call `done` when what was noted of pops is as safe as the flush mode asks.
+
+        What is consumed in order is committed, too; of other pops that follows from what is noted.
+        """
         if self._is_sync:
-            self._pop_snapshots.when_durable(done)
+            (self._order_snapshots if is_ordered else self._pop_snapshots).when_durable(done)
         else:
             done(None)
 
@@ -456,6 +478,11 @@ class Broker:
         """Look whether messages came for those who wait; every five seconds."""
         if self.hold.count:
             self.hold.recheck(lambda topic, queue: self.store.queue_range(topic, queue).max)
+
+    def wake_ordered(self) -> None:
+        """Wake who waits for queues whose messages in order come again; ten times a second."""
+        for key in self.orders.take_free(WAKES_MAX):
+            self.pop_hold.wake(*key)
 
     def check_halves(self) -> None:
         """Ask how transactions ended of which nobody says it; every half minute."""

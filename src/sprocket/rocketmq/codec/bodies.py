@@ -769,7 +769,7 @@ class BatchAckEntry(Struct, frozen=True):
     """Acknowledgements of messages of one pop, which is named as in its handle.
 
     Attributes:
-        bits: In Base64, the lowest byte first; bit `i` stands for the message `i` of the pop.
+        bits: In Base64, the lowest byte first; bit `i` stands for the queue offset `start + i`.
     """
 
     bits: str = field(name="b")

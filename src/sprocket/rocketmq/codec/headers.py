@@ -209,10 +209,10 @@ class PopMessage(Header, PopQuery, frozen=True, kw_only=True):
 class PopMessageAnswer(Header, frozen=True, kw_only=True):
     """What was popped, for whoever makes handles of it; see `codec.pop_info`."""
 
-    pop_time: Int64
-    invisible_time: Int64
-    revive_qid: Int32
-    rest_num: Int64
+    pop_time: Int64 = 0
+    invisible_time: Int64 = 0
+    revive_qid: Int32 = 0
+    rest_num: Int64 = 0
     start_offset_info: str | None = None
     msg_offset_info: str | None = None
     order_count_info: str | None = None

@@ -4,21 +4,35 @@ A handle is eight fields with a blank between them, or seven for a whole pop:
 
     start popped_at_ms invisible_ms revive_queue topic broker queue [offset]
 
-An answer to a pop has two texts, of items with a semicolon between them:
+An answer to a pop has two texts, or three if the messages are consumed in order, of items with a
+semicolon between them:
 
     where pops start          topic queue start
     which messages they have  topic queue offset,offset,…
+    how often these came      topic qo<queue>%<offset> count, of those that came before
+                              topic queue count, the least of all messages of the queue
 
 Source: RocketMQ `ExtraInfoUtil`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.model.pop import PopHandle, PopTopic
 
 _FIELDS = 7
 _DIGITS_MAX = 19
+
+
+def handle_text(handle: PopHandle) -> str:
+    """Return a handle as clients hold it."""
+    fields: list[object] = [
+        *(handle.start, handle.popped_at_ms, handle.invisible_ms, handle.revive_queue),
+        *(handle.topic.value, handle.broker, handle.queue_id),
+    ]
+    if handle.queue_offset is not None:
+        fields.append(handle.queue_offset)
+    return " ".join(map(str, fields))
 
 
 def read_handle(text: str) -> PopHandle:
@@ -62,3 +76,21 @@ def offsets_text(pops: Iterable[tuple[PopTopic, int, Sequence[int]]]) -> str:
     return ";".join(
         [f"{topic.value} {queue} {','.join(map(str, got))}" for topic, queue, got in pops]
     )
+
+
+def counts_text(pops: Iterable[tuple[PopTopic, int, Sequence[int], Mapping[int, int]]]) -> str:
+    """Return how often messages came before.
+
+    Args:
+        pops: Of each its topic, queue and offsets, and by offset how often those came that did.
+    """
+    items: list[str] = []
+    for topic, queue, offsets, counts in pops:
+        items += [
+            f"{topic.value} qo{queue}%{offset} {counts[offset]}"
+            for offset in offsets
+            if offset in counts
+        ]
+        least = min((counts.get(offset, 0) for offset in offsets), default=0)
+        items.append(f"{topic.value} {queue} {least}")
+    return ";".join(items)

@@ -93,6 +93,6 @@ class PopHandle(Struct, frozen=True, gc=False):
     queue_offset: int | None = None
 
     @property
-    def due_at_ms(self) -> int:
-        """When the message may come again."""
-        return self.popped_at_ms + self.invisible_ms
+    def is_ordered(self) -> bool:
+        """Whether the message is consumed in order."""
+        return self.revive_queue == ORDERED_REVIVE_QUEUE

@@ -95,6 +95,7 @@ def of_clients(
             broker.keep_pops,
             broker.place.clock.now_ms,
             lambda peer: peer.when_closed(broker.left),
+            name,
         ).rows(),
         *OffsetHandlers(store, offsets, name).rows(reads),
         *ClientHandlers(

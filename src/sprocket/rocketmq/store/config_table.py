@@ -65,6 +65,10 @@ POPS: TableKind[tables.PopLine] = TableKind(
     lambda at: (at.pop_checkpoints, at.pop_journal),
     msgspec.json.Decoder(tables.PopLine).decode,
 )
+ORDERS: TableKind[tables.OrderLine] = TableKind(
+    lambda at: (at.ordered_pops, at.order_journal),
+    msgspec.json.Decoder(tables.OrderLine).decode,
+)
 
 
 def _nothing(_: int) -> Steps:

@@ -118,6 +118,10 @@ class StoreLayout:
         """What was popped and is not settled, as of the last flush; ours, as `pop_journal`."""
         self.pop_journal = f"{self.config}/sprocket.pops"
         """How far it is now (Sprocket's own files)."""
+        self.ordered_pops = f"{self.config}/consumerOrderInfo.json"
+        """What groups have of queues that they consume in order, as of the last flush."""
+        self.order_journal = f"{self.config}/sprocket.orders"
+        """What changed in it since its file was written (Sprocket's own files)."""
         self.erased = f"{self.config}/erased.json"
         """How many messages a job has erased, if any; their units are left (Sprocket's own)."""
         self.notes = frozenset(

@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
 
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import pop_info
@@ -26,19 +25,17 @@ HANDLES = st.builds(
 )
 
 
-def test_handles_are_read_as_rocketmq_writes_them() -> None:
+def test_handles_are_written_as_rocketmq_does() -> None:
     """Recorded from `ExtraInfoUtil`."""
-    assert pop_info.read_handle("9 1700000000123 60000 3 0 broker-a 2") == WHOLE
+    assert pop_info.handle_text(WHOLE) == "9 1700000000123 60000 3 0 broker-a 2"
     one = PopHandle(9, AT_MS, 60_000, 3, PopTopic.RETRY_V2, "broker-a", 2, 77)
-    assert pop_info.read_handle("9 1700000000123 60000 3 2 broker-a 2 77") == one
+    assert pop_info.handle_text(one) == "9 1700000000123 60000 3 2 broker-a 2 77"
 
 
 @given(HANDLES)
-def test_any_handle_is_read(handle: PopHandle) -> None:
-    """Its fields, with a blank between them."""
-    fields = [*structs.astuple(handle)]
-    fields[4] = handle.topic.value
-    assert pop_info.read_handle(" ".join(str(one) for one in fields if one is not None)) == handle
+def test_any_handle_comes_back(handle: PopHandle) -> None:
+    """As it was written."""
+    assert pop_info.read_handle(pop_info.handle_text(handle)) == handle
 
 
 @pytest.mark.parametrize(
@@ -56,6 +53,10 @@ def test_texts_of_an_answer() -> None:
     normal, retry = PopTopic.NORMAL, PopTopic.RETRY_V2
     assert pop_info.starts_text([(normal, 2, 17), (retry, 0, 3)]) == "0 2 17;2 0 3"
     assert pop_info.offsets_text([(normal, 2, [17, 18]), (normal, 3, [1])]) == "0 2 17,18;0 3 1"
+    assert pop_info.counts_text([(normal, 2, [17, 18], {17: 3})]) == "0 qo2%17 3;0 2 0"
+    assert pop_info.counts_text([(normal, 2, [17], {17: 3}), (normal, 3, [1], {})]) == (
+        "0 qo2%17 3;0 2 3;0 3 0"
+    )
 
 
 def test_names_of_topics() -> None:

@@ -88,7 +88,8 @@ def test_answers_differ_in_what_the_page_names_only() -> None:
 def test_whatever_the_page_names_does_differ() -> None:
     """A row whose difference is gone goes too."""
     found = _all_differences()
-    assert [row for row in rows() if not any(row.covers(one) for one in found)] == []
+    named = [row for row in rows() if not row.is_of_pops]
+    assert [row for row in named if not any(row.covers(one) for one in found)] == []
 
 
 def test_a_refusal_always_says_why() -> None:

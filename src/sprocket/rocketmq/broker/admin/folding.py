@@ -1,8 +1,8 @@
 """Writes what is in our journals into RocketMQ's files, while no broker runs.
 
-After a kill `topics.json`, `subscriptionGroup.json`, `consumerOffset.json` and `delayOffset.json`
-may be a few seconds behind their journals. Our broker reads both; RocketMQ's brokers, and people,
-read only the files.
+After a kill `topics.json`, `subscriptionGroup.json`, `consumerOffset.json`, `delayOffset.json` and
+`consumerOrderInfo.json` may be a few seconds behind their journals. Our broker reads both;
+RocketMQ's brokers, and people, read only the files.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +11,7 @@ from sprocket.base.place import Place
 from sprocket.base.tables import journal
 from sprocket.rocketmq.broker.delay import DelayProgress
 from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
+from sprocket.rocketmq.broker.pop import Orders
 from sprocket.rocketmq.broker.topics import Topics, topics_in
 from sprocket.rocketmq.settings import BrokerSettings, GroupSettings, TopicSettings
 from sprocket.rocketmq.store.committed_offsets import beyond_ends, read_sound
@@ -61,6 +62,11 @@ def fold(place: Place, store: Store) -> list[str]:
             layout.delay_journal,
             layout.delay_offsets,
             lambda: DelayProgress(place, store, is_whole=is_whole).table,
+        ),
+        (
+            layout.order_journal,
+            layout.ordered_pops,
+            lambda: Orders(place, ConsumerOffsets(place), store.log_clock).table,
         ),
     )
     folded = []

@@ -13,7 +13,7 @@ from sprocket.base.disk import Steps
 from sprocket.rocketmq.broker.admin.upkeep import Done, Upkeep
 from sprocket.rocketmq.broker.delivery import PullHold
 from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups
-from sprocket.rocketmq.broker.pop import InFlight
+from sprocket.rocketmq.broker.pop import InFlight, Orders
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.model.internal import LIGHT_PREFIX, RETRY_PREFIX
@@ -37,6 +37,7 @@ class Removal:
     _stats: Stats
     _hold: PullHold
     _in_flight: InFlight
+    _orders: Orders
 
     def finish(self) -> None:
         """Finish deletions that a crash has cut off; called once, when the broker is made.
@@ -78,6 +79,7 @@ class Removal:
         self._groups.remove(group)
         self._stats.forget_group(group)
         self._in_flight.forget_all(group=group)
+        self._orders.forget_all(group=group)
         if clean_offset:
             self._offsets.forget(group)
 
@@ -99,6 +101,7 @@ class Removal:
         self._topics.remove(topic)
         self._topics.table.journal.sync()
         self._in_flight.forget_all(topic=topic)
+        self._orders.forget_all(topic=topic)
         self._offsets.forget_topic(topic)
         self._stats.forget_topic(topic)
 

@@ -45,10 +45,15 @@ from sprocket.rocketmq.model.topic import UNIT, UNIT_SUBSCRIPTION, TopicConfig
 REGION = "DefaultRegion"
 """RocketMQ's default; clients copy it into traces."""
 
-_POP_CK = "POP_CK"
 
 _REWRITTEN = frozenset(
-    {properties.MSG_REGION, properties.TRACE_ON, properties.CLUSTER, _POP_CK, properties.CRC32}
+    {
+        properties.MSG_REGION,
+        properties.TRACE_ON,
+        properties.CLUSTER,
+        properties.POP_CK,
+        properties.CRC32,
+    }
 )
 """What no record takes over from its sender."""
 

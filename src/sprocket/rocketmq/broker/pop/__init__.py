@@ -1,6 +1,7 @@
 """POP: messages are given to whoever asks, and come again unless they are acknowledged in time."""
 
-from sprocket.rocketmq.broker.pop.in_flight import InFlight, Pop, PopId, PoppedQueue
+from sprocket.rocketmq.broker.pop.in_flight import COUNT_MAX, InFlight, Pop, PopId, PoppedQueue
+from sprocket.rocketmq.broker.pop.orders import Orders, PopAttempt
 from sprocket.rocketmq.broker.pop.pop_hold import HeldPop, PopHold
 from sprocket.rocketmq.broker.pop.pop_service import (
     AckOutcome,
@@ -8,15 +9,19 @@ from sprocket.rocketmq.broker.pop.pop_service import (
     Popped,
     PoppedPart,
     PopService,
+    Visibility,
     retry_topics,
 )
 from sprocket.rocketmq.broker.pop.reviver import Reviver
 
 __all__ = [
+    "COUNT_MAX",
     "AckOutcome",
     "HeldPop",
     "InFlight",
+    "Orders",
     "Pop",
+    "PopAttempt",
     "PopHold",
     "PopId",
     "PopOutcome",
@@ -25,5 +30,6 @@ __all__ = [
     "PoppedPart",
     "PoppedQueue",
     "Reviver",
+    "Visibility",
     "retry_topics",
 ]

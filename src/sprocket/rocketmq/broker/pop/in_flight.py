@@ -61,7 +61,7 @@ class Pop(Struct):
     Attributes:
         id: Which.
         invisible_ms: For how long nobody else gets its messages.
-        differences: How far each message is from the first.
+        differences: How far each message is from where the pop begins.
         settled: A bit for each message that is.
     """
 
@@ -184,6 +184,7 @@ class InFlight:
     def add(
         self,
         key: PoppedQueue,
+        start: int,
         offsets: Sequence[int],
         popped_at_ms: int,
         invisible_ms: int,
@@ -192,6 +193,7 @@ class InFlight:
 
         Args:
             key: Whose and of which queue.
+            start: Where the queue was read from; all before the first of them is not wanted.
             offsets: Their queue offsets, rising; `COUNT_MAX` at most.
             popped_at_ms: When, wall time. Two pops that begin at the same offset are told apart
                 by it: another pop of the same offset must be later.
@@ -200,7 +202,6 @@ class InFlight:
         Raises:
             DiskFull, DiskFailed: Nothing is noted.
         """
-        start = offsets[0]
         assert len(offsets) <= COUNT_MAX, "more than a pop may have"
         pop = Pop(PopId(start, popped_at_ms), invisible_ms, [offset - start for offset in offsets])
         self._write(key, pop)
@@ -251,13 +252,6 @@ class InFlight:
         """Tell whether a pop is kept: it is in flight, or one before it is."""
         queue = self._queues.get(key)
         return queue is not None and of in queue.pops
-
-    def offsets_of(self, key: PoppedQueue, of: PopId, bits: int) -> list[int]:
-        """Return the queue offsets of messages of a pop that have a bit; none if it is unknown."""
-        queue = self._queues.get(key)
-        pop = None if queue is None else queue.pops.get(of)
-        differences = () if pop is None else pop.differences
-        return [of.start + one for number, one in enumerate(differences) if bits >> number & 1]
 
     def is_open(self, key: PoppedQueue, of: PopId, offset: int) -> bool:
         """Tell whether a message of a pop is in flight."""

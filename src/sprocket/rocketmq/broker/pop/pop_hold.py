@@ -66,7 +66,9 @@ class PopHold:
     _held: dict[HeldPop, Timer] = field(default_factory=dict, init=False)
     _by_topic: dict[str, dict[HeldPop, None]] = field(default_factory=dict, init=False)
     _by_owner: dict[Link, dict[HeldPop, None]] = field(default_factory=dict, init=False)
-    _counts: dict[tuple[str, str, int], int] = field(default_factory=dict, init=False)
+    _by_place: dict[tuple[str, str, int], dict[HeldPop, None]] = field(
+        default_factory=dict, init=False
+    )
 
     @property
     def count(self) -> int:
@@ -75,15 +77,15 @@ class PopHold:
 
     def count_of(self, topic: str, group: str, queue_id: int) -> int:
         """Return how many pops of a group wait for a queue, or for all with -1."""
-        return self._counts.get((topic, group, queue_id), 0)
+        return len(self._by_place.get((topic, group, queue_id), ()))
 
     def hold(self, held: HeldPop, seconds: float) -> bool:
         """Let one pop wait for so long; False, and nothing is kept, if too many do already."""
-        waiting = self._counts.get(held.place, 0)
-        if self.count >= COUNT_MAX or waiting >= QUEUE_COUNT_MAX:
+        waiting = self._by_place.get(held.place, ())
+        if self.count >= COUNT_MAX or len(waiting) >= QUEUE_COUNT_MAX:
             return False
         self._held[held] = self._timers.call_later(seconds, lambda: self._end(held, is_over=True))
-        self._counts[held.place] = waiting + 1
+        self._by_place.setdefault(held.place, {})[held] = None
         for topic in held.topics:
             self._by_topic.setdefault(topic, {})[held] = None
         self._by_owner.setdefault(held.owner, {})[held] = None
@@ -111,6 +113,12 @@ class PopHold:
         for held in [*self._by_topic.get(topic, ())]:
             self._end(held, is_over=False)
 
+    def wake(self, topic: str, group: str, queue_id: int) -> None:
+        """Wake a pop of a group that waits for a queue, and one that waits for all of the topic."""
+        for place in ((topic, group, queue_id), (topic, group, ALL_QUEUES)):
+            for held in [*self._by_place.get(place, ())][:1]:
+                self._end(held, is_over=False)
+
     def drop(self, owner: Link) -> None:
         """Forget the pops of a connection that closed."""
         for held in [*self._by_owner.get(owner, ())]:
@@ -130,11 +138,7 @@ class PopHold:
         for topic in held.topics:
             _discard(self._by_topic, topic, held)
         _discard(self._by_owner, held.owner, held)
-        left = self._counts[held.place] - 1
-        if left:
-            self._counts[held.place] = left
-        else:
-            del self._counts[held.place]
+        _discard(self._by_place, held.place, held)
 
 
 def _discard(table: dict[K, dict[HeldPop, None]], key: K, held: HeldPop) -> None:

@@ -7,23 +7,25 @@ Source: RocketMQ `PopMessageProcessor`.
 """
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum, auto
 from itertools import count
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from sprocket.rocketmq.broker.delivery import PullService
 from sprocket.rocketmq.broker.filters import FilterTurns
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups
 from sprocket.rocketmq.broker.pop.in_flight import COUNT_MAX, InFlight, PopId, PoppedQueue
+from sprocket.rocketmq.broker.pop.orders import Orders, PopAttempt
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.record_layout import PLACE
 from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.filters import MessageFilter
 from sprocket.rocketmq.model.group import CLUSTERING, TAG, Subscription
 from sprocket.rocketmq.model.pop import (
+    ORDERED_REVIVE_QUEUE,
     PopHandle,
     PopQuery,
     PopTopic,
@@ -62,21 +64,21 @@ class PoppedPart(Struct, frozen=True):
     Attributes:
         topic: Which topic of the group it is from.
         key: Which queue.
+        start: Where it was read from; the first message is there, or behind what is not wanted.
         offsets: The queue offsets of the messages.
         runs: Their stored bytes, views of the log.
         bytes: How many.
+        counts: If they are consumed in order: by queue offset how often messages came before, of
+            those that did.
     """
 
     topic: PopTopic
     key: PoppedQueue
+    start: int
     offsets: Sequence[int]
     runs: Sequence[memoryview]
     bytes: int
-
-    @property
-    def start(self) -> int:
-        """The first of the offsets."""
-        return self.offsets[0]
+    counts: Mapping[int, int] | None = None
 
 
 class Popped(Struct, frozen=True):
@@ -99,12 +101,50 @@ class Popped(Struct, frozen=True):
     wanted: MessageFilter | None
 
 
+class Visibility(Struct, frozen=True):
+    """What the handle of a message has that comes again at another time.
+
+    Attributes:
+        popped_at_ms: When it counts as popped, wall time.
+        invisible_ms: For how long it is invisible from then on.
+        revive_queue: That of the handle before.
+
+    All are 0 for a message in order that is committed.
+    """
+
+    popped_at_ms: int = 0
+    invisible_ms: int = 0
+    revive_queue: int = 0
+
+
+class _Found(Struct, frozen=True):
+    """What was read of one queue.
+
+    Attributes:
+        key: Which.
+        part: The messages that the group gets; None without any.
+        offsets: Their queue offsets, with those between them that are settled.
+        start: Where it was read from.
+        looked_to: Up to where; -1 if nothing was read.
+        rest: How many messages are behind that.
+    """
+
+    key: PoppedQueue
+    part: PoppedPart | None
+    offsets: Sequence[int]
+    start: int
+    looked_to: int
+    rest: int
+
+
 class AckOutcome(Enum):
     """What came of an acknowledgement."""
 
     DONE = auto()
     OUTSIDE = auto()
     """The queue has no such message."""
+    FREE = auto()
+    """In order; the next messages of the queue may be popped."""
 
 
 @dataclass(slots=True, eq=False)
@@ -122,6 +162,7 @@ class PopService:
     _puller: PullService
     _turns: FilterTurns
     _in_flight: InFlight
+    _orders: Orders
     _now_ms: Callable[[], int]
     """The log's time, which never goes back."""
     _settings: PullSettings
@@ -149,26 +190,44 @@ class PopService:
         wanted = self._wanted(query)
         if wanted is not None and wanted.cost:
             self._turns.check()
-        parts: list[PoppedPart] = []
-        passed: list[tuple[PoppedQueue, int]] = []
+        found: list[_Found] = []
         left, rest = query.max_msg_nums, 0
         for kind, key in self._order(query, topic):
-            part, behind, more = self._read(kind, key, query, left, wanted)
-            rest += more
-            passed.append((key, behind))
-            if part is not None:
-                parts.append(part)
-                left -= len(part.offsets)
+            one = self._read(kind, key, query, left, wanted)
+            found.append(one)
+            rest += one.rest
+            left -= 0 if one.part is None else len(one.part.offsets)
         # Nothing has changed so far: what is read once more from the disk begins anew.
-        now_ms = self._unused(now_ms, [(part.key, part.start) for part in parts])
-        for part in parts:
-            self._in_flight.add(part.key, part.offsets, now_ms, query.invisible_time)
-        for key, behind in passed:
-            if behind >= 0:
-                self._in_flight.pass_over(key, behind)
+        got = [one for one in found if one.part is not None]
+        now_ms = self._unused(now_ms, [(one.key, one.start) for one in got])
+        parts = [self._noted(one.part, one, query, now_ms) for one in got if one.part is not None]
+        for one in found:
+            if one.looked_to >= 0:
+                self._pass_over(one, is_ordered=bool(query.order))
         outcome = PopOutcome.FOUND if parts else PopOutcome.NOTHING
-        queue = next(self._revive_queue) % REVIVE_QUEUES
+        queue = ORDERED_REVIVE_QUEUE
+        if not query.order:
+            queue = next(self._revive_queue) % REVIVE_QUEUES
         return Popped(outcome, parts, now_ms, queue, rest, wanted)
+
+    def _noted(self, part: PoppedPart, found: "_Found", query: PopQuery, now_ms: int) -> PoppedPart:
+        """Note that the messages of a part are popped."""
+        if not query.order:
+            self._in_flight.add(part.key, part.start, part.offsets, now_ms, query.invisible_time)
+            return part
+        key, attempt = part.key, PopAttempt(query.attempt_id, query.invisible_time)
+        pop = self._orders.add(key, found.offsets, now_ms, attempt)
+        if self._offsets.get(key.group, key.topic, key.queue_id) != found.start:
+            self._offsets.commit_aside(key.group, key.topic, key.queue_id, found.start)
+        return structs.replace(part, counts=pop.counts or {})
+
+    def _pass_over(self, found: "_Found", *, is_ordered: bool) -> None:
+        """Have the next pop of a queue begin behind what the group does not want."""
+        if not is_ordered:
+            self._in_flight.pass_over(found.key, found.looked_to)
+        elif found.part is None and found.looked_to > found.start:
+            group, topic, queue_id = found.key.group, found.key.topic, found.key.queue_id
+            self._offsets.commit_aside(group, topic, queue_id, found.looked_to)
 
     def acknowledge(self, key: PoppedQueue, handle: PopHandle, offset: int) -> AckOutcome:
         """Settle one message.
@@ -176,18 +235,27 @@ class PopService:
         One that is settled already, or is of a pop that nobody knows, is a success as well.
 
         Raises:
-            Refused: There is no such topic or queue.
+            Refused: There is no such topic or queue; it is consumed in order, and not a message of
+                the last pop.
             DiskFull, DiskFailed: It may come again.
         """
         self._check_queue(key)
         low, high = self._store.queue_range(key.topic, key.queue_id)
         if not low <= offset <= high:
             return AckOutcome.OUTSIDE
+        if handle.revive_queue == ORDERED_REVIVE_QUEUE:
+            return self._acknowledge_ordered(key, handle, offset)
         of = PopId(handle.start, handle.popped_at_ms)
         if self._in_flight.knows(key, of):
             self._in_flight.settle(key, of, [offset])
         else:
             self._in_flight.settle_offset(key, offset)
+        return AckOutcome.DONE
+
+    def _acknowledge_ordered(self, key: PoppedQueue, handle: PopHandle, offset: int) -> AckOutcome:
+        is_of_last = self._orders.acknowledge(key, handle.popped_at_ms, offset)
+        if is_of_last and not self._orders.blocked_ms(key, PopAttempt(None, handle.invisible_ms)):
+            return AckOutcome.FREE
         return AckOutcome.DONE
 
     def has_message(self, query: PopQuery) -> bool:
@@ -196,40 +264,31 @@ class PopService:
         return any(
             self._start(kind, key, query.init_mode) < self._store.queue_end(key.topic, key.queue_id)
             for kind, key in self._order(query, topic)
+            if not self._is_blocked(key, query)
         )
 
     def peek(self, query: PopQuery) -> Popped:
-        """Show what a pop would get, and change nothing. Raises as `pop`."""
+        """Show what a pop would get; nothing changes, `rest` has what is shown. Raises as `pop`."""
         topic = self._checked(query)
         now_ms = self._now_ms()
         parts: list[PoppedPart] = []
         left, rest = query.max_msg_nums, 0
         for kind, key in self._order(query, topic):
-            part, _, more = self._read(kind, key, query, left, None)
-            rest += more
-            if part is not None:
-                parts.append(part)
-                left -= len(part.offsets)
+            found = self._read(kind, key, query, left, None)
+            rest += max(0, self._store.queue_end(key.topic, key.queue_id) - found.start)
+            if found.part is not None:
+                parts.append(found.part)
+                left -= len(found.part.offsets)
         outcome = PopOutcome.FOUND if parts else PopOutcome.NOTHING
         return Popped(outcome, parts, now_ms, 0, rest, None)
 
-    def offsets_of(self, key: PoppedQueue, handle: PopHandle, bits: int) -> Sequence[int]:
-        """Return the queue offsets of messages of a pop.
-
-        Args:
-            key: Of which queue.
-            handle: Of which pop.
-            bits: A bit for each message that is meant, by its number in the pop.
-        """
-        return self._in_flight.offsets_of(key, PopId(handle.start, handle.popped_at_ms), bits)
-
     def change_invisible(
         self, key: PoppedQueue, handle: PopHandle, offset: int, invisible_ms: int
-    ) -> int | None:
+    ) -> Visibility | None:
         """Have a message come again at another time, if it is not settled.
 
         Returns:
-            When it counts as popped, wall time; None if the queue has no such message.
+            What its handle has then; None if the queue has no such message.
 
         Raises:
             Refused: There is no such topic or queue.
@@ -239,12 +298,20 @@ class PopService:
         low, high = self._store.queue_range(key.topic, key.queue_id)
         if not low <= offset < high:
             return None
+        if handle.revive_queue == ORDERED_REVIVE_QUEUE:
+            popped_at_ms = handle.popped_at_ms
+            left_ms = self._orders.change_invisible(key, popped_at_ms, offset, invisible_ms)
+            return (
+                Visibility()
+                if left_ms is None
+                else Visibility(popped_at_ms, left_ms, handle.revive_queue)
+            )
         now_ms = self._unused(self._now_ms(), [(key, offset)])
         old = PopId(handle.start, handle.popped_at_ms)
         if self._in_flight.is_open(key, old, offset):
-            self._in_flight.add(key, [offset], now_ms, invisible_ms)
+            self._in_flight.add(key, offset, [offset], now_ms, invisible_ms)
             self._in_flight.settle(key, old, [offset])
-        return now_ms
+        return Visibility(now_ms, invisible_ms, handle.revive_queue)
 
     def _check_queue(self, key: PoppedQueue) -> None:
         topic = self._topics.existing(key.topic, "topic[{}] not exist, apply first please!")
@@ -294,7 +361,9 @@ class PopService:
             for queue_id in self._queue_ids(query, topic)
         ]
         retries = [*self._retries(query)]
-        if self.below(100) < RETRY_FIRST_PERCENT:
+        if query.order:
+            yield from own
+        elif self.below(100) < RETRY_FIRST_PERCENT:
             yield from retries
             yield from own
         else:
@@ -321,40 +390,53 @@ class PopService:
         query: PopQuery,
         left: int,
         wanted: MessageFilter | None,
-    ) -> tuple[PoppedPart | None, int, int]:
-        """Return what a pop gets of a queue, up to where it looked, and how many are behind that.
-
-        Nothing changes. Up to where is -1 if it did not look.
-        """
+    ) -> _Found:
+        """Return what a pop gets of a queue; nothing changes."""
         start = self._start(kind, key, query.init_mode)
+        if self._is_blocked(key, query):
+            return _Found(key, None, (), start, -1, 0)
         if left <= 0:
-            return None, -1, max(0, self._store.queue_end(key.topic, key.queue_id) - start)
-        result = self._store.get_messages(
-            key.topic,
-            key.queue_id,
-            start,
-            max_count=left,
-            wanted=wanted if kind is PopTopic.NORMAL else None,
-            max_bytes=self._settings.bytes_max,
-            reader=key,
-        )
-        if result.filter_cost:
-            self._turns.charge(result.filter_cost)
-        rest = max(0, result.max_offset - result.next_offset)
-        if not result.count:
-            return None, result.next_offset, rest
-        offsets = [PLACE.unpack_from(record)[3] for record in result.records]
-        return (
-            PoppedPart(kind, key, offsets, result.runs, result.bytes),
-            result.next_offset,
-            rest,
-        )
+            rest = max(0, self._store.queue_end(key.topic, key.queue_id) - start)
+            return _Found(key, None, (), start, -1, rest)
+        settled = self._orders.settled(key) if query.order else ()
+        position = start
+        while True:
+            result = self._store.get_messages(
+                key.topic,
+                key.queue_id,
+                position,
+                max_count=left,
+                wanted=wanted if kind is PopTopic.NORMAL else None,
+                max_bytes=self._settings.bytes_max,
+                reader=key,
+            )
+            if result.filter_cost:
+                self._turns.charge(result.filter_cost)
+            rest = max(0, result.max_offset - result.next_offset)
+            if not result.count:
+                return _Found(key, None, (), start, result.next_offset, rest)
+            offsets = [PLACE.unpack_from(record)[3] for record in result.records]
+            if not settled or any(offset not in settled for offset in offsets):
+                break
+            position = result.next_offset
+        part = PoppedPart(kind, key, start, offsets, result.runs, result.bytes)
+        if settled:
+            part = _without(part, settled, result.records)
+        return _Found(key, part, offsets, start, result.next_offset, rest)
+
+    def _is_blocked(self, key: PoppedQueue, query: PopQuery) -> bool:
+        """Tell whether what is consumed in order of a queue must be settled first."""
+        if not query.order:
+            return False
+        attempt = PopAttempt(query.attempt_id, query.invisible_time)
+        return self._orders.blocked_ms(key, attempt) > 0
 
     def _start(self, kind: PopTopic, key: PoppedQueue, init_mode: int) -> int:
         """Return where the next pop of a queue begins."""
         target = self._offsets.take_reset(key.group, key.topic, key.queue_id)
         if target is not None:
             self._in_flight.forget(key)
+            self._orders.forget(key)
             return target
         known = self._in_flight.next_offset(key)
         if known is None:
@@ -369,9 +451,25 @@ class PopService:
 
     def _unused(self, now_ms: int, starts: Sequence[tuple[PoppedQueue, int]]) -> int:
         """Return a time, now or soon, at which no pop was that begins at one of these."""
-        while any(self._in_flight.knows(key, PopId(start, now_ms)) for key, start in starts):
+        while any(self._is_used(key, start, now_ms) for key, start in starts):
             now_ms += 1
         return now_ms
+
+    def _is_used(self, key: PoppedQueue, start: int, at_ms: int) -> bool:
+        ordered = self._orders.get(key)
+        if ordered is not None and ordered.popped_at_ms == at_ms:
+            return True
+        return self._in_flight.knows(key, PopId(start, at_ms))
+
+
+def _without(
+    part: PoppedPart, settled: Collection[int], records: Sequence[memoryview]
+) -> PoppedPart:
+    """Return a part without messages that are settled."""
+    left = [one for one in zip(part.offsets, records, strict=True) if one[0] not in settled]
+    runs = [record for _, record in left]
+    size = sum(len(record) for record in runs)
+    return structs.replace(part, offsets=[offset for offset, _ in left], runs=runs, bytes=size)
 
 
 def retry_topics(topic: str, group: str) -> Sequence[tuple[PopTopic, str]]:

@@ -89,6 +89,66 @@ class RequestModeTable(Struct, frozen=True):
     modes: Mapping[str, Mapping[str, RequestMode]] = field(name="messageRequestModeMap")
 
 
+class OrderedPop(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a group has of a queue that it consumes in order, as `consumerOrderInfo.json` has it.
+
+    Attributes:
+        attempt_id: By which attempt.
+        settled: A bit for each message that is acknowledged.
+        invisible_ms: For how long nobody else gets its messages.
+        popped_last_at_ms: When, by the clock of the machine.
+        differences: The queue offset of the first message, and how far each other one is from it.
+        counts: By queue offset how often messages came before, of those that did; None in the first
+            pop of a queue.
+        visible_at_ms: By queue offset when messages come again for which that was changed.
+        popped_at_ms: When, as handles say it.
+        settled_behind: The queue offsets of messages behind all these that are acknowledged: a pop
+            before had them, and this one got fewer. Ours: RocketMQ passes over it.
+    """
+
+    attempt_id: str | None = field(name="a", default=None)
+    settled: int = field(name="cm", default=0)
+    invisible_ms: int | None = field(name="i", default=None)
+    popped_last_at_ms: int = field(name="l", default=0)
+    differences: Sequence[int] = field(name="o", default=())
+    counts: Mapping[int, int] | None = field(name="oc", default=None)
+    visible_at_ms: Mapping[int, int] | None = field(name="ot", default=None)
+    popped_at_ms: int = field(name="popTime", default=0)
+    settled_behind: Sequence[int] = field(name="sprocketSettled", default=())
+
+    @property
+    def offsets(self) -> list[int]:
+        """The queue offsets of its messages."""
+        first, *others = self.differences
+        return [first, *(first + other for other in others)]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all its messages are acknowledged."""
+        return self.settled == (1 << len(self.differences)) - 1
+
+    @property
+    def open_offsets(self) -> list[int]:
+        """The queue offsets of those that are not."""
+        return [one for bit, one in enumerate(self.offsets) if not self.settled >> bit & 1]
+
+    @property
+    def settled_offsets(self) -> list[int]:
+        """The queue offsets of those that are."""
+        return [one for bit, one in enumerate(self.offsets) if self.settled >> bit & 1]
+
+    @property
+    def next_offset(self) -> int:
+        """Where the group goes on: at the first message that is not acknowledged."""
+        open_offsets = self.open_offsets
+        if open_offsets:
+            return open_offsets[0]
+        offset = self.offsets[-1] + 1
+        while offset in self.settled_behind:
+            offset += 1
+        return offset
+
+
 class FilterBits(Struct, frozen=True):
     """The bits of a message's map that a rule owns; see `codec.bloom`."""
 
@@ -161,6 +221,10 @@ PopLine: TypeAlias = tuple[int, str, int, int, int, int, list[int], int]
 """A line of the journal of pops: its sequence, `topic@group`, queue, the first offset of a pop,
 when it was popped, for how long it is invisible, how far each message is from the first, and a bit
 for each that is settled."""
+
+OrderLine: TypeAlias = tuple[int, str, int, OrderedPop | None]
+"""A line of the journal of ordered pops: its sequence, `topic@group`, queue, and what the group has
+of it; None if that is forgotten."""
 
 
 @dataclass(frozen=True, slots=True)

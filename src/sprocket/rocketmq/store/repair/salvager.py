@@ -292,7 +292,10 @@ def _copy_tables(
                 break
         else:
             left.append(name)
-    for path in (old.topic_journal, old.group_journal, old.offset_journal):
+    for path in (
+        *(old.topic_journal, old.group_journal, old.offset_journal),
+        *(old.pop_journal, old.order_journal),
+    ):
         for segment in journal.segment_paths(disk, path):
             data = _content(disk, segment, unread)
             if data is not None:

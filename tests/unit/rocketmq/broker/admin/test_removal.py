@@ -12,7 +12,7 @@ from sprocket.base.place import Place
 from sprocket.rocketmq.broker.admin import Removal, Upkeep
 from sprocket.rocketmq.broker.delivery import HeldPull, PullHold
 from sprocket.rocketmq.broker.groups import ConsumerOffsets, Groups, Link
-from sprocket.rocketmq.broker.pop import InFlight
+from sprocket.rocketmq.broker.pop import InFlight, Orders
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.model.group import SubscriptionGroup
@@ -48,6 +48,7 @@ class Scene:
         self.stats = Stats(clock)
         self.hold = PullHold(asyncio.get_running_loop(), PullSettings())
         self.in_flight = InFlight(Place(disk, FOLDER, clock), self.offsets)
+        self.orders = Orders(Place(disk, FOLDER, clock), self.offsets, self.store.log_clock)
         self.removal = Removal(
             self.store,
             self.upkeep,
@@ -57,6 +58,7 @@ class Scene:
             self.stats,
             self.hold,
             self.in_flight,
+            self.orders,
         )
 
     def fill(self, *topics: str) -> None:

@@ -35,8 +35,8 @@ def test_a_group_goes_on_behind_what_it_popped() -> None:
     """What is committed is where the oldest pop begins that is not settled."""
     pops, offsets = opened(fresh())
     assert pops.next_offset(KEY) is None
-    first = pops.add(KEY, [5, 6, 9], 1_000, 60_000)
-    second = pops.add(KEY, [10], 1_001, 60_000)
+    first = pops.add(KEY, 5, [5, 6, 9], 1_000, 60_000)
+    second = pops.add(KEY, 10, [10], 1_001, 60_000)
     assert (pops.next_offset(KEY), pops.count(KEY), first.due_at_ms) == (11, 4, 61_000)
     assert pops.settle(KEY, second.id, [10]) == [10]
     assert offsets.get("g", "t", 0) == 5
@@ -51,9 +51,9 @@ def test_a_group_goes_on_behind_what_it_popped() -> None:
 def test_what_is_due_is_given_once() -> None:
     """The earliest first, and only if something of it is open."""
     pops, _ = opened(fresh())
-    late = pops.add(KEY, [1], 0, 500)
-    early = pops.add(OTHER, [1, 2], 0, 100)
-    done = pops.add(NAMED, [7], 0, 50)
+    late = pops.add(KEY, 1, [1], 0, 500)
+    early = pops.add(OTHER, 1, [1, 2], 0, 100)
+    done = pops.add(NAMED, 7, [7], 0, 50)
     pops.settle(NAMED, done.id, [7])
     assert pops.take_due(49, 10) == []
     assert pops.take_due(1_000, 1) == [(OTHER, early)]
@@ -69,7 +69,7 @@ def test_what_is_forgotten_comes_no_more() -> None:
     disk = fresh()
     pops, _ = opened(disk)
     for key in (KEY, OTHER, NAMED):
-        pops.add(key, [1], 0, 100)
+        pops.add(key, 1, [1], 0, 100)
     pops.forget(KEY)
     assert [*opened(disk.kill())[0].queues()] == [OTHER, NAMED]
     assert pops.next_offset(KEY) is None
@@ -85,7 +85,7 @@ def test_a_full_disk_changes_nothing() -> None:
     pops, _ = opened(disk)
     disk.is_full = True
     with pytest.raises(DiskFull):
-        pops.add(KEY, [1], 0, 100)
+        pops.add(KEY, 1, [1], 0, 100)
     assert len(pops) == 0
 
 
@@ -111,7 +111,7 @@ def story(seed: int, disk: SimulatedDisk) -> tuple[SimulatedDisk, dict[PoppedQue
                     start = offsets.get(key.group, key.topic, key.queue_id) or 0
                 assert start == ends[key]
                 got = sorted(draw.sample(range(start, start + 40), draw.randint(1, 32)))
-                pop = pops.add(key, got, step, draw.randrange(100))
+                pop = pops.add(key, start, got, step, draw.randrange(100))
                 ends[key] = pop.end
                 open_now[key] |= set(got)
                 ids.append((key, pop.id, got))
@@ -142,7 +142,7 @@ def test_a_flipped_digit_of_the_file_is_found(old: bytes, new: bytes) -> None:
     """The backup counts then; if both are damaged the start is refused."""
     disk = fresh()
     pops, _ = opened(disk)
-    pops.add(KEY, [5, 6, 9], 1_000, 60_000)
+    pops.add(KEY, 5, [5, 6, 9], 1_000, 60_000)
     pops.table.flush()
     path = "/s/config/sprocketPops.json"
     wrong = read_file(disk, path).replace(old, new, 1)

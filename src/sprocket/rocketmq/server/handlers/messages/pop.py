@@ -9,18 +9,21 @@ Source: RocketMQ `PopMessageProcessor`, `AckMessageProcessor`, `ChangeInvisibleT
 """
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
 from sprocket.base.errors import StoreError, WireError
 from sprocket.rocketmq.broker.filters import FilterTurns, TurnSpent
+from sprocket.rocketmq.broker.messages import copy_of
 from sprocket.rocketmq.broker.pop import (
+    COUNT_MAX,
     AckOutcome,
     HeldPop,
     PopHold,
     PopOutcome,
     Popped,
+    PoppedPart,
     PoppedQueue,
     PopService,
     retry_topics,
@@ -28,6 +31,7 @@ from sprocket.rocketmq.broker.pop import (
 from sprocket.rocketmq.codec import bodies, pop_info
 from sprocket.rocketmq.codec.bodies import BatchAck, BatchAckEntry
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.frame import Buffer
 from sprocket.rocketmq.codec.headers import (
     AckMessage,
     ChangeInvisibleTime,
@@ -41,22 +45,27 @@ from sprocket.rocketmq.codec.headers import (
     PopMessage,
     PopMessageAnswer,
 )
+from sprocket.rocketmq.codec.record import ids, properties, record
 from sprocket.rocketmq.errors import Refusal, Refused
-from sprocket.rocketmq.model.pop import ORDERED_REVIVE_QUEUE, PopHandle, PopTopic
+from sprocket.rocketmq.model.pop import PopHandle, PopTopic
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
 
+FOUND = "FOUND"
+NOTHING = "NO_MESSAGE_IN_QUEUE"
+"""Remarks of answers that RocketMQ gives, too."""
+
 Kept = Callable[[StoreError | None], None]
-Keep = Callable[[Kept], None]
-"""Calls back when what was noted is as safe as the flush mode asks."""
+Keep = Callable[[bool, Kept], None]
+"""Calls back when what was noted is as safe as the flush mode asks; told whether it is in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class PopHandlers:
     """Pops, and what becomes of what was popped.
 
-    `_watch` is told of connections whose pops wait.
+    `_watch` is told of connections whose pops wait; `_broker` is the name in handles.
     """
 
     _pops: PopService
@@ -66,6 +75,7 @@ class PopHandlers:
     _keep: Keep
     _now_ms: Callable[[], int]
     _watch: Callable[[Peer], None]
+    _broker: str
 
     def rows(self) -> list[Row]:
         """Return the table."""
@@ -82,8 +92,6 @@ class PopHandlers:
 
     def pop(self, request: Request, header: PopMessage) -> None:
         """Answer with messages, or wait for one."""
-        if header.order:
-            raise Refused(Refusal.OTHER, "pops in order are not served here")
         born_at_ms = header.born_time if header.born_time > 0 else self._now_ms()
         self._begin(request, header, born_at_ms)
 
@@ -97,9 +105,10 @@ class PopHandlers:
             self._turns.later(partial(self._begin, request, header, born_at_ms))
             return
         if popped.outcome is PopOutcome.FOUND:
-            request.answer(_found(popped, header.invisible_time))
+            request.answer(_found(popped, header, self._broker))
         elif popped.outcome is PopOutcome.TOO_LATE:
-            request.answer(_timed_out())
+            late = Answer(ResponseCode.POLLING_TIMEOUT, PopMessageAnswer(), "it comes too late")
+            request.answer(late)
         else:
             self._wait(request, header, born_at_ms, popped)
 
@@ -107,12 +116,12 @@ class PopHandlers:
         """Let a pop wait that found nothing, if it may."""
         left_ms = self._left_ms(header.poll_time, born_at_ms)
         if left_ms <= 0:
-            request.answer(_timed_out())
+            request.answer(_nothing(ResponseCode.POLLING_TIMEOUT, popped, header))
             return
 
         def again(is_over: bool) -> None:
             if is_over:
-                request.answer(_timed_out())
+                request.answer(_nothing(ResponseCode.POLLING_TIMEOUT, popped, header))
             else:
                 self._begin(request, header, born_at_ms)
 
@@ -127,7 +136,7 @@ class PopHandlers:
         if self._hold.hold(held, left_ms / 1000):
             self._watch(request.peer)
         else:
-            request.answer(Answer(ResponseCode.POLLING_FULL, remark="too many pops wait"))
+            request.answer(_nothing(ResponseCode.POLLING_FULL, popped, header))
 
     def _left_ms(self, poll_ms: int, born_at_ms: int) -> int:
         """Return how long a request may wait: no longer than it asks for, whatever clocks say."""
@@ -137,11 +146,10 @@ class PopHandlers:
         """Note that a message was consumed."""
         handle = _handle(header.extra_info)
         key = PoppedQueue(header.topic, header.consumer_group, header.queue_id)
-        done = self._pops.acknowledge(key, handle, header.offset)
-        if done is AckOutcome.OUTSIDE:
+        if self._settle(key, handle, header.offset) is AckOutcome.OUTSIDE:
             request.answer(_outside(header.offset, key))
         else:
-            self._keep(request.done)
+            self._keep(handle.is_ordered, request.done)
 
     def acknowledge_all(self, request: Request, _: NoFields) -> None:
         """Note that several messages were consumed."""
@@ -149,52 +157,56 @@ class PopHandlers:
         if not asked.acks:
             request.answer(Answer(ResponseCode.NO_MESSAGE))
             return
-        for entry in asked.acks:
-            self._acknowledge_entry(entry, asked.broker_name)
-        self._keep(request.done)
+        handles = [_handle_of(entry, asked.broker_name) for entry in asked.acks]
+        refused: Refused | None = None
+        for entry, handle in zip(asked.acks, handles, strict=True):
+            names = dict(retry_topics(entry.topic, entry.group))
+            key = PoppedQueue(names.get(handle.topic, entry.topic), entry.group, entry.queue_id)
+            for offset in _offsets(entry):
+                try:
+                    self._settle(key, handle, offset)
+                except Refused as error:
+                    refused = refused or error
+        if refused is not None:
+            raise refused
+        self._keep(any(handle.is_ordered for handle in handles), request.done)
 
-    def _acknowledge_entry(self, entry: BatchAckEntry, broker: str) -> None:
-        handle = PopHandle(
-            entry.start,
-            entry.popped_at_ms,
-            entry.invisible_ms,
-            entry.revive_queue,
-            PopTopic(int(entry.retry)) if entry.retry in ("0", "1", "2") else PopTopic.NORMAL,
-            broker,
-            entry.queue_id,
-        )
-        names = dict(retry_topics(entry.topic, entry.group))
-        key = PoppedQueue(names.get(handle.topic, entry.topic), entry.group, entry.queue_id)
-        bits = int.from_bytes(_octets(entry.bits), "little")
-        for offset in self._pops.offsets_of(key, handle, bits):
-            self._pops.acknowledge(key, handle, offset)
+    def _settle(self, key: PoppedQueue, handle: PopHandle, offset: int) -> AckOutcome:
+        """Settle a message, and wake who waits for those behind it."""
+        done = self._pops.acknowledge(key, handle, offset)
+        if done is AckOutcome.FREE:
+            self._hold.wake(*key)
+        return done
 
     def change(self, request: Request, header: ChangeInvisibleTime) -> None:
         """Have a message come again at another time."""
         handle = _handle(header.extra_info)
         key = PoppedQueue(header.topic, header.consumer_group, header.queue_id)
-        at_ms = self._pops.change_invisible(key, handle, header.offset, header.invisible_time)
-        if at_ms is None:
+        changed = self._pops.change_invisible(key, handle, header.offset, header.invisible_time)
+        if changed is None:
             request.answer(_outside(header.offset, key))
             return
         answer = ChangeInvisibleTimeAnswer(
-            pop_time=at_ms,
-            invisible_time=header.invisible_time,
-            revive_qid=handle.revive_queue,
+            pop_time=changed.popped_at_ms,
+            invisible_time=changed.invisible_ms,
+            revive_qid=changed.revive_queue,
         )
-        self._keep(partial(request.done, what=Answer(header=answer)))
+        self._keep(handle.is_ordered, partial(request.done, what=Answer(header=answer)))
 
     def peek(self, request: Request, header: PeekMessage) -> None:
         """Show messages that are there to be popped."""
         popped = self._pops.peek(_query(header, header.max_msg_nums))
+        answer = PopMessageAnswer(rest_num=popped.rest)
         if popped.outcome is PopOutcome.FOUND:
-            request.answer(_found(popped, 0))
+            runs = [run for part in popped.parts for run in part.runs]
+            request.answer(Answer(ResponseCode.SUCCESS, answer, FOUND, runs))
         else:
-            request.answer(Answer(ResponseCode.PULL_NOT_FOUND))
+            request.answer(Answer(ResponseCode.PULL_NOT_FOUND, answer, NOTHING))
 
     def notify(self, request: Request, header: Notification) -> None:
         """Tell when there is a message to pop."""
-        if self._pops.has_message(_query(header, 1)):
+        query = _query(header, 1, header.order, header.attempt_id)
+        if self._pops.has_message(query):
             request.answer(Answer(header=NotificationAnswer(has_msg=True)))
             return
         born_at_ms = header.born_time if header.born_time > 0 else self._now_ms()
@@ -220,7 +232,9 @@ class PopHandlers:
         request.answer(Answer(header=PollingInfoAnswer(polling_num=count)))
 
 
-def _query(header: PollingInfo, count: int) -> PopMessage:
+def _query(
+    header: PollingInfo, count: int, order: bool | None = None, attempt_id: str | None = None
+) -> PopMessage:
     """Return the pop that would get what is asked about."""
     return PopMessage(
         consumer_group=header.consumer_group,
@@ -231,6 +245,8 @@ def _query(header: PollingInfo, count: int) -> PopMessage:
         poll_time=0,
         born_time=0,
         init_mode=0,
+        order=order,
+        attempt_id=attempt_id,
     )
 
 
@@ -246,23 +262,56 @@ def _handle(text: str) -> PopHandle:
     """Return the handle that a request brings.
 
     Raises:
-        Refused: OTHER; it is none, or one of a message that is consumed in order.
+        Refused: OTHER; it is none.
     """
     try:
-        handle = pop_info.read_handle(text)
+        return pop_info.read_handle(text)
     except WireError as error:
         raise Refused(Refusal.OTHER, str(error)) from error
-    if handle.revive_queue == ORDERED_REVIVE_QUEUE:
-        raise Refused(Refusal.OTHER, "pops in order are not served here")
-    return handle
 
 
-def _found(popped: Popped, invisible_ms: int) -> Answer:
+def _handle_of(entry: BatchAckEntry, broker: str) -> PopHandle:
+    """Return the handle of the pop whose messages an entry of a batch names."""
+    return PopHandle(
+        entry.start,
+        entry.popped_at_ms,
+        entry.invisible_ms,
+        entry.revive_queue,
+        PopTopic(int(entry.retry)) if entry.retry in ("0", "1", "2") else PopTopic.NORMAL,
+        broker,
+        entry.queue_id,
+    )
+
+
+def _offsets(entry: BatchAckEntry) -> Iterator[int]:
+    """Give the queue offsets that an entry of a batch names: a bit for each from its start on."""
+    bits = int.from_bytes(_octets(entry.bits), "little")
+    if bits.bit_count() > COUNT_MAX:
+        raise Refused(
+            Refusal.OTHER, f"{bits.bit_count()} messages of a pop, which has {COUNT_MAX} at most"
+        )
+    while bits:
+        lowest = bits & -bits
+        yield entry.start + lowest.bit_length() - 1
+        bits ^= lowest
+
+
+def _found(popped: Popped, query: PopMessage, broker: str) -> Answer:
+    runs: list[Buffer] = []
+    for part in popped.parts:
+        if part.topic is PopTopic.NORMAL:
+            runs += part.runs
+        else:
+            runs += _as_of(part, popped, query, broker)
+    return Answer(ResponseCode.SUCCESS, _answer(popped, query), FOUND, runs)
+
+
+def _answer(popped: Popped, query: PopMessage) -> PopMessageAnswer:
     parts = popped.parts
     places = [(part.topic, part.key.queue_id) for part in parts]
-    answer = PopMessageAnswer(
+    return PopMessageAnswer(
         pop_time=popped.popped_at_ms,
-        invisible_time=invisible_ms,
+        invisible_time=query.invisible_time,
         revive_qid=popped.revive_queue,
         rest_num=popped.rest,
         start_offset_info=pop_info.starts_text(
@@ -271,14 +320,43 @@ def _found(popped: Popped, invisible_ms: int) -> Answer:
         msg_offset_info=pop_info.offsets_text(
             (*place, part.offsets) for place, part in zip(places, parts, strict=True)
         ),
-    )
-    return Answer(
-        ResponseCode.SUCCESS, answer, "FOUND", [run for part in parts for run in part.runs]
+        order_count_info=_counts_text(popped) if query.order else None,
     )
 
 
-def _timed_out() -> Answer:
-    return Answer(ResponseCode.POLLING_TIMEOUT)
+def _as_of(part: PoppedPart, popped: Popped, query: PopMessage, broker: str) -> Iterator[bytes]:
+    """Give messages that come again as messages of the topic that is popped, with their handles."""
+    for message in record.decode_all(b"".join(part.runs)):
+        handle = PopHandle(
+            part.start,
+            popped.popped_at_ms,
+            query.invisible_time,
+            popped.revive_queue,
+            part.topic,
+            broker,
+            message.queue_id,
+            message.queue_offset,
+        )
+        message.properties.setdefault(properties.POP_CK, pop_info.handle_text(handle))
+        yield record.encode(
+            copy_of(message, query.topic, message.queue_id, ids.parse_host(message.store_host)),
+            queue_offset=message.queue_offset,
+            physical_offset=message.physical_offset,
+            stored_at_ms=message.stored_at_ms,
+            crc_tail=False,
+        )
+
+
+def _counts_text(popped: Popped) -> str:
+    """Return how often messages came before that are consumed in order."""
+    return pop_info.counts_text(
+        (part.topic, part.key.queue_id, part.offsets, part.counts or {}) for part in popped.parts
+    )
+
+
+def _nothing(code: ResponseCode, popped: Popped, query: PopMessage) -> Answer:
+    """Return the answer to a pop that got nothing, and waits no longer."""
+    return Answer(code, _answer(popped, query), NOTHING)
 
 
 def _outside(offset: int, key: PoppedQueue) -> Answer:

@@ -260,13 +260,64 @@ def test_a_new_group_begins_where_it_says(on_node: Callable[..., None]) -> None:
     on_node(scenario)
 
 
+def ordered(lab: Any, attempt: str, **more: object) -> Any:
+    """Pop in order, and return the answer."""
+    fields = {"order": "true", "attemptId": attempt, "maxMsgNums": 2, "invisibleTime": 5_000}
+    return pop(lab, **{**fields, **more})
+
+
+def test_messages_in_order_come_one_after_the_other(on_node: Callable[..., None]) -> None:
+    """The next when these are settled; whoever waits gets them then; the same attempt at once."""
+
+    async def scenario(lab: Any) -> None:
+        await send(lab, 3)
+        first = await ordered(lab, "one")
+        assert [one.body for one in messages(first)] == [b"m0", b"m1"]
+        assert (first.ext_map()["reviveQid"], first.ext_map()["orderCountInfo"]) == ("999", "0 0 0")
+        assert (await ordered(lab, "two")).code == TIMED_OUT
+        first = await ordered(lab, "one")
+        waiting = asyncio.ensure_future(ordered(lab, "two", pollTime=20_000))
+        for handle in reversed(handles(first)):
+            assert lab.node.broker.offsets.get("g", "T", 0) == 0
+            assert await acknowledge(lab, handle) == 0
+        assert [one.body for one in messages(await waiting)] == [b"m2"]
+        assert lab.node.broker.offsets.get("g", "T", 0) == 2
+
+    on_node(scenario)
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_messages_in_order_come_again_when_it_is_time(
+    on_node: Callable[..., None], end: str
+) -> None:
+    """The same ones, also by another process, to who waits; but not what was acknowledged."""
+    disk = SimulatedDisk()
+    told: list[Any] = []
+
+    async def before(lab: Any) -> None:
+        await send(lab, 3)
+        assert await acknowledge(lab, handles(await ordered(lab, "one", maxMsgNums=3))[1]) == 0
+        told.append(disk.kill())
+
+    async def after(lab: Any) -> None:
+        assert (await ordered(lab, "two")).code == TIMED_OUT
+        waiting = asyncio.ensure_future(ordered(lab, "three", maxMsgNums=3, pollTime=20_000))
+        await asyncio.sleep(0.05)
+        lab.clock.advance(5_100)
+        answer = await waiting
+        assert [one.body for one in messages(answer)] == [b"m0", b"m2"]
+        assert answer.ext_map()["orderCountInfo"] == "0 qo0%0 1;0 qo0%2 1;0 0 1"
+
+    on_node(before, disk=disk)
+    on_node(after, disk=told[0] if end == "kill" else disk)
+
+
 @pytest.mark.parametrize(
     ("code", "fields", "expected"),
     [
         (200050, {"topic": "none"}, 17),
         (200050, {"maxMsgNums": 33}, 29),
         (200050, {"queueId": 99}, 29),
-        (200050, {"order": "true"}, 1),
         (200050, {"exp": "a >", "expType": "SQL92"}, 23),
         (200051, {"topic": "none", "offset": 0, "extraInfo": "0 1 1 0 0 broker-a 0 0"}, 17),
         (200051, {"queueId": 99, "offset": 0, "extraInfo": "0 1 1 0 0 broker-a 0 0"}, 13),
