@@ -26,6 +26,7 @@ EXCEPTIONS = {
         *("ConnectionSecure", "ConnectionSecureOk"),
     ),
     "named in quotes only": ("Asker", "AwaitedAdmin", "Tracer"),
+    "called by the event loop": ("buffer_updated", "get_buffer"),
     "called by Spark": (
         *("getDefaultReadLimit", "initialOffset", "latestOffset", "prepareForTriggerAvailableNow"),
         *("reportLatestOffset", "streamReader", "streamWriter"),
