@@ -251,6 +251,16 @@ class Requirement:
     actions: tuple[Action, ...]
 
 
+def need(kind: ResourceType, name: str, actions: tuple[Action, ...]) -> Requirement:
+    """Return what a request needs that does something to a thing."""
+    if kind is ResourceType.GROUP:
+        return Requirement(of_group(name), actions)
+    resource = AclResource(kind, name) if kind is ResourceType.CLUSTER else of_topic(name)
+    if resource.type is ResourceType.GROUP:
+        actions = tuple(Action.SUB if one is Action.PUB else one for one in actions)
+    return Requirement(resource, actions)
+
+
 def is_source(text: str) -> bool:
     """Tell whether a text is an address or a network, such as `10.0.0.0/8`."""
     try:

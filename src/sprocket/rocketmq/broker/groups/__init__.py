@@ -13,6 +13,7 @@ from sprocket.rocketmq.broker.groups.client_manager import (
     Link,
 )
 from sprocket.rocketmq.broker.groups.groups import READ_FORBIDDEN, Groups
+from sprocket.rocketmq.broker.groups.membership import make_group_of
 from sprocket.rocketmq.broker.groups.offsets import ConsumerOffsets
 from sprocket.rocketmq.broker.groups.progress import Progress
 from sprocket.rocketmq.broker.groups.queue_locks import QueueLocks
@@ -30,4 +31,5 @@ __all__ = [
     "Progress",
     "QueueLocks",
     "RequestModes",
+    "make_group_of",
 ]

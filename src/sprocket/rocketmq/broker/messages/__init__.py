@@ -20,6 +20,7 @@ from sprocket.rocketmq.broker.messages.recalls import Recalls
 from sprocket.rocketmq.broker.messages.reput_rounds import ReputRounds
 from sprocket.rocketmq.broker.messages.retry import RetryLimit, RetryService
 from sprocket.rocketmq.broker.messages.send import REGION, Sender, Stamp
+from sprocket.rocketmq.broker.messages.send_results import real_queue_id, recall_handle_of
 from sprocket.rocketmq.broker.messages.timer_requests import TimerRequests
 from sprocket.rocketmq.broker.messages.waits import EXAMINED, Waits
 
@@ -42,5 +43,7 @@ __all__ = [
     "hide",
     "longest_ms",
     "pending_acks",
+    "real_queue_id",
+    "recall_handle_of",
     "refuse_transactional",
 ]

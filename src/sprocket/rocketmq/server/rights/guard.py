@@ -35,9 +35,8 @@ from sprocket.rocketmq.codec.ext import Header, text_joiner
 from sprocket.rocketmq.codec.headers import PullMessage, SendMessageV2
 from sprocket.rocketmq.codec.signature import ACCESS_KEY, SIGNATURE, SigningKey
 from sprocket.rocketmq.errors import Refusal, Refused
-from sprocket.rocketmq.model.rights import AclUser, Action, ResourceType
+from sprocket.rocketmq.model.rights import AclUser, Action, ResourceType, need
 from sprocket.rocketmq.server.dispatch import CODES, Answer, Handler, Row, unsupported
-from sprocket.rocketmq.server.rights import needs
 from sprocket.rocketmq.server.rights.needs import NEEDS, NOTHING_KNOWN, Needs
 from sprocket.rocketmq.settings import RightsSettings
 from sprocket.runtime.driver import Peer
@@ -64,7 +63,7 @@ class _Signer:
     def check_topic(self, topic: str, action: Action) -> None:
         """Return if they may do something to a topic. Raises Refused."""
         if self._authorizer is not None:
-            found = needs.need(ResourceType.TOPIC, topic, (action,))
+            found = need(ResourceType.TOPIC, topic, (action,))
             self._authorizer.check(self.user, [found], self._address)
 
 

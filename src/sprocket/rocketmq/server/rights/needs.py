@@ -20,8 +20,7 @@ from sprocket.rocketmq.codec.bodies import AssignmentQuery, BatchAck, ClientChec
 from sprocket.rocketmq.codec.codes import RequestCode as Code
 from sprocket.rocketmq.codec.config import RequestMode
 from sprocket.rocketmq.codec.ext import Header
-from sprocket.rocketmq.model import rights
-from sprocket.rocketmq.model.rights import AclResource, Action, Requirement, ResourceType
+from sprocket.rocketmq.model.rights import Action, Requirement, ResourceType, need
 
 ALL, PUB, SUB = Action.ALL, Action.PUB, Action.SUB
 CREATE, UPDATE, DELETE, GET = Action.CREATE, Action.UPDATE, Action.DELETE, Action.GET
@@ -29,16 +28,6 @@ CREATE, UPDATE, DELETE, GET = Action.CREATE, Action.UPDATE, Action.DELETE, Actio
 Actions = tuple[Action, ...]
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
-
-
-def need(kind: ResourceType, name: str, actions: Actions) -> Requirement:
-    """Return what a request needs that does something to a thing."""
-    if kind is GROUP:
-        return Requirement(rights.of_group(name), actions)
-    resource = AclResource(kind, name) if kind is CLUSTER else rights.of_topic(name)
-    if resource.type is GROUP:
-        actions = tuple(SUB if one is PUB else one for one in actions)
-    return Requirement(resource, actions)
 
 
 @dataclass(frozen=True, slots=True)

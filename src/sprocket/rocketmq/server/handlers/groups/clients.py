@@ -5,7 +5,13 @@ from dataclasses import dataclass
 
 from sprocket.rocketmq.broker.delivery import PullService
 from sprocket.rocketmq.broker.filters import FilterTurns
-from sprocket.rocketmq.broker.groups import ClientManager, Groups, Link, QueueLocks
+from sprocket.rocketmq.broker.groups import (
+    ClientManager,
+    Groups,
+    Link,
+    QueueLocks,
+    make_group_of,
+)
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies, command
 from sprocket.rocketmq.codec.bodies import ClientCheck, ConsumerIds, LockedQueues
@@ -17,9 +23,6 @@ from sprocket.rocketmq.codec.headers import (
     UnregisterClient,
 )
 from sprocket.rocketmq.errors import Refusal, Refused
-from sprocket.rocketmq.model.group import Membership
-from sprocket.rocketmq.model.internal import RETRY_PREFIX
-from sprocket.rocketmq.model.topic import UNIT_SUBSCRIPTION
 from sprocket.rocketmq.remoting import Connection
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
 from sprocket.runtime.driver import Peer
@@ -52,7 +55,9 @@ class ClientHandlers:
         """Note a client's groups; each consumer group gets its retry topic."""
         data = bodies.decode_heartbeat(request.body)
         request.peer.when_closed(self._left)
-        consumers = [one for one in data.consumers if self._prepare(one)]
+        consumers = [
+            one for one in data.consumers if make_group_of(one, self._groups, self._topics)
+        ]
         has_changed = self._members.heartbeat(
             request.peer, data, request.command.language, request.command.version, consumers
         )
@@ -96,23 +101,6 @@ class ClientHandlers:
         wanted = bodies.decode_lock(request.body, is_group_needed=True)
         self._locks.unlock(wanted.group, wanted.client_id, wanted.queues)
         return Answer()
-
-    def _prepare(self, consumer: Membership) -> bool:
-        """Make group and retry topic; False if the group may not exist."""
-        try:
-            group = self._groups.find(consumer.group)
-        except Refused:
-            return False
-        retry_topic = RETRY_PREFIX + consumer.group
-        if group.retry_queues > 0 and self._topics.get(retry_topic) is None:
-            subscribed = (self._topics.get(one.topic) for one in consumer.subscriptions)
-            self._topics.make_internal(
-                retry_topic,
-                group.retry_queues,
-                order=any(topic is not None and topic.order for topic in subscribed),
-                sys_flag=UNIT_SUBSCRIPTION if consumer.unit_mode else 0,
-            )
-        return True
 
 
 def notify_ids_changed(link: Link, group: str) -> None:

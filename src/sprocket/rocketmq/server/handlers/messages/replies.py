@@ -21,7 +21,13 @@ from msgspec import structs
 from sprocket.base import log
 from sprocket.base.errors import ClientError, StoreError
 from sprocket.rocketmq.broker.groups import ClientManager
-from sprocket.rocketmq.broker.messages import REGION, DurableAppender, Release, Sender
+from sprocket.rocketmq.broker.messages import (
+    REGION,
+    DurableAppender,
+    Release,
+    Sender,
+    real_queue_id,
+)
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.frame import Buffer
@@ -36,7 +42,7 @@ from sprocket.rocketmq.codec.record import ids, properties
 from sprocket.rocketmq.model.message import NewRecord, SendRequest
 from sprocket.rocketmq.remoting import Channels
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, busy, encoded, row, sending
-from sprocket.rocketmq.server.handlers.messages.send import meant, real_queue_id
+from sprocket.rocketmq.server.handlers.messages.send import meant
 from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.runtime.driver import Peer
 

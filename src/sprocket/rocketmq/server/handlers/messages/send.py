@@ -18,7 +18,14 @@ from sprocket.base.errors import (
     StoreFailed,
     SyncLate,
 )
-from sprocket.rocketmq.broker.messages import DurableAppender, Release, RetryService, Sender
+from sprocket.rocketmq.broker.messages import (
+    DurableAppender,
+    Release,
+    RetryService,
+    Sender,
+    real_queue_id,
+    recall_handle_of,
+)
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.broker.transactions import RecentHalves
@@ -33,10 +40,9 @@ from sprocket.rocketmq.codec.headers import (
     SendMessageBack,
     SendMessageV2,
 )
-from sprocket.rocketmq.codec.record import properties, recall_handle
+from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.errors import MessageIllegal
-from sprocket.rocketmq.model.internal import HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
-from sprocket.rocketmq.model.message import NewHalf, NewRecord, ProducedMessage, SendRequest
+from sprocket.rocketmq.model.message import NewHalf, NewRecord, SendRequest
 from sprocket.rocketmq.model.rights import Action
 from sprocket.rocketmq.server.dispatch import (
     Answer,
@@ -151,7 +157,7 @@ class SendHandlers:
             queue_id, handle, half = record.queue_id, "", None
             if record.topic is not send.message.topic:
                 queue_id = real_queue_id(record, send.message)
-                handle = self._recall_handle(record, send.message)
+                handle = recall_handle_of(record, send.message, self._broker_name)
                 half = record if isinstance(record, NewHalf) else None
             records.append(record)
             key = record.unique_key
@@ -236,19 +242,6 @@ class SendHandlers:
             return encoded(request, Answer(0, header))
         return encoded(request, Answer(_code(error), header, str(error)))
 
-    def _recall_handle(self, record: NewRecord, message: ProducedMessage) -> str:
-        """Return by what a message can be taken back, empty if it does not wait for a time."""
-        if record.topic != TIMER_TOPIC or message.topic.startswith(RETRY_PREFIX):
-            return ""
-        due = properties.find(record.properties, properties.TIMER_OUT_MS)
-        if due is None:
-            return ""
-        return recall_handle.encode(
-            recall_handle.RecallHandle(
-                message.topic, self._broker_name, int(due), record.unique_key
-            )
-        )
-
     def _before_last_id(self, physical_offsets: Sequence[int]) -> str:
         """Return the offset message ids of some places in the log, and how the next one begins."""
         if not physical_offsets:
@@ -306,16 +299,6 @@ def meant(header: M, version: int) -> M:
     if header.max_reconsume_times is None or version >= MAX_RECONSUME_VERSION:
         return header
     return structs.replace(header, max_reconsume_times=None)
-
-
-def real_queue_id(record: NewRecord, message: ProducedMessage) -> int:
-    """Return the queue in which a record that waits will be, or that its sender named."""
-    if message.queue_id >= 0:
-        return message.queue_id
-    found = properties.find(record.properties, properties.REAL_QID)
-    if found is None or record.topic not in (SCHEDULE_TOPIC, HALF_TOPIC, TIMER_TOPIC):
-        return 0
-    return int(found)
 
 
 def _code(error: StoreError) -> ResponseCode:
