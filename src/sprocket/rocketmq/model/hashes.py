@@ -26,3 +26,27 @@ def cached_hash32(text: str) -> int:
 def abs_hash(value: int) -> int:
     """Return the absolute value of a signed 32-bit hash; −2³¹ becomes 0 as in `IndexFile`."""
     return 0 if value == -(1 << 31) else abs(value)
+
+
+_JUMP_FACTOR = 2862933555777941757
+_WORD64 = (1 << 64) - 1
+
+
+def jump_hash(value: int, buckets: int) -> int:
+    """Return which of some buckets a value belongs to; of more buckets few values change theirs.
+
+    Args:
+        value: A signed 64-bit integer.
+        buckets: How many there are, 1 at least.
+
+    Source: Lamping and Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm", and Guava's
+        `Hashing.consistentHash`, which computes the same.
+    """
+    state = value & _WORD64
+    chosen = 0
+    while True:
+        state = (_JUMP_FACTOR * state + 1) & _WORD64
+        following = int((chosen + 1) / (((state >> 33) + 1) / float(1 << 31)))
+        if not 0 <= following < buckets:
+            return chosen
+        chosen = following

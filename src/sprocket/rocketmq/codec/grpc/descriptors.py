@@ -4,7 +4,7 @@ They are in a pool of their own, so that a client of RocketMQ in the same proces
 the same names in the default one, does not meet them. Needs the `grpc` extra.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from google.protobuf import duration_pb2, message_factory, timestamp_pb2
@@ -15,11 +15,20 @@ from google.protobuf.descriptor_pb2 import (
 )
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
+from msgspec import Struct
 
-from sprocket.rocketmq.codec.grpc.schema import ENUMS, MESSAGES, PACKAGE, ProtoField
+from sprocket.rocketmq.codec.grpc.schema import ENUMS, MESSAGES, PACKAGE, RPCS, ProtoField, Rpc
+from sprocket.rocketmq.codec.grpc.standard_schema import (
+    HEALTH_ENUMS,
+    HEALTH_MESSAGES,
+    HEALTH_PACKAGE,
+    HEALTH_RPCS,
+    REFLECTION_MESSAGES,
+    REFLECTION_PACKAGES,
+    REFLECTION_RPCS,
+)
 from sprocket.rocketmq.codec.grpc.status import Code
 
-_FILE: Final = "sprocket/rocketmq.proto"
 _TYPES: Final = {
     "string": FieldDescriptorProto.TYPE_STRING,
     "bytes": FieldDescriptorProto.TYPE_BYTES,
@@ -29,27 +38,86 @@ _TYPES: Final = {
     "float": FieldDescriptorProto.TYPE_FLOAT,
 }
 _WELL_KNOWN: Final = {"Timestamp": timestamp_pb2, "Duration": duration_pb2}
-_ENUMS: Final = {
-    **{name: dict(zip(values, range(len(values)), strict=True)) for name, values in ENUMS.items()},
-    "Code": {code.name: code.value for code in Code},
-}
 
 
-def _file() -> FileDescriptorProto:
-    """Return the schema as protobuf has it."""
-    file = FileDescriptorProto(name=_FILE, package=PACKAGE, syntax="proto3")
-    file.dependency.extend(module.DESCRIPTOR.name for module in _WELL_KNOWN.values())
-    for name, values in _ENUMS.items():
+class _Declared(Struct, frozen=True):
+    """What one file of the protocol declares.
+
+    Attributes:
+        name: What the file is called.
+        package: Its package.
+        enums: Values and their numbers by name.
+        messages: Fields by name.
+        rpcs: The methods of its service.
+    """
+
+    name: str
+    package: str
+    enums: Mapping[str, Mapping[str, int]]
+    messages: Mapping[str, Sequence[ProtoField]]
+    rpcs: Sequence[Rpc]
+
+    @property
+    def has_well_known(self) -> bool:
+        """Whether it needs protobuf's own messages."""
+        kinds = {field.kind for fields in self.messages.values() for field in fields}
+        return not kinds.isdisjoint(_WELL_KNOWN)
+
+
+def _numbered(enums: Mapping[str, Sequence[str]]) -> dict[str, dict[str, int]]:
+    return {
+        name: dict(zip(values, range(len(values)), strict=True)) for name, values in enums.items()
+    }
+
+
+_FILES: Final = (
+    _Declared(
+        "sprocket/rocketmq.proto",
+        PACKAGE,
+        {**_numbered(ENUMS), "Code": {code.name: code.value for code in Code}},
+        MESSAGES,
+        RPCS,
+    ),
+    _Declared(
+        "sprocket/health.proto",
+        HEALTH_PACKAGE,
+        _numbered(HEALTH_ENUMS),
+        HEALTH_MESSAGES,
+        HEALTH_RPCS,
+    ),
+    *(
+        _Declared(f"sprocket/{package}.proto", package, {}, REFLECTION_MESSAGES, [rpc])
+        for package, rpc in zip(REFLECTION_PACKAGES, REFLECTION_RPCS, strict=True)
+    ),
+)
+
+
+def _file(declared: _Declared) -> FileDescriptorProto:
+    """Return what a file declares as protobuf has it."""
+    file = FileDescriptorProto(name=declared.name, package=declared.package, syntax="proto3")
+    if declared.has_well_known:
+        file.dependency.extend(module.DESCRIPTOR.name for module in _WELL_KNOWN.values())
+    for name, values in declared.enums.items():
         enum = file.enum_type.add(name=name)
         for value, number in values.items():
             enum.value.add(name=value, number=number)
-    for name, fields in MESSAGES.items():
-        _fill(file.message_type.add(name=name), fields)
+    for name, fields in declared.messages.items():
+        _fill(file.message_type.add(name=name), fields, declared)
+    service = file.service.add(name=declared.rpcs[0].service.rpartition(".")[2])
+    for rpc in declared.rpcs:
+        service.method.add(
+            name=rpc.name,
+            input_type=f".{declared.package}.{rpc.request}",
+            output_type=f".{declared.package}.{rpc.response}",
+            client_streaming=rpc.takes_stream,
+            server_streaming=rpc.gives_stream,
+        )
     return file
 
 
-def _fill(message: DescriptorProto, fields: Sequence[ProtoField]) -> None:
+def _fill(message: DescriptorProto, fields: Iterable[ProtoField], declared: _Declared) -> None:
     """Add fields to a message; what tells optional ones apart comes after all choices."""
+    fields = [*fields]
     choices = [*dict.fromkeys(field.choice for field in fields if field.choice)]
     for choice in choices:
         message.oneof_decl.add(name=choice)
@@ -61,44 +129,61 @@ def _fill(message: DescriptorProto, fields: Sequence[ProtoField]) -> None:
             made.oneof_index = choices.index(field.choice)
         if field.kind in _TYPES:
             made.type = _TYPES[field.kind]
-        elif field.kind in _ENUMS:
-            made.type, made.type_name = made.TYPE_ENUM, f".{PACKAGE}.{field.kind}"
+        elif field.kind in declared.enums:
+            made.type, made.type_name = made.TYPE_ENUM, f".{declared.package}.{field.kind}"
         else:
-            made.type, made.type_name = made.TYPE_MESSAGE, _message_name(message, field)
+            made.type, made.type_name = made.TYPE_MESSAGE, _message_name(message, field, declared)
         if field.is_optional and made.type != made.TYPE_MESSAGE:
             made.proto3_optional = True
             made.oneof_index = len(message.oneof_decl)
             message.oneof_decl.add(name=f"_{field.name}")
 
 
-def _message_name(message: DescriptorProto, field: ProtoField) -> str:
+def _message_name(message: DescriptorProto, field: ProtoField, declared: _Declared) -> str:
     """Return the full name of a field's message; that of a map is made here."""
     if field.kind in _WELL_KNOWN:
         return f".google.protobuf.{field.kind}"
     if field.kind != "map":
-        return f".{PACKAGE}.{field.kind}"
+        return f".{declared.package}.{field.kind}"
     entry = field.name.title().replace("_", "") + "Entry"
     made = message.nested_type.add(name=entry)
     made.options.map_entry = True
-    _fill(made, (ProtoField("key", 1, "string"), ProtoField("value", 2, "string")))
-    return f".{PACKAGE}.{message.name}.{entry}"
+    _fill(made, (ProtoField("key", 1, "string"), ProtoField("value", 2, "string")), declared)
+    return f".{declared.package}.{message.name}.{entry}"
 
 
 def _pool() -> DescriptorPool:
     pool = DescriptorPool()
     for module in _WELL_KNOWN.values():
         pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
-    pool.AddSerializedFile(_file().SerializeToString())
+    for declared in _FILES:
+        pool.AddSerializedFile(_file(declared).SerializeToString())
     return pool
 
 
 POOL: Final = _pool()
 """What describes the messages."""
 
+SERVICES: Final = [rpc.service for declared in _FILES for rpc in declared.rpcs[:1]]
+"""The full names of all services."""
 
-def _class(name: str) -> type[Message]:
-    return message_factory.GetMessageClass(POOL.FindMessageTypeByName(f"{PACKAGE}.{name}"))
+
+def _classes(package: str, names: Iterable[str]) -> dict[str, type[Message]]:
+    return {
+        name: message_factory.GetMessageClass(POOL.FindMessageTypeByName(f"{package}.{name}"))
+        for name in names
+    }
 
 
-CLASSES: Final = {name: _class(name) for name in MESSAGES}
-"""The classes, by name."""
+def well_known(name: str) -> type[Message]:
+    """Return one of protobuf's own messages, as those of this pool have it."""
+    return _classes("google.protobuf", [name])[name]
+
+
+CLASSES: Final = _classes(PACKAGE, MESSAGES)
+"""The classes of RocketMQ's protocol, by name."""
+STANDARD_CLASSES: Final = {
+    **_classes(HEALTH_PACKAGE, HEALTH_MESSAGES),
+    **_classes(REFLECTION_PACKAGES[0], REFLECTION_MESSAGES),
+}
+"""Those of health and reflection."""

@@ -38,6 +38,7 @@ class Rpc(Struct, frozen=True):
     Attributes:
         takes_stream: Whether it takes any number of messages.
         gives_stream: Whether it gives any number.
+        service: Which service has it.
     """
 
     name: str
@@ -45,11 +46,12 @@ class Rpc(Struct, frozen=True):
     response: str
     takes_stream: bool = False
     gives_stream: bool = False
+    service: str = SERVICE
 
     @property
     def path(self) -> str:
         """Return the path of a request."""
-        return f"/{SERVICE}/{self.name}"
+        return f"/{self.service}/{self.name}"
 
 
 def _many(name: str, number: int, kind: str) -> ProtoField:

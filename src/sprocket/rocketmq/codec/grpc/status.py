@@ -5,6 +5,8 @@ Source: apache.rocketmq.v2.Code.
 
 from enum import IntEnum
 
+from sprocket.base.errors import SprocketError
+
 
 class Code(IntEnum):
     """How something that was asked for came out."""
@@ -63,3 +65,17 @@ class Code(IntEnum):
     VERSION_UNSUPPORTED = 50501
     VERIFY_FIFO_MESSAGE_UNSUPPORTED = 50502
     FAILED_TO_CONSUME_MESSAGE = 60000
+
+
+class Declined(SprocketError):
+    """A request is answered with a status that is not OK.
+
+    Attributes:
+        code: Which.
+        why: For people.
+    """
+
+    def __init__(self, code: Code, why: str) -> None:
+        super().__init__(why)
+        self.code = code
+        self.why = why

@@ -1,13 +1,25 @@
-"""Writes `messages.pyi`, which tells type checkers of the messages that `schema` declares."""
+"""Writes the files that tell type checkers of the messages that `schema` declares."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from sprocket.rocketmq.codec.grpc import messages
+from sprocket.rocketmq.codec.grpc import messages, standard_messages
 from sprocket.rocketmq.codec.grpc.schema import ENUMS, MESSAGES, ProtoField
+from sprocket.rocketmq.codec.grpc.standard_schema import (
+    HEALTH_ENUMS,
+    HEALTH_MESSAGES,
+    REFLECTION_MESSAGES,
+)
 
-FILE: Final = Path(messages.__file__).with_suffix(".pyi")
+FILES: Final[Mapping[Path, Mapping[str, Sequence[ProtoField]]]] = {
+    Path(messages.__file__).with_suffix(".pyi"): MESSAGES,
+    Path(standard_messages.__file__).with_suffix(".pyi"): {
+        **HEALTH_MESSAGES,
+        **REFLECTION_MESSAGES,
+    },
+}
+_ENUMS: Final = {*ENUMS, *HEALTH_ENUMS, "Code"}
 _TYPES: Final = {
     "string": "str",
     "bytes": "bytes",
@@ -32,9 +44,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 '''
 
 
-def text() -> str:
-    """Return what the file is to have."""
-    classes = [_class(name, fields) for name, fields in MESSAGES.items()]
+def text(declared: Mapping[str, Sequence[ProtoField]]) -> str:
+    """Return what a file is to have."""
+    classes = [_class(name, fields) for name, fields in declared.items()]
     return "\n".join([_HEAD, *classes])
 
 
@@ -50,12 +62,12 @@ def _class(name: str, fields: Sequence[ProtoField]) -> str:
 
 
 def _plain(field: ProtoField) -> str:
-    is_enum = field.kind in ENUMS or field.kind == "Code"
+    is_enum = field.kind in _ENUMS
     return "int" if is_enum else _TYPES.get(field.kind, field.kind)
 
 
 def _is_message(field: ProtoField) -> bool:
-    return not (field.kind in _TYPES or field.kind in ENUMS or field.kind == "Code")
+    return not (field.kind in _TYPES or field.kind in _ENUMS)
 
 
 def _held(field: ProtoField) -> str:
@@ -75,4 +87,5 @@ def _given(field: ProtoField) -> str:
 
 
 if __name__ == "__main__":
-    FILE.write_text(text())
+    for file, declared in FILES.items():
+        file.write_text(text(declared))

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from google.protobuf import descriptor_pool
@@ -85,13 +86,14 @@ def test_nothing_is_registered_for_others() -> None:
         descriptor_pool.Default().FindMessageTypeByName(f"{PACKAGE}.Resource")
 
 
-def test_type_checkers_are_told_of_all() -> None:
+@pytest.mark.parametrize("file", grpc_stubs.FILES)
+def test_type_checkers_are_told_of_all(file: Path) -> None:
     """The file is what the schema makes of it."""
     made = subprocess.run(
         [sys.executable, "-m", "ruff", "format", "--stdin-filename", "messages.pyi", "-"],
-        input=grpc_stubs.text(),
+        input=grpc_stubs.text(grpc_stubs.FILES[file]),
         capture_output=True,
         text=True,
         check=True,
     )
-    assert grpc_stubs.FILE.read_text() == made.stdout
+    assert file.read_text() == made.stdout
