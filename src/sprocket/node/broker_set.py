@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _log = log.get_logger(__name__)
 
-PORTS = ("broker", "vip", "slaves")
+PORTS = ("broker", "vip", "grpc", "slaves")
 """Those of the broker, as far as it has them."""
 
 

@@ -22,6 +22,9 @@ from sprocket.runtime.certificates import CertificateFile
 from sprocket.runtime.offload import DiskThread
 from sprocket.runtime.settings import EncryptionSettings
 
+PROTOCOLS = ("http/1.1", "h2")
+"""What clients may choose by ALPN, the first that they know: those of gRPC offer `h2` alone, and do
+not go on without an answer. Others who offer it know HTTP/1.1, too, which is what they find."""
 POLL_SECONDS = 1.0
 """How often the files are checked for changes, at most."""
 
@@ -166,5 +169,6 @@ def _server_context(settings: EncryptionSettings) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.verify_mode = _AUTH[settings.client_auth]
+    context.set_alpn_protocols(list(PROTOCOLS))
     tls_files.load(context, settings)
     return context

@@ -8,6 +8,7 @@ asks for their settings does not pay for it.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from sprocket.base import memory
@@ -23,6 +24,7 @@ from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.settings import (
     ReplicationSettings,
     RightsSettings,
+    ServerSettings,
     Settings,
     TlsSettings,
 )
@@ -39,18 +41,22 @@ if TYPE_CHECKING:
     from sprocket.rocketmq.failover import LogState, Needed
     from sprocket.rocketmq.remoting import Channels, MakeRequest
     from sprocket.rocketmq.replication import FollowingLog, MasterLink, SlaveFrame, Slaves
+    from sprocket.rocketmq.server.grpc import GrpcService
     from sprocket.rocketmq.server.master import MasterPlaces
     from sprocket.rocketmq.store.queue import GroupFilter
     from sprocket.rocketmq.store.recovery import RecoveryReport
     from sprocket.rocketmq.store.rights_tables import RightsTables
     from sprocket.rocketmq.store.store import Store
     from sprocket.runtime.cold_reads import Reads
-    from sprocket.runtime.driver import Peer
+    from sprocket.runtime.driver import Peer, PortPolicy
     from sprocket.runtime.pressure import Pressure
     from sprocket.runtime.timers import Timers
 
 VIP_DISTANCE = 2
 """How far below a broker's port its second one is; clients compute it."""
+GRPC_PORT = 8081
+"""Where SDKs of RocketMQ 5 look for a proxy."""
+GRPC_PACKAGES = ("google.protobuf", "hpack")
 ASYNC_MEMORY_PART = 16
 """This part of the machine's memory may wait for the disk under async flush. Linux makes writers
 stand still, and with them the event loop, when 15 % of what is free does."""
@@ -78,6 +84,8 @@ class RunningBroker(Running):
     """How much waits for the disk."""
     joined: "Joined | None" = None
     """What a broker in a set has beside others."""
+    grpc: "GrpcService | None" = None
+    """What serves SDKs of RocketMQ 5."""
 
     def state(self) -> "LogState":
         """Return what the log of a broker in a set is like."""
@@ -145,10 +153,40 @@ def _broker_ports(given: Loaded[object]) -> Mapping[str, int]:
     ports = {"broker": server.broker_port}
     if server.vip_port and server.broker_port > VIP_DISTANCE:
         ports["vip"] = server.broker_port - VIP_DISTANCE
+    grpc = _grpc_port(given.of(Settings))
+    if grpc is not None:
+        ports["grpc"] = grpc
     replication = given.of(Settings).replication
     if _takes_slaves(given.of(Settings)) or given.of(Settings).ha.decider:
         ports["slaves"] = replication.port or (server.broker_port and server.broker_port + 1)
     return ports
+
+
+def _grpc_port(settings: Settings) -> int | None:
+    """Return where SDKs of RocketMQ 5 are served, None for nowhere.
+
+    Raises:
+        SettingsError: They are to be, and cannot.
+    """
+    port = settings.grpc.port
+    if port == "off":
+        return None
+    is_usual = settings.server.broker_port == ServerSettings().broker_port
+    if port == "auto":
+        return GRPC_PORT if is_usual and has_grpc() else None
+    if not has_grpc():
+        raise SettingsError(
+            "grpc.port: gRPC needs packages that are not installed: pip install 'sprocketmq[grpc]'"
+        )
+    return port
+
+
+def has_grpc() -> bool:
+    """Tell whether the packages of the extra `grpc` are installed."""
+    try:
+        return all(find_spec(name) is not None for name in GRPC_PACKAGES)
+    except ModuleNotFoundError:  # not even the package that is around one
+        return False
 
 
 async def _open_broker(site: Site) -> Serve:
@@ -228,12 +266,14 @@ async def _open_role(
     async def serve() -> RunningBroker:
         import asyncio
 
+        from sprocket.node.listening import reachable_host
         from sprocket.rocketmq.broker.broker import Broker
         from sprocket.rocketmq.codec import switch_frames
         from sprocket.rocketmq.codec.record import ids
         from sprocket.rocketmq.codec.replication import ReportReader
         from sprocket.rocketmq.remoting import Channels, Connection
         from sprocket.rocketmq.server import broker_rows
+        from sprocket.rocketmq.server.client_links import ask_either, notify_either
         from sprocket.rocketmq.server.dispatch import Dispatcher
         from sprocket.rocketmq.server.handlers.groups import notify_ids_changed
         from sprocket.rocketmq.server.handlers.messages import ask_producer
@@ -271,8 +311,8 @@ async def _open_role(
             reads,
             settings,
             store_host,
-            notify_ids_changed,
-            ask_producer,
+            notify_either(notify_ids_changed),
+            ask_either(ask_producer),
             pressure,
             nameservers.note,
             subscriptions,
@@ -348,6 +388,12 @@ async def _open_role(
         if "vip" in site.ports:
             allowed = [row for row in rows if row.code not in broker_rows.NOT_ON_VIP]
             await site.listen("vip", codec, Dispatcher(allowed, channels.answered, unknown), policy)
+        service, told_grpc = None, ""
+        if "grpc" in site.ports and not settings.replication.is_slave:
+            service = await _serve_grpc(
+                site, settings, broker, policy, _refusal(slaves, seat, settings)
+            )
+            told_grpc = address(reachable_host(settings.server), site.ports["grpc"])
         parts.push_async_callback(broker.quiesce)
         parts.push_async_callback(registration.stop)
         if slaves is not None:
@@ -366,9 +412,14 @@ async def _open_role(
         limits = SpaceLimits.of(settings.retention)
         names = ", ".join(own.nameservers) or "none: only clients that know the address find it"
         return RunningBroker(
-            ready={"broker": identity.address, "data": place.folder},
+            ready={
+                "broker": identity.address,
+                **({"grpc": told_grpc} if told_grpc else {}),
+                "data": place.folder,
+            },
             rows=[
                 ("broker", f"{identity.address} ({own.name})"),
+                *([("gRPC", f"{told_grpc} (SDKs of RocketMQ 5)")] if told_grpc else []),
                 *([] if "nameserver" in site.ports else [("NameServers", names)]),
                 ("data", place.folder),
                 ("acknowledged means", _MEANING[settings.store.flush]),
@@ -384,9 +435,43 @@ async def _open_role(
             channels=channels,
             pressure=pressure,
             joined=joined,
+            grpc=service,
         )
 
     return serve
+
+
+async def _serve_grpc(
+    site: Site,
+    settings: Settings,
+    broker: "Broker",
+    policy: "PortPolicy",
+    refusal: "Callable[[], str] | None",
+) -> "GrpcService":
+    """Let SDKs of RocketMQ 5 in."""
+    from sprocket.rocketmq.server.grpc import GrpcPlace, GrpcService
+
+    port = site.ports["grpc"]
+    service = GrpcService(
+        broker, settings, GrpcPlace(settings.server.advertised_host, port, refusal)
+    )
+    service.start()
+    await site.listen("grpc", service.connection, service.dispatcher, policy)
+    site.parts.push_async_callback(service.stop)
+    return service
+
+
+def _refusal(
+    slaves: "Slaves | None", seat: "Seat | None", settings: Settings
+) -> "Callable[[], str] | None":
+    """Return what says why messages may not be stored now; None if they always may."""
+    if seat is not None:
+        takes_sends = seat.takes_sends
+        return lambda: "" if takes_sends() else "this broker may not be the master any more"
+    own = settings.replication
+    if slaves is not None and own.role == "sync_master" and own.in_sync_count_min > 1:
+        return lambda: "in-sync replicas not enough" if slaves.are_too_few else ""
+    return None
 
 
 def _replica_rows(settings: Settings, address: str) -> "Sequence[tuple[str, str]]":
@@ -624,7 +709,7 @@ BROKER = Product(
     settings=Settings,
     ports=_broker_ports,
     open=_open_broker,
-    port_hint="RocketMQ's broker: server.broker_port is another",
+    port_hint="RocketMQ's broker: server.broker_port and grpc.port are others",
     foreign=read_broker_conf,
 )
 
@@ -636,6 +721,8 @@ class Addresses:
     nameserver: str
     """Empty if there is none in this process."""
     broker: str
+    grpc: str = ""
+    """Empty if SDKs of RocketMQ 5 are not served."""
 
 
 class Node:
@@ -648,11 +735,17 @@ class Node:
         found = host.running["broker"]
         assert isinstance(found, RunningBroker)
         ready = {name: at for one in host.running.values() for name, at in one.ready.items()}
-        self.addresses = Addresses(nameserver=ready.get("nameserver", ""), broker=ready["broker"])
+        self.addresses = Addresses(
+            nameserver=ready.get("nameserver", ""),
+            broker=ready["broker"],
+            grpc=ready.get("grpc", ""),
+        )
         self.broker = found.broker
         self.broker_name = found.name
         self.channels = found.channels
         """What the broker asks of its clients."""
+        self.grpc = found.grpc
+        """What serves SDKs of RocketMQ 5, None if nothing does."""
         self.pressure = found.pressure
         """How much waits for the disk."""
         self.report: RecoveryReport = found.broker.store.report

@@ -59,6 +59,24 @@ class LimitSettings(ClientLimits):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class GrpcSettings:
+    """The port of RocketMQ 5's SDKs, which speak gRPC; needs the extra `grpc`."""
+
+    port: Annotated[int, Meta(ge=0, le=65535)] | Literal["auto", "off"] = "auto"
+    """Port; 0 is any free one. `auto` is 8081 if the extra is installed and the broker has its
+    usual port, 10911, otherwise `off`."""
+    poll_ms_min: Annotated[int, Meta(ge=0, le=600_000)] = 5_000
+    """How long a consumer waits at least that asks for messages while there are none;
+    grpcClientConsumerMinLongPollingTimeoutMillis. Lower it for tests."""
+    poll_ms_max: Annotated[int, Meta(ge=100, le=600_000)] = 20_000
+    """How long it waits at most, which consumers are told;
+    grpcClientConsumerMaxLongPollingTimeoutMillis."""
+    invisible_ms_min: Annotated[int, Meta(ge=0, le=43_200_000)] = 10_000
+    """For how long a message is at least a consumer's own, who has to acknowledge it within that
+    time; minInvisibleTimeMillsForRecv. Lower it for tests."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TlsSettings(EncryptionSettings):
     """Whether connections are encrypted; files are PEM, and read again when they change."""
 
@@ -503,6 +521,7 @@ class Settings:
     server: ServerSettings = field(default_factory=ServerSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
     tls: TlsSettings = field(default_factory=TlsSettings)
+    grpc: GrpcSettings = field(default_factory=GrpcSettings)
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     nameserver: NameServerSettings = field(default_factory=NameServerSettings)
     topics: TopicSettings = field(default_factory=TopicSettings)

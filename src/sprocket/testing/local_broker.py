@@ -19,13 +19,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from sprocket.base.units import MIB
-from sprocket.node.rocketmq import Node
+from sprocket.node.rocketmq import Node, has_grpc
 from sprocket.rocketmq.codec.record import batch, record
 from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.geometry import IndexGeometry, LogGeometry, QueueGeometry
 from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.settings import (
+    GrpcSettings,
     MemberSettings,
     NameServerSettings,
     ServerSettings,
@@ -44,12 +45,15 @@ from sprocket.testing.twin_disk import TwinDisk
 LIMIT_SECONDS = 30 * 24 * 3600.0
 """Longer than all tries of a message together."""
 YEAR_MS = 366 * 24 * 3600 * 1000
+POLL_MS_MAX = 1_000
+"""How long SDKs of RocketMQ 5 let a request for messages wait, and then some until they stop."""
 
 
 def small_settings() -> Settings:
     """Return settings for a broker that serves one test: small files, patient with clients."""
     return Settings(
         store=StoreSettings(fill_ahead_bytes=0),
+        grpc=GrpcSettings(poll_ms_min=0, poll_ms_max=POLL_MS_MAX, invisible_ms_min=0),
         members=MemberSettings(expiry_ms=YEAR_MS),
         nameserver=NameServerSettings(broker_expiry_ms=YEAR_MS),
         log=LogGeometry(segment_bytes=8 * MIB),
@@ -84,16 +88,19 @@ class LocalBroker(LocalServer[Node, RecoveryReport]):
         """The NameServer's address, for clients."""
         self.address = ""
         """The broker's address."""
+        self.grpc = ""
+        """Where SDKs of RocketMQ 5 find it; empty without the extra `grpc`."""
         self._settings = settings or small_settings()
         super().__init__("sprocket-test-broker", self._begin, quiet.settle, folder, now_ms)
 
     def start(self) -> RecoveryReport:
         """See `LocalServer.start`."""
         if not self.address:
-            self._settings = replace(self._settings, server=_with_ports(self._settings.server))
+            self._settings = _with_ports(self._settings)
         node = self._process.start()
         self.nameserver = node.addresses.nameserver
         self.address = node.addresses.broker
+        self.grpc = node.addresses.grpc
         return node.report
 
     def advance_until(
@@ -206,13 +213,19 @@ def _not_there(kind: str, name: str, names: Iterable[str]) -> str:
     return f"the broker has no {kind} {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
 
 
-def _with_ports(server: ServerSettings) -> ServerSettings:
+def _with_ports(settings: Settings) -> Settings:
     """Give each port that is 0, or the one of `sprocket up`, a number that is free and may stay."""
-    usual = ServerSettings()
+    server, usual = settings.server, ServerSettings()
     found: dict[str, int] = {}
     for name in ("nameserver_port", "broker_port"):
         if getattr(server, name) in (0, getattr(usual, name)):
             found[name] = free_port(server.host, found.values())
+    grpc = settings.grpc
+    if grpc.port in (0, "auto"):
+        grpc = replace(grpc, port="off")
+        if has_grpc():
+            grpc = replace(grpc, port=free_port(server.host, found.values()))
     if "broker_port" in found:  # nobody would find its twin, two below, which may be taken
         server = replace(server, vip_port=False)
-    return replace(server, **found)  # type: ignore[arg-type]
+    server = replace(server, **found)  # type: ignore[arg-type]
+    return replace(settings, server=server, grpc=grpc)

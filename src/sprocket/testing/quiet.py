@@ -3,8 +3,8 @@
 It is quiet when all sends are answered, queues and index have what the log has, no delay is due,
 the disk thread has nothing to do, and every consumer that is there has done with all that its group
 is subscribed to. Consumers live in the machine's time, in this process or another; each is asked,
-with RocketMQ's GET_CONSUMER_RUNNING_INFO, what it still holds, so it works for any client. What
-waits for its delay is quiet.
+with RocketMQ's GET_CONSUMER_RUNNING_INFO, what it still holds, so it works for any client but SDKs
+of RocketMQ 5: those have done with what they were given. What waits for its delay is quiet.
 
 Not waited for: messages that a producer of this process has not sent yet, and what an application
 polls by itself (`LitePullConsumer`, a puller).
@@ -17,6 +17,7 @@ from sprocket.base.clock import SystemClock
 from sprocket.base.errors import WireError
 from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.broker.groups import ConnectedGroup
+from sprocket.rocketmq.broker.pop import PoppedQueue
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import RunningInfo
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
@@ -24,6 +25,7 @@ from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.headers import GetConsumerRunningInfo
 from sprocket.rocketmq.model.group import BROADCASTING, CONSUME_PASSIVELY
 from sprocket.rocketmq.model.route import MessageQueue
+from sprocket.rocketmq.server.client_links import CalledClient
 from sprocket.runtime.driver import Peer
 
 LOOK_SECONDS = 0.005
@@ -90,8 +92,23 @@ async def _consuming(node: Node) -> str:
     return ""
 
 
+def _not_given(node: Node, group: ConnectedGroup, waiting: Iterable[MessageQueue]) -> str:
+    """Say which queue has messages that no SDK was given yet: none can be asked what it holds."""
+    for queue in waiting:
+        end = node.broker.store.queue_range(queue.topic, queue.queue_id).max
+        key = PoppedQueue(queue.topic, group.name, queue.queue_id)
+        given = node.broker.in_flight.next_offset(key)
+        if given is None:
+            given = node.broker.offsets.get(key.group, key.topic, key.queue_id) or 0
+        if given < end:
+            return f"{queue} has messages that nobody was given yet"
+    return ""
+
+
 async def _behind(node: Node, group: ConnectedGroup, waiting: Iterable[MessageQueue]) -> str:
     """Say which queue of a group has messages that its members have not done with."""
+    if any(isinstance(link, CalledClient) for link in group.clients):
+        return _not_given(node, group, waiting)
     told = [
         await _ask(node, group.name, peer, client.client_id)
         for peer, client in list(group.clients.items())

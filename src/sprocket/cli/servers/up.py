@@ -36,6 +36,14 @@ def up(
     broker_port: Annotated[
         int | None, typer.Option("--broker-port", help="0 is any free port.")
     ] = None,
+    grpc_port: Annotated[
+        str | None,
+        typer.Option(
+            "--grpc-port",
+            metavar="PORT|off",
+            help="Of SDKs of RocketMQ 5 (gRPC); 0 is any free port, off serves none.",
+        ),
+    ] = None,
     amqp_port: Annotated[
         int | None, typer.Option("--amqp-port", help="0 is any free port.")
     ] = None,
@@ -62,7 +70,11 @@ def up(
         raise SettingsError("--no-amqp and --no-rocketmq were given: nothing would be served")
     left_alone = {"--amqp-port": amqp_port, "--amqp-http-port": amqp_http_port} if no_amqp else {}
     if no_rocketmq:
-        left_alone = {"--nameserver-port": nameserver_port, "--broker-port": broker_port}
+        left_alone = {
+            "--nameserver-port": nameserver_port,
+            "--broker-port": broker_port,
+            "--grpc-port": grpc_port,
+        }
     for name, given in left_alone.items():
         if given is not None:
             off = "--no-amqp" if no_amqp else "--no-rocketmq"
@@ -73,6 +85,7 @@ def up(
         "server.host": host,
         "server.nameserver_port": nameserver_port,
         "server.broker_port": broker_port,
+        "grpc.port": grpc_port,
         "store.flush": flush,
         "amqp.port": amqp_port,
         "amqp_http.port": amqp_http_port,

@@ -62,6 +62,7 @@ class GrpcCall:
         metadata: What the client says beside its messages, by names in small letters.
         authority: The name by which the client asked for this server.
         timeout_seconds: How long it will wait from the beginning of the call; None for ever.
+        context: What its receiver keeps beside it.
     """
 
     __slots__ = (
@@ -71,6 +72,7 @@ class GrpcCall:
         "_request",
         "_stream",
         "authority",
+        "context",
         "metadata",
         "method",
         "timeout_seconds",
@@ -89,6 +91,7 @@ class GrpcCall:
         self.metadata = head.fields
         self.authority = head.authority
         self.timeout_seconds = timeout_seconds
+        self.context: object = None
         self._connection = connection
         self._stream = stream
         self._reader = reader

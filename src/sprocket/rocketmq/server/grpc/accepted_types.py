@@ -1,0 +1,26 @@
+"""Which kinds of messages a topic takes, as its attribute `message.type` says.
+
+Source: RocketMQ `TopicMessageType`, `RouteActivity.parseTopicMessageType`.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from sprocket.rocketmq.broker.topics import attributes
+from sprocket.rocketmq.codec.grpc.message_in import MessageType
+from sprocket.rocketmq.model.topic import TopicConfig
+
+ANY: Final[Sequence[MessageType]] = (
+    MessageType.NORMAL,
+    MessageType.FIFO,
+    MessageType.DELAY,
+    MessageType.TRANSACTION,
+)
+"""A topic takes all of them that does not say, as those do that clients of remoting have made. At
+RocketMQ's proxy it takes normal ones alone."""
+
+
+def accepted_types(topic: TopicConfig) -> Sequence[MessageType]:
+    """Return the kinds that a topic takes."""
+    said = topic.attributes.get(attributes.MESSAGE_TYPE, "")
+    return [one for one in ANY if one.name == said] or ANY
