@@ -106,7 +106,7 @@ def check_message(message: Message, limits: MessageLimits) -> None:
     _check_properties(message)
     said = message.system_properties
     if not said.message_id.strip():
-        raise Declined(Code.ILLEGAL_MESSAGE_ID, "message id cannot be null")
+        raise Declined(Code.ILLEGAL_MESSAGE_ID, "message id cannot be empty")
     if said.HasField("message_group"):
         _check_message_group(said.message_group)
     if said.HasField("delivery_timestamp") and (

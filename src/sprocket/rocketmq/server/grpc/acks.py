@@ -50,11 +50,11 @@ class AckHandlers:
         """Note that messages were consumed. Raises Declined."""
         request = call.request
         topic, group = self._names(call, call.name(request.topic), call.name(request.group))
-        if not 0 < len(request.entries) <= ENTRIES_MAX:
-            raise Declined(
-                Code.INTERNAL_SERVER_ERROR,
-                f"{len(request.entries)} entries, from 1 to {ENTRIES_MAX} may be",
-            )
+        count = len(request.entries)
+        if not count:
+            raise Declined(Code.INTERNAL_SERVER_ERROR, "ack message result is empty")
+        if count > ENTRIES_MAX:
+            raise Declined(Code.BAD_REQUEST, f"{count} entries, {ENTRIES_MAX} may be")
         found = [(one, self._acknowledge(call, one, topic, group)) for one in request.entries]
         if any(said is OK for _, said in found):
             self._popped.when_kept(partial(_acknowledged, call, found))

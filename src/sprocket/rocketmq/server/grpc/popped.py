@@ -93,7 +93,9 @@ class PoppedMessages:
         handle, offset = receipt.handle, receipt.offset
         at_ms = self._pops.change_invisible(key, handle, offset, invisible_ms)
         if at_ms is None:
-            raise Declined(Code.INTERNAL_SERVER_ERROR, "change invisible failed: no such message")
+            raise Declined(
+                Code.INTERNAL_SERVER_ERROR, "changeInvisibleDuration failed: status is abnormal"
+            )
         changed = structs.replace(
             handle, start=offset, popped_at_ms=at_ms, invisible_ms=invisible_ms
         )

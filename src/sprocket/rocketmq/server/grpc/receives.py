@@ -260,7 +260,7 @@ def polling_ms(call: ReceiveCall, settings: GrpcSettings) -> int:
     is_known = call.metadata.get(CLIENT_VERSION, "") >= POLLING_CODE_SINCE
     raise Declined(
         Code.ILLEGAL_POLLING_TIME if is_known else Code.BAD_REQUEST,
-        f"The deadline time remaining is not enough for polling, {left_ms} ms",
+        "The deadline time remaining is not enough for polling, please check network condition",
     )
 
 

@@ -158,7 +158,7 @@ class SendHandlers:
             raise Declined(Code.MESSAGE_CORRUPTED, f"{len(given)} messages, {MESSAGES_MAX} may be")
         names = {call.name(one.topic) for one in given}
         if len(names) > 1:
-            raise Declined(Code.MESSAGE_CORRUPTED, "different topic")
+            raise Declined(Code.MESSAGE_CORRUPTED, "topic in message is not same")
         (name,) = names
         check_topic(name)
         limits = MessageLimits(self._body_bytes_max, self._now_ms())

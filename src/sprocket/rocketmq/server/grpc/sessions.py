@@ -175,8 +175,8 @@ class Sessions:
 
     def heartbeat(self, call: Call[HeartbeatRequest, HeartbeatResponse]) -> None:
         """Note that a client is there. Raises Declined."""
-        session = self._sessions.get(call.client_id)
-        if session is None or call.request.client_type not in KINDS:
+        session = self._known(call.client_id)
+        if call.request.client_type not in KINDS:
             raise Declined(Code.UNRECOGNIZED_CLIENT_TYPE, "UNRECOGNIZED_CLIENT_TYPE")
         if call.request.HasField("group") and call.request.client_type != PRODUCER:
             check_group(call.name(call.request.group))
@@ -187,13 +187,20 @@ class Sessions:
         self, call: Call[NotifyClientTerminationRequest, NotifyClientTerminationResponse]
     ) -> None:
         """Forget a client that takes leave. Raises Declined."""
-        session = self._sessions.get(call.client_id)
-        if session is None:
-            raise Declined(Code.UNRECOGNIZED_CLIENT_TYPE, "UNRECOGNIZED_CLIENT_TYPE")
+        session = self._known(call.client_id)
         if session.kind != PRODUCER and call.request.HasField("group"):
             check_group(call.name(call.request.group))
         self._drop(session)
         call.answer(NotifyClientTerminationResponse(status=OK))
+
+    def _known(self, client_id: str) -> Session:
+        """Return a client that has said what it is. Raises Declined."""
+        session = self._sessions.get(client_id)
+        if session is None:
+            raise Declined(
+                Code.UNRECOGNIZED_CLIENT_TYPE, "cannot find client settings for this client"
+            )
+        return session
 
     def heard_of(self, client_id: str) -> None:
         """Note that a client has asked for something."""

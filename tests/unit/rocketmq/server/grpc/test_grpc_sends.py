@@ -118,7 +118,7 @@ WRONG: list[tuple[Message, Code, str]] = [
         Code.MESSAGE_BODY_TOO_LARGE,
         "message body cannot exceed the max 4194304",
     ),
-    (broken(key=" "), Code.ILLEGAL_MESSAGE_ID, "message id cannot be null"),
+    (broken(key=" "), Code.ILLEGAL_MESSAGE_ID, "message id cannot be empty"),
     (broken(tag="a|b"), Code.ILLEGAL_MESSAGE_TAG, "tag cannot contain '|'"),
     (broken(tag=" "), Code.ILLEGAL_MESSAGE_TAG, "whitespace"),
     (broken(keys=["\x02"]), Code.ILLEGAL_MESSAGE_KEY, "control character"),
