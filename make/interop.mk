@@ -16,6 +16,13 @@ KAFKA := .peers/kafka-4.3.1
 KAFKA_JAR := $(KAFKA)/lib/kafka_2.13-4.3.1.jar
 SPARK_KAFKA := .peers/spark-kafka-4.2.0
 SPARK_KAFKA_JAR := $(SPARK_KAFKA)/lib/spark-sql-kafka-0-10_2.13-4.2.0.jar
+PROXY := .peers/rocketmq-proxy-5.3.3
+PROXY_JAR := $(PROXY)/lib/rocketmq-proxy-5.3.3.jar
+SDK_PYTHON := .peers/sdks/python/bin/python
+SDK_NODE := .peers/sdks/node/node_modules/rocketmq-client-nodejs/package.json
+SDK_JAVA := .peers/sdks/java/lib/rocketmq-client-java-5.1.0.jar
+SDK_GO := .peers/sdks/go/peer
+PEERS_SDKS := $(if $(SPROCKET_SDK_GO),,$(SDK_GO)) $(if $(SPROCKET_ROCKETMQ_PROXY_LIB),,$(PROXY_JAR)) $(if $(SPROCKET_SDK_PYTHON),,$(SDK_PYTHON)) $(if $(SPROCKET_SDK_NODE),,$(SDK_NODE)) $(if $(SPROCKET_SDK_JAVA),,$(SDK_JAVA))
 NEEDS_MAVEN = command -v mvn >/dev/null || { echo "peers: needs Maven (mvn) and a JDK 17; on Debian: apt-get install maven openjdk-17-jdk-headless" >&2; exit 1; }
 COPY_JARS = mvn --batch-mode --quiet dependency:copy-dependencies -DincludeScope=runtime
 
@@ -26,7 +33,7 @@ PEERS_RABBITMQ := $(if $(SPROCKET_RABBITMQ_ROOT),,$(RABBITMQ_ERL))
 ETCD := .peers/etcd/usr/bin/etcd
 PEERS_ETCD := $(if $(SPROCKET_ETCD),,$(ETCD))
 
-.PHONY: peers peers-etcd ha-run interop-etcd peers-go peers-kafka peers-rabbitmq interop-ha interop-java interop-client interop-go interop-rabbitmq peers-amqp interop-amqp bench-rocketmq bench-ha bench-rabbitmq torture
+.PHONY: peers peers-etcd peers-sdks interop-grpc bench-grpc ha-run interop-etcd peers-go peers-kafka peers-rabbitmq interop-ha interop-java interop-client interop-go interop-rabbitmq peers-amqp interop-amqp bench-rocketmq bench-ha bench-rabbitmq torture
 
 peers: $(ROCKETMQ_JAR) $(CLIENT_4_JAR) $(SPRING_JAR) ## fetch the real RocketMQ 5.3.3, its Java clients 5.3.3 and 4.9.8, and Spring's, once
 
@@ -44,7 +51,7 @@ $(CLIENT_4_JAR): tests/interop/java/pom-4.xml
 
 $(SPRING_JAR): tests/interop/java/pom-spring.xml
 	@$(NEEDS_MAVEN)
-	@echo "peers: Spring's starter for RocketMQ into $(SPRING), about 40 MB"
+	@echo "peers: Spring's starter for RocketMQ into $(SPRING), about 20 MB"
 	@$(COPY_JARS) --file tests/interop/java/pom-spring.xml -DoutputDirectory=$(CURDIR)/$(SPRING)/lib
 	@touch $@
 
@@ -61,6 +68,41 @@ $(SPARK_KAFKA_JAR): bench/java/pom-spark-kafka.xml
 	@echo "peers-kafka: Spark's connector 4.2.0 into $(SPARK_KAFKA), about 10 MB"
 	@$(COPY_JARS) --file $< -DoutputDirectory=$(CURDIR)/$(SPARK_KAFKA)/lib
 	@touch $@
+
+peers-sdks: $(PEERS_SDKS) ## fetch RocketMQ's proxy 5.3.3, and its SDKs for Python, Node, Java and Go, once
+
+$(PROXY_JAR): tests/interop/java/pom-proxy.xml
+	@$(NEEDS_MAVEN)
+	@echo "peers-sdks: RocketMQ's proxy 5.3.3 into $(PROXY), about 105 MB"
+	@$(COPY_JARS) --file $< -DoutputDirectory=$(CURDIR)/$(PROXY)/lib
+	@touch $@
+
+$(SDK_JAVA): tests/interop/java/pom-sdk.xml
+	@$(NEEDS_MAVEN)
+	@echo "peers-sdks: RocketMQ's Java SDK 5.1.0 into .peers/sdks/java, about 20 MB"
+	@$(COPY_JARS) --file $< -DoutputDirectory=$(CURDIR)/.peers/sdks/java/lib
+	@touch $@
+
+$(SDK_PYTHON):
+	@echo "peers-sdks: RocketMQ's Python SDK 5.1.2 into .peers/sdks/python, about 90 MB"
+	@$(PYTHON) -m venv .peers/sdks/python
+	@$@ -m pip install --quiet rocketmq-python-client==5.1.2
+
+$(SDK_NODE): tests/interop/sdks/node/package.json
+	@command -v npm >/dev/null || { echo "peers-sdks: needs Node 18 or newer and npm; on Debian: apt-get install npm" >&2; exit 1; }
+	@echo "peers-sdks: RocketMQ's Node SDK 1.0.8 into .peers/sdks/node, about 60 MB"
+	@mkdir -p .peers/sdks/node && cp $< .peers/sdks/node/
+	@npm install --silent --no-audit --no-fund --ignore-scripts --prefix .peers/sdks/node
+	@touch $@
+
+$(SDK_GO): $(wildcard tests/interop/sdks/go/*)
+	@command -v go >/dev/null || { echo "peers-sdks: needs Go 1.21 or newer; on Debian: apt-get install golang-go" >&2; exit 1; }
+	@echo "peers-sdks: RocketMQ's Go SDK 5.1.2 into $@"
+	@mkdir -p $(dir $@)
+	@cd tests/interop/sdks/go && go build -o $(CURDIR)/$@ .
+
+interop-grpc: $(STAMP) $(PEERS_SDKS) ## the official SDKs of RocketMQ 5, the same scenarios at Sprocket and at the real proxy 5.3.3 (15 minutes)
+	@$(BIN)/python -m tests.interop.sdk_runs
 
 peers-etcd: $(ETCD) ## fetch the real etcd from Debian, once
 
@@ -123,6 +165,9 @@ bench-rocketmq: $(STAMP) $(PEERS) ## messages per second and per CPU second, our
 	@code=0; for part in rocketmq clients; do \
 		$(BIN)/python -m bench.$$part; ended=$$?; if [ $$ended -gt $$code ]; then code=$$ended; fi; \
 	done; exit $$code
+
+bench-grpc: $(STAMP) $(if $(SPROCKET_ROCKETMQ_PROXY_LIB),,$(PROXY_JAR)) ## raw sends over gRPC: our rate, CPU and memory beside those of RocketMQ's proxy 5.3.3 (8 minutes)
+	@$(BIN)/python -m bench.grpc_rates
 
 bench-ha: $(STAMP) $(if $(SPROCKET_ROCKETMQ_LIB),,$(ROCKETMQ_JAR)) ## what a slave costs: our pair beside RocketMQ's, ours with a slave and without, a slave that catches up (6 minutes, 15 GB of disk, all removed)
 	@$(BIN)/python -m bench.replicas

@@ -127,6 +127,13 @@ class Groups:
         self.put([group])
         return group
 
+    def settings_of(self, name: str) -> SubscriptionGroup:
+        """Return the group as `find` does, or one as a new one would be if there may be none."""
+        try:
+            return self.find(name)
+        except Refused:
+            return SubscriptionGroup(name=name)
+
     def _is_light(self, name: str) -> bool:
         return self._has_light and name.startswith(LIGHT_PREFIX)
 

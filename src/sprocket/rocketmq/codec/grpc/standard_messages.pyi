@@ -1,12 +1,14 @@
 """Made by `python -m tests.unit.rocketmq.codec.grpc.grpc_stubs`; do not edit."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, MutableMapping
 
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.internal.containers import (
     RepeatedCompositeFieldContainer,
     RepeatedScalarFieldContainer,
 )
 from google.protobuf.message import Message as _Message
+from google.protobuf.timestamp_pb2 import Timestamp
 
 class HealthCheckRequest(_Message):
     service: str

@@ -38,8 +38,6 @@ _log = log.get_limited_logger(__name__)
 
 M = TypeVar("M", bound=Message)
 
-SERVED_AFTER_PRESSURE: Final = "the disk is behind and too many messages wait for it"
-
 
 class CallGuard(Protocol):
     """Refuses calls that are not signed, or not allowed."""
@@ -164,7 +162,7 @@ def _check(
 
 def busy() -> DiskBusy:
     """Return the refusal of what would add to what waits for the disk (`runtime.pressure`)."""
-    return DiskBusy(SERVED_AFTER_PRESSURE)
+    return DiskBusy("the disk is behind and too many messages wait for it")
 
 
 class GrpcDispatcher:

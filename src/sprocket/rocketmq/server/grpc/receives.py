@@ -20,6 +20,7 @@ from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import SprocketError, WireError
 from sprocket.rocketmq.broker.filters import FilterTurns, TurnSpent
+from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.broker.pop import HeldPop, PopHold, PopOutcome, Popped, PopService
 from sprocket.rocketmq.codec.grpc import client_settings, message_out, receipt_handle
 from sprocket.rocketmq.codec.grpc.checks import check_group, check_invisible, check_topic
@@ -85,6 +86,7 @@ class ReceiveHandlers:
     _popped: PoppedMessages
     _renewals: Renewals
     _sessions: Sessions
+    _groups: Groups
     _clock: Clock
     _settings: GrpcSettings
 
@@ -98,7 +100,7 @@ class ReceiveHandlers:
         topic, group_name = call.name(request.message_queue.topic), call.name(request.group)
         check_topic(topic)
         check_group(group_name)
-        group = self._sessions.group_of(group_name)
+        group = self._groups.settings_of(group_name)
         invisible_ms = FIRST_MS
         if not request.auto_renew:
             invisible_ms = ms_of(request.invisible_duration)

@@ -14,9 +14,9 @@ from typing import Final
 
 from sprocket.base import log
 from sprocket.base.errors import SprocketError
+from sprocket.rocketmq.broker.groups import Groups
 from sprocket.rocketmq.codec.grpc import client_settings
 from sprocket.rocketmq.codec.grpc.receipt_handle import Receipt
-from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.server.grpc.popped import PoppedMessages
 from sprocket.rocketmq.server.grpc.sessions import Going
 
@@ -55,7 +55,7 @@ class Renewals:
 
     Args:
         popped: Has them come later.
-        group_of: Gives the settings of a group.
+        groups: Have settings, by which a message comes again.
         now_ms: The log's time.
 
     Threads: event loop only.
@@ -64,11 +64,11 @@ class Renewals:
     def __init__(
         self,
         popped: PoppedMessages,
-        group_of: Callable[[str], SubscriptionGroup],
+        groups: Groups,
         now_ms: Callable[[], int],
     ) -> None:
         self._popped = popped
-        self._group_of = group_of
+        self._groups = groups
         self._now_ms = now_ms
         self._by_client: dict[str, dict[str, _Renewed]] = {}
 
@@ -116,7 +116,7 @@ class Renewals:
         is_last = now_ms - one.since_ms > AGE_MS_MAX
         wait_ms = STEPS_MS[min(one.times, len(STEPS_MS) - 1)]
         if is_last:
-            wait_ms = client_settings.retry_ms(self._group_of(one.group), 1)
+            wait_ms = client_settings.retry_ms(self._groups.settings_of(one.group), 1)
         try:
             self._popped.check_fresh(one.receipt)
             one.receipt = self._popped.change(one.receipt, one.topic, one.group, wait_ms)

@@ -101,16 +101,6 @@ class GrpcService:
         name, limits = settings.broker.name, settings.grpc
         body_bytes_max = settings.store.message_bytes_max
         self._tasks = Tasks("grpc")
-        self.sessions = Sessions(
-            broker.members,
-            broker.groups,
-            broker.topics,
-            clock,
-            body_bytes_max=body_bytes_max,
-            poll_ms=limits.poll_ms_max,
-            has_left=lambda going: self.renewals.left(going),
-        )
-        """Who is there."""
         popped = PoppedMessages(
             broker.pops,
             broker.send_back,
@@ -120,8 +110,18 @@ class GrpcService:
             log_now_ms,
             name,
         )
-        self.renewals = Renewals(popped, self.sessions.group_of, log_now_ms)
+        self.renewals = Renewals(popped, broker.groups, log_now_ms)
         """What is kept invisible."""
+        self.sessions = Sessions(
+            broker.members,
+            broker.groups,
+            broker.topics,
+            clock,
+            body_bytes_max=body_bytes_max,
+            poll_ms=limits.poll_ms_max,
+            has_left=self.renewals.left,
+        )
+        """Who is there."""
         routes = RouteHandlers(
             broker.topics, broker.groups, name, place.advertised_host, place.port
         )
@@ -142,6 +142,7 @@ class GrpcService:
             popped,
             self.renewals,
             self.sessions,
+            broker.groups,
             clock,
             limits,
         )

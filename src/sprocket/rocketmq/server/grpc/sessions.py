@@ -44,7 +44,6 @@ from sprocket.rocketmq.codec.grpc.messages import (
 )
 from sprocket.rocketmq.codec.grpc.status import Code, Declined
 from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.errors import Refused
 from sprocket.rocketmq.model.filters import ALL
 from sprocket.rocketmq.model.group import (
     CONSUME_ACTIVELY,
@@ -54,7 +53,6 @@ from sprocket.rocketmq.model.group import (
     Heartbeat,
     Membership,
     Subscription,
-    SubscriptionGroup,
 )
 from sprocket.rocketmq.model.transaction import TransactionQuestion
 from sprocket.rocketmq.server.client_links import CalledClient
@@ -301,14 +299,7 @@ class Sessions:
         if session.kind == PRODUCER:
             return client_settings.of_producer(said, self._body_bytes_max)
         terms = ConsumerTerms(self._poll_ms, session.language)
-        return client_settings.of_consumer(said, self.group_of(session.group), terms)
-
-    def group_of(self, name: str) -> SubscriptionGroup:
-        """Return the settings of a group, those of a new one if it may not exist."""
-        try:
-            return self._groups.find(name)
-        except Refused:
-            return SubscriptionGroup(name=name)
+        return client_settings.of_consumer(said, self._groups.settings_of(session.group), terms)
 
     def _drop(self, session: Session) -> None:
         client_id = session.link.client_id
