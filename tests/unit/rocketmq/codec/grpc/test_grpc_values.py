@@ -18,7 +18,7 @@ from sprocket.rocketmq.codec.grpc import (
 )
 from sprocket.rocketmq.codec.grpc.client_settings import ConsumerTerms
 from sprocket.rocketmq.codec.grpc.message_in import MessageType
-from sprocket.rocketmq.codec.grpc.messages import Resource
+from sprocket.rocketmq.codec.grpc.messages import Message, Resource
 from sprocket.rocketmq.codec.grpc.receipt_handle import Receipt
 from sprocket.rocketmq.codec.grpc.resource_names import full_name, resource
 from sprocket.rocketmq.codec.grpc.status import Code, Declined
@@ -35,7 +35,7 @@ NAMES = st.text("abcXYZ019_-", min_size=1, max_size=20)
 HERE = "10.0.0.1:5"
 
 
-def stored(sent: message_in.Message, topic: str = "T", **changes: object) -> StoredMessage:
+def stored(sent: Message, topic: str = "T", **changes: object) -> StoredMessage:
     """Return a message as the broker stores what a client sent."""
     request = message_in.send_request(sent, topic, 3, HERE, 1_000_000)
     said = request.message
