@@ -25,14 +25,16 @@ from sprocket.rocketmq.codec.grpc.messages import (
 from sprocket.rocketmq.codec.grpc.receipt_handle import Receipt
 from sprocket.rocketmq.codec.grpc.status import Code, Declined
 from sprocket.rocketmq.codec.grpc.times import ms_of
-from sprocket.rocketmq.server.grpc.calls import OK, A, Call, Q, status, status_of
+from sprocket.rocketmq.server.grpc.calls import OK, A, ClientCall, Q, status, status_of
 from sprocket.rocketmq.server.grpc.popped import PoppedMessages
 from sprocket.rocketmq.server.grpc.renewals import Renewals
 from sprocket.rocketmq.server.grpc.sessions import Sessions
 
-AckCall = Call[AckMessageRequest, AckMessageResponse]
-ChangeCall = Call[ChangeInvisibleDurationRequest, ChangeInvisibleDurationResponse]
-ForwardCall = Call[ForwardMessageToDeadLetterQueueRequest, ForwardMessageToDeadLetterQueueResponse]
+AckCall = ClientCall[AckMessageRequest, AckMessageResponse]
+ChangeCall = ClientCall[ChangeInvisibleDurationRequest, ChangeInvisibleDurationResponse]
+ForwardCall = ClientCall[
+    ForwardMessageToDeadLetterQueueRequest, ForwardMessageToDeadLetterQueueResponse
+]
 
 ENTRIES_MAX: Final = 10_000
 """Of one call."""
@@ -90,14 +92,14 @@ class AckHandlers:
         answer = ForwardMessageToDeadLetterQueueResponse(status=OK)
         self._popped.give_up(receipt, topic, group, partial(answer_when_done, call, answer))
 
-    def _names(self, call: Call[Q, A], topic: str, group: str) -> tuple[str, str]:
+    def _names(self, call: ClientCall[Q, A], topic: str, group: str) -> tuple[str, str]:
         """Return topic and group of a call, checked."""
         self._sessions.heard_of(call.client_id)
         check_topic(topic)
         check_group(group)
         return topic, group
 
-    def _receipt(self, call: Call[Q, A], text: str) -> Receipt:
+    def _receipt(self, call: ClientCall[Q, A], text: str) -> Receipt:
         """Return what a handle stands for now, which is renewed no more.
 
         Raises:
@@ -108,7 +110,7 @@ class AckHandlers:
         return receipt
 
 
-def answer_when_done(call: Call[Q, A], answer: A, error: Exception | None) -> None:
+def answer_when_done(call: ClientCall[Q, A], answer: A, error: Exception | None) -> None:
     """Answer a call once its work is done, or with why it is not."""
     if error is None:
         call.answer(answer)

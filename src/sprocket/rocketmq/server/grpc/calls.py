@@ -1,6 +1,6 @@
 """One call of a client: its request, who makes it, and the ways of answering it.
 
-Whatever a handler raises becomes the status of its answer; a wrong request is no error of gRPC.
+Whatever a handler raises becomes the status of its answer; a wrong request is not an error of gRPC.
 
     Declined                its code and text
     Refused                 the code that `CODES` has for its kind
@@ -106,7 +106,7 @@ def status_of(error: Exception) -> Status:
     return status(Code.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
 
 
-class Call(Generic[Q, A]):
+class ClientCall(Generic[Q, A]):
     """One call of a method that takes one request, or any number of them.
 
     It is a `broker.groups.Link`: what waits for it waits for this call alone, since several clients

@@ -2,7 +2,8 @@
 
     event of the connection ── row, by path ── request ── guard ── handler
 
-A handler is given a `Call`, and answers it now or later. What it raises is answered by `Call.fail`.
+A handler is given a `ClientCall`, and answers it now or later. What it raises is answered by
+`ClientCall.fail`.
 
 Source: RocketMQ `GrpcMessagingApplication`.
 """
@@ -19,7 +20,7 @@ from sprocket.rocketmq.codec.grpc.messages import Status
 from sprocket.rocketmq.codec.grpc.schema import Rpc
 from sprocket.rocketmq.codec.grpc.status import Code, Declined
 from sprocket.rocketmq.model.rights import Requirement
-from sprocket.rocketmq.server.grpc.calls import A, Call, Q
+from sprocket.rocketmq.server.grpc.calls import A, ClientCall, Q
 from sprocket.runtime import http2
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.grpc import (
@@ -46,7 +47,7 @@ class CallGuard(Protocol):
         """Return if a call may be handled. Raises Declined."""
 
 
-AnyCall = Call[Message, Message]
+AnyCall = ClientCall[Message, Message]
 
 
 class GrpcRow(Struct, frozen=True):
@@ -72,8 +73,8 @@ def row(
     rpc: Rpc,
     kind: type[Q],
     failing: Callable[[Status], Sequence[A]],
-    needs: Callable[[Call[Q, A]], Iterable[Requirement]] | None,
-    handle: Callable[[Call[Q, A]], None],
+    needs: Callable[[ClientCall[Q, A]], Iterable[Requirement]] | None,
+    handle: Callable[[ClientCall[Q, A]], None],
 ) -> GrpcRow:
     """Return the row of a method that takes one request.
 
@@ -93,7 +94,7 @@ def row(
         except DecodeError:
             peer.send(rpc_call.end(StatusCode.INTERNAL, "Invalid protobuf byte sequence"))
             return
-        call = Call(peer, rpc_call, request, failing)
+        call = ClientCall(peer, rpc_call, request, failing)
         try:
             _check(call, needs, guard)
             handle(call)
@@ -106,8 +107,8 @@ def row(
 def stream_row(
     rpc: Rpc,
     kind: type[Q],
-    needs: Callable[[Call[Q, A]], Iterable[Requirement]] | None,
-    handle: Callable[[Call[Q, A]], None],
+    needs: Callable[[ClientCall[Q, A]], Iterable[Requirement]] | None,
+    handle: Callable[[ClientCall[Q, A]], None],
 ) -> GrpcRow:
     """Return the row of a method that takes any number of requests.
 
@@ -119,10 +120,10 @@ def stream_row(
     """
 
     def begin(peer: Peer, rpc_call: GrpcCall, _: bytes | None, __: CallGuard | None) -> None:
-        Call[Q, A](peer, rpc_call, kind(), lambda _: ())
+        ClientCall[Q, A](peer, rpc_call, kind(), lambda _: ())
 
     def receive(rpc_call: GrpcCall, data: bytes, guard: CallGuard | None) -> None:
-        call: Call[Q, A] | None = rpc_call.context  # type: ignore[assignment]
+        call: ClientCall[Q, A] | None = rpc_call.context  # type: ignore[assignment]
         assert call is not None, "a message follows the beginning of its call"
         try:
             call.request = kind.FromString(data)
@@ -147,8 +148,8 @@ _END_CODES: Final = {
 
 
 def _check(
-    call: Call[Q, A],
-    needs: Callable[[Call[Q, A]], Iterable[Requirement]] | None,
+    call: ClientCall[Q, A],
+    needs: Callable[[ClientCall[Q, A]], Iterable[Requirement]] | None,
     guard: CallGuard | None,
 ) -> None:
     """Refuse a call without a client, or that its client may not make. Raises Declined."""
@@ -220,6 +221,6 @@ def closed(peer: Peer) -> None:
 def _leave(rpc_call: GrpcCall) -> None:
     """Tell a call that its client does not wait any more; once."""
     call = rpc_call.context
-    if isinstance(call, Call) and call.on_left is not None:
+    if isinstance(call, ClientCall) and call.on_left is not None:
         on_left, call.on_left = call.on_left, None
         on_left()

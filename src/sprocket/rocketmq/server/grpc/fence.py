@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 
 from sprocket.rocketmq.codec.grpc.status import Code, Declined
 from sprocket.rocketmq.model.rights import Requirement
-from sprocket.rocketmq.server.grpc.calls import Call
+from sprocket.rocketmq.server.grpc.calls import ClientCall
 from sprocket.rocketmq.server.grpc.dispatch import CallGuard
 
 TO_STORE: Final = frozenset(
@@ -31,7 +31,7 @@ class Fence:
         self._refusal = refusal
         self._behind = behind
 
-    def check(self, call: Call[Message, Message], needs: Iterable[Requirement]) -> None:
+    def check(self, call: ClientCall[Message, Message], needs: Iterable[Requirement]) -> None:
         """Return if a call may be handled. Raises Declined."""
         why = self._refusal() if call.method_name in TO_STORE else ""
         if why:

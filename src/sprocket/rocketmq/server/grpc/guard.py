@@ -23,7 +23,7 @@ from sprocket.rocketmq.broker.rights import KnownRights
 from sprocket.rocketmq.codec.grpc.status import Code, Declined
 from sprocket.rocketmq.errors import Refused
 from sprocket.rocketmq.model.rights import AclUser, Requirement
-from sprocket.rocketmq.server.grpc.calls import Call
+from sprocket.rocketmq.server.grpc.calls import ClientCall
 from sprocket.rocketmq.settings import RightsSettings
 
 AUTHORIZATION: Final = "authorization"
@@ -47,7 +47,7 @@ class GrpcGuard:
         self._is_ruled = bool(settings.rules_path)
         self._is_authorizing = settings.authorization or self._is_ruled
 
-    def check(self, call: Call[Message, Message], needs: Iterable[Requirement]) -> None:
+    def check(self, call: ClientCall[Message, Message], needs: Iterable[Requirement]) -> None:
         """Return if a call may be handled.
 
         Raises:
@@ -68,7 +68,7 @@ class GrpcGuard:
                 raise self._refused(call, name, Code.FORBIDDEN, refused) from refused
 
     def _authenticate(
-        self, call: Call[Message, Message], name: str, said: Mapping[str, str]
+        self, call: ClientCall[Message, Message], name: str, said: Mapping[str, str]
     ) -> AclUser:
         user = self._rights.who(name)
         at = call.metadata.get(DATE_TIME, "")
@@ -78,7 +78,7 @@ class GrpcGuard:
         return user
 
     def _refused(
-        self, call: Call[Message, Message], name: str, code: Code, refused: Refused
+        self, call: ClientCall[Message, Message], name: str, code: Code, refused: Refused
     ) -> Declined:
         actor = Actor(through="grpc", peer=call.peer.told_address, user=name[:NAME_CHARACTERS_MAX])
         actor.was_refused(call.method_name, refused.remark)

@@ -10,14 +10,14 @@ from typing import Final
 
 from sprocket.rocketmq.codec.grpc.schema import SERVICE
 from sprocket.rocketmq.codec.grpc.standard_messages import HealthCheckRequest, HealthCheckResponse
-from sprocket.rocketmq.server.grpc.calls import Call
+from sprocket.rocketmq.server.grpc.calls import ClientCall
 from sprocket.runtime.grpc import StatusCode
 
 SERVING, NOT_SERVING, SERVICE_UNKNOWN = 1, 2, 3
 WATCHES_MAX: Final = 1_000
 LOOK_SECONDS: Final = 1.0
 
-HealthCall = Call[HealthCheckRequest, HealthCheckResponse]
+HealthCall = ClientCall[HealthCheckRequest, HealthCheckResponse]
 
 
 class HealthHandlers:

@@ -21,7 +21,7 @@ from sprocket.rocketmq.codec.grpc.messages import (
     TelemetryCommand,
 )
 from sprocket.rocketmq.model.rights import Action, Requirement, ResourceType, need
-from sprocket.rocketmq.server.grpc.calls import A, Call
+from sprocket.rocketmq.server.grpc.calls import A, ClientCall
 
 _PUB: Final = (Action.PUB,)
 _SUB: Final = (Action.SUB,)
@@ -38,71 +38,71 @@ def _group(name: str) -> Requirement:
     return need(ResourceType.GROUP, name, _SUB)
 
 
-def of_route(call: Call[QueryRouteRequest, A]) -> Needed:
+def of_route(call: ClientCall[QueryRouteRequest, A]) -> Needed:
     """Return what it takes to ask where a topic is."""
     return [_topic(call.name(call.request.topic), _EITHER)]
 
 
-def of_assignment(call: Call[QueryAssignmentRequest, A]) -> Needed:
+def of_assignment(call: ClientCall[QueryAssignmentRequest, A]) -> Needed:
     """Return what it takes to ask what a consumer is to read."""
     request = call.request
     return [_topic(call.name(request.topic), _SUB), _group(call.name(request.group))]
 
 
-def of_send(call: Call[SendMessageRequest, A]) -> Needed:
+def of_send(call: ClientCall[SendMessageRequest, A]) -> Needed:
     """Return what it takes to send."""
     names = dict.fromkeys(call.name(one.topic) for one in call.request.messages)
     return [_topic(name, _PUB) for name in names]
 
 
-def of_end(call: Call[EndTransactionRequest, A]) -> Needed:
+def of_end(call: ClientCall[EndTransactionRequest, A]) -> Needed:
     """Return what it takes to end a transaction."""
     return [_topic(call.name(call.request.topic), _PUB)]
 
 
-def of_recall(call: Call[RecallMessageRequest, A]) -> Needed:
+def of_recall(call: ClientCall[RecallMessageRequest, A]) -> Needed:
     """Return what it takes to take a message back."""
     return [_topic(call.name(call.request.topic), _PUB)]
 
 
-def of_receive(call: Call[ReceiveMessageRequest, A]) -> Needed:
+def of_receive(call: ClientCall[ReceiveMessageRequest, A]) -> Needed:
     """Return what it takes to receive."""
     request = call.request
     topic = call.name(request.message_queue.topic)
     return [_topic(topic, _SUB), _group(call.name(request.group))]
 
 
-def of_ack(call: Call[AckMessageRequest, A]) -> Needed:
+def of_ack(call: ClientCall[AckMessageRequest, A]) -> Needed:
     """Return what it takes to acknowledge."""
     request = call.request
     return [_topic(call.name(request.topic), _SUB), _group(call.name(request.group))]
 
 
-def of_forward(call: Call[ForwardMessageToDeadLetterQueueRequest, A]) -> Needed:
+def of_forward(call: ClientCall[ForwardMessageToDeadLetterQueueRequest, A]) -> Needed:
     """Return what it takes to give a message up."""
     request = call.request
     return [_topic(call.name(request.topic), _SUB), _group(call.name(request.group))]
 
 
-def of_change(call: Call[ChangeInvisibleDurationRequest, A]) -> Needed:
+def of_change(call: ClientCall[ChangeInvisibleDurationRequest, A]) -> Needed:
     """Return what it takes to say when a message comes again."""
     request = call.request
     return [_topic(call.name(request.topic), _SUB), _group(call.name(request.group))]
 
 
-def of_heartbeat(call: Call[HeartbeatRequest, A]) -> Needed:
+def of_heartbeat(call: ClientCall[HeartbeatRequest, A]) -> Needed:
     """Return what it takes to be there."""
     request = call.request
     return [_group(call.name(request.group))] if request.HasField("group") else []
 
 
-def of_termination(call: Call[NotifyClientTerminationRequest, A]) -> Needed:
+def of_termination(call: ClientCall[NotifyClientTerminationRequest, A]) -> Needed:
     """Return what it takes to take leave."""
     request = call.request
     return [_group(call.name(request.group))] if request.HasField("group") else []
 
 
-def of_telemetry(call: Call[TelemetryCommand, A]) -> Needed:
+def of_telemetry(call: ClientCall[TelemetryCommand, A]) -> Needed:
     """Return what it takes to come: all that a client will do."""
     said = call.request.settings
     if said.HasField("publishing"):

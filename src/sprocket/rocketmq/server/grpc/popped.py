@@ -152,7 +152,7 @@ class PoppedMessages:
 
 def _note_failure(topic: str, group: str, error: Exception | None) -> None:
     if error is not None:
-        _log.error("a message is no dead letter yet", topic=topic, group=group, why=str(error))
+        _log.error("a message could not be given up", topic=topic, group=group, why=str(error))
 
 
 def _stored(

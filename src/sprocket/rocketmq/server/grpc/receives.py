@@ -37,7 +37,7 @@ from sprocket.rocketmq.codec.record import batch, record
 from sprocket.rocketmq.model.group import SubscriptionGroup
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.model.pop import PopHandle, PopQuery
-from sprocket.rocketmq.server.grpc.calls import CLIENT_VERSION, OK, Call, status
+from sprocket.rocketmq.server.grpc.calls import CLIENT_VERSION, OK, ClientCall, status
 from sprocket.rocketmq.server.grpc.popped import PoppedMessages
 from sprocket.rocketmq.server.grpc.renewals import FIRST_MS, Renewals
 from sprocket.rocketmq.server.grpc.routes import WHOLE_BROKER
@@ -45,7 +45,7 @@ from sprocket.rocketmq.server.grpc.sessions import Sessions, subscription
 from sprocket.rocketmq.settings import GrpcSettings
 from sprocket.runtime.cold_reads import ColdReads
 
-ReceiveCall = Call[ReceiveMessageRequest, ReceiveMessageResponse]
+ReceiveCall = ClientCall[ReceiveMessageRequest, ReceiveMessageResponse]
 
 REQUEST_MS: Final = 3_000
 """How long clients give a call beside what they let it wait; what all SDKs have by default."""

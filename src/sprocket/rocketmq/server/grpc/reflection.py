@@ -14,10 +14,10 @@ from sprocket.rocketmq.codec.grpc.standard_messages import (
     ServerReflectionResponse,
     ServiceResponse,
 )
-from sprocket.rocketmq.server.grpc.calls import Call
+from sprocket.rocketmq.server.grpc.calls import ClientCall
 from sprocket.runtime.grpc import StatusCode
 
-ReflectionCall = Call[ServerReflectionRequest, ServerReflectionResponse]
+ReflectionCall = ClientCall[ServerReflectionRequest, ServerReflectionResponse]
 
 
 def reflect(call: ReflectionCall) -> None:

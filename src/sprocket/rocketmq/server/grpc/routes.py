@@ -29,15 +29,15 @@ from sprocket.rocketmq.codec.grpc.status import Code, Declined
 from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.topic import READ, WRITE, TopicConfig
 from sprocket.rocketmq.server.grpc.accepted_types import accepted_types
-from sprocket.rocketmq.server.grpc.calls import OK, Call
+from sprocket.rocketmq.server.grpc.calls import OK, ClientCall
 
 IPV4, IPV6, DOMAIN_NAME = 1, 2, 3
 NO_PERMISSION, READABLE, WRITABLE, READ_AND_WRITE = 1, 2, 3, 4
 MASTER: Final = 0
 WHOLE_BROKER: Final = -1
 
-RouteCall = Call[QueryRouteRequest, QueryRouteResponse]
-AssignmentCall = Call[QueryAssignmentRequest, QueryAssignmentResponse]
+RouteCall = ClientCall[QueryRouteRequest, QueryRouteResponse]
+AssignmentCall = ClientCall[QueryAssignmentRequest, QueryAssignmentResponse]
 
 
 class RouteHandlers:

@@ -49,7 +49,7 @@ from sprocket.rocketmq.server.grpc.accepted_types import accepted_types
 from sprocket.rocketmq.server.grpc.calls import (
     OK,
     Buffer,
-    Call,
+    ClientCall,
     status,
     status_of,
     store_code,
@@ -58,7 +58,7 @@ from sprocket.rocketmq.server.grpc.dispatch import busy
 from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.runtime.driver import Peer
 
-SendCall = Call[SendMessageRequest, SendMessageResponse]
+SendCall = ClientCall[SendMessageRequest, SendMessageResponse]
 
 MESSAGES_MAX: Final = 1_024
 """Of one call."""
@@ -113,7 +113,7 @@ def failed_send(said: Status) -> Sequence[SendMessageResponse]:
     return [SendMessageResponse(status=said)]
 
 
-class SendHandlers:
+class GrpcSends:
     """Takes messages up with others, for which this is a `Source` of the group commit.
 
     Args:

@@ -56,9 +56,9 @@ from sprocket.rocketmq.server.grpc.receives import ReceiveHandlers, answers
 from sprocket.rocketmq.server.grpc.reflection import reflect
 from sprocket.rocketmq.server.grpc.renewals import SWEEP_SECONDS, Renewals
 from sprocket.rocketmq.server.grpc.routes import RouteHandlers
-from sprocket.rocketmq.server.grpc.sends import SendHandlers, failed_send
+from sprocket.rocketmq.server.grpc.sends import GrpcSends, failed_send
 from sprocket.rocketmq.server.grpc.sessions import Sessions
-from sprocket.rocketmq.server.grpc.transactions import TransactionHandlers
+from sprocket.rocketmq.server.grpc.transactions import GrpcTransactions
 from sprocket.rocketmq.settings import Settings
 from sprocket.runtime import http2
 from sprocket.runtime.grpc import GrpcConnection
@@ -125,7 +125,7 @@ class GrpcService:
         routes = RouteHandlers(
             broker.topics, broker.groups, name, place.advertised_host, place.port
         )
-        sends = SendHandlers(
+        sends = GrpcSends(
             broker.sender,
             broker.durable,
             broker.topics,
@@ -147,7 +147,7 @@ class GrpcService:
             limits,
         )
         acks = AckHandlers(popped, self.renewals, self.sessions)
-        transactions = TransactionHandlers(
+        transactions = GrpcTransactions(
             broker.transactions, broker.recalls, broker.durable, broker.reads
         )
         guard: CallGuard | None = None
@@ -187,7 +187,7 @@ class GrpcService:
 
 
 def _producer_rows(
-    routes: RouteHandlers, sends: SendHandlers, transactions: TransactionHandlers
+    routes: RouteHandlers, sends: GrpcSends, transactions: GrpcTransactions
 ) -> list[GrpcRow]:
     return [
         row(

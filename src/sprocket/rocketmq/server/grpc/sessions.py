@@ -56,7 +56,7 @@ from sprocket.rocketmq.model.group import (
 )
 from sprocket.rocketmq.model.transaction import TransactionQuestion
 from sprocket.rocketmq.server.client_links import CalledClient
-from sprocket.rocketmq.server.grpc.calls import LANGUAGE, OK, Call
+from sprocket.rocketmq.server.grpc.calls import LANGUAGE, OK, ClientCall
 from sprocket.runtime.grpc import StatusCode
 
 PRODUCER, PUSH_CONSUMER, SIMPLE_CONSUMER = 1, 2, 3
@@ -71,12 +71,12 @@ CLIENTS_MAX: Final = 100_000
 _SQL: Final = 2
 _LANGUAGE: Final = re.compile(r"[A-Z0-9_]{1,16}", re.ASCII)
 
-TelemetryCall = Call[TelemetryCommand, TelemetryCommand]
+TelemetryCall = ClientCall[TelemetryCommand, TelemetryCommand]
 
 _log = log.get_limited_logger(__name__)
 
 
-class Session:
+class ClientSession:
     """One client.
 
     Attributes:
@@ -146,14 +146,14 @@ class Sessions:
         self._body_bytes_max = body_bytes_max
         self._poll_ms = poll_ms
         self._has_left = has_left
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, ClientSession] = {}
 
     @property
     def count(self) -> int:
         """How many clients are known."""
         return len(self._sessions)
 
-    def all(self) -> list[Session]:
+    def all(self) -> list[ClientSession]:
         """Return all clients that are known."""
         return [*self._sessions.values()]
 
@@ -171,7 +171,7 @@ class Sessions:
         merged = self._merged(session, command.settings)
         call.give(TelemetryCommand(status=OK, settings=merged))
 
-    def heartbeat(self, call: Call[HeartbeatRequest, HeartbeatResponse]) -> None:
+    def heartbeat(self, call: ClientCall[HeartbeatRequest, HeartbeatResponse]) -> None:
         """Note that a client is there. Raises Declined."""
         session = self._known(call.client_id)
         if call.request.client_type not in KINDS:
@@ -182,7 +182,7 @@ class Sessions:
         call.answer(HeartbeatResponse(status=OK))
 
     def terminate(
-        self, call: Call[NotifyClientTerminationRequest, NotifyClientTerminationResponse]
+        self, call: ClientCall[NotifyClientTerminationRequest, NotifyClientTerminationResponse]
     ) -> None:
         """Forget a client that takes leave. Raises Declined."""
         session = self._known(call.client_id)
@@ -191,7 +191,7 @@ class Sessions:
         self._drop(session)
         call.answer(NotifyClientTerminationResponse(status=OK))
 
-    def _known(self, client_id: str) -> Session:
+    def _known(self, client_id: str) -> ClientSession:
         """Return a client that has said what it is. Raises Declined."""
         session = self._sessions.get(client_id)
         if session is None:
@@ -217,7 +217,7 @@ class Sessions:
                 _log.info("a client has gone without a word", client=session.link.client_id)
                 self._drop(session)
 
-    def _session(self, call: TelemetryCall) -> Session:
+    def _session(self, call: TelemetryCall) -> ClientSession:
         """Return the session of a client that speaks on a stream."""
         client_id = call.client_id
         session = self._sessions.get(client_id)
@@ -231,17 +231,17 @@ class Sessions:
                 partial(self._ask, client_id),
                 partial(self._expired, client_id),
             )
-            session = Session(link, _language(call))
+            session = ClientSession(link, _language(call))
         if call not in session.streams:
             session.streams[call] = None
             call.on_left = partial(self._stream_left, session, call)
         return session
 
-    def _stream_left(self, session: Session, call: TelemetryCall) -> None:
+    def _stream_left(self, session: ClientSession, call: TelemetryCall) -> None:
         session.streams.pop(call, None)
         session.seen = self._clock.monotonic()
 
-    def _take_settings(self, session: Session, call: TelemetryCall, said: Settings) -> None:
+    def _take_settings(self, session: ClientSession, call: TelemetryCall, said: Settings) -> None:
         """Register a client with what it says. Raises Declined."""
         if said.client_type not in KINDS:
             raise Declined(Code.UNRECOGNIZED_CLIENT_TYPE, "UNRECOGNIZED_CLIENT_TYPE")
@@ -276,7 +276,7 @@ class Sessions:
         self._leave(session, before)
         self._register(session)
 
-    def _leave(self, session: Session, before: Heartbeat) -> None:
+    def _leave(self, session: ClientSession, before: Heartbeat) -> None:
         """Take a client out of the groups that it names no more."""
         now = session.data
         groups = {one.group for one in now.consumers}
@@ -287,7 +287,7 @@ class Sessions:
             if one.group not in groups:
                 self._members.unregister(session.link, None, one.group)
 
-    def _register(self, session: Session) -> None:
+    def _register(self, session: ClientSession) -> None:
         data = session.data
         session.seen = session.registered = self._clock.monotonic()
         consumers = [
@@ -295,13 +295,13 @@ class Sessions:
         ]
         self._members.heartbeat(session.link, data, session.language, 0, consumers)
 
-    def _merged(self, session: Session, said: Settings) -> Settings:
+    def _merged(self, session: ClientSession, said: Settings) -> Settings:
         if session.kind == PRODUCER:
             return client_settings.of_producer(said, self._body_bytes_max)
         terms = ConsumerTerms(self._poll_ms, session.language)
         return client_settings.of_consumer(said, self._groups.settings_of(session.group), terms)
 
-    def _drop(self, session: Session) -> None:
+    def _drop(self, session: ClientSession) -> None:
         client_id = session.link.client_id
         if self._sessions.get(client_id) is session:
             del self._sessions[client_id]
@@ -355,7 +355,7 @@ def subscription(topic: str, expression: FilterExpression, version: int) -> Subs
     return Subscription.parse(topic, expression.expression or ALL, type=kind, version=version)
 
 
-def _language(call: Call[TelemetryCommand, TelemetryCommand]) -> str:
+def _language(call: ClientCall[TelemetryCommand, TelemetryCommand]) -> str:
     """Return a client's language, as lists of clients name it."""
     said = call.metadata.get(LANGUAGE, "")
     return said if _LANGUAGE.fullmatch(said) else "OTHER"

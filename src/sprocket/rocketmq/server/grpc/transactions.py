@@ -24,14 +24,14 @@ from sprocket.rocketmq.codec.grpc.messages import (
 from sprocket.rocketmq.codec.grpc.status import Code, Declined
 from sprocket.rocketmq.model.recall import RecallRequest
 from sprocket.rocketmq.model.transaction import Outcome, TransactionEnd
-from sprocket.rocketmq.server.grpc.calls import OK, Buffer, Call, status_of
+from sprocket.rocketmq.server.grpc.calls import OK, Buffer, ClientCall, status_of
 from sprocket.rocketmq.server.grpc.dispatch import busy
 from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
 
-EndCall = Call[EndTransactionRequest, EndTransactionResponse]
-RecallCall = Call[RecallMessageRequest, RecallMessageResponse]
+EndCall = ClientCall[EndTransactionRequest, EndTransactionResponse]
+RecallCall = ClientCall[RecallMessageRequest, RecallMessageResponse]
 
 OUTCOMES: Final[Mapping[int, Outcome]] = {1: Outcome.COMMIT, 2: Outcome.ROLLBACK}
 """By the numbers of TransactionResolution."""
@@ -39,7 +39,7 @@ SERVER_CHECK: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionHandlers:
+class GrpcTransactions:
     """Ends transactions, and takes messages back."""
 
     _transactions: Transactions
@@ -77,7 +77,9 @@ class TransactionHandlers:
     def _end(self, call: EndCall, half: StoredHalf, outcome: Outcome) -> None:
         topic = call.name(call.request.topic)
         if half.real_topic != topic:
-            raise Declined(Code.INVALID_TRANSACTION_ID, f"that is no transaction of topic {topic}")
+            raise Declined(
+                Code.INVALID_TRANSACTION_ID, f"that is not a transaction of topic {topic}"
+            )
         self._transactions.end(half, outcome, _ended, call)
 
     def recall(self, call: RecallCall) -> None:
@@ -95,7 +97,7 @@ def _ended(asked: Sequence[object], error: Exception | None) -> Release:
     """Prepare the answers to those whose transactions ended together, or did not."""
     said = OK if error is None else status_of(error)
     data = EndTransactionResponse(status=said).SerializeToString()
-    calls = [call for call in asked if isinstance(call, Call)]
+    calls = [call for call in asked if isinstance(call, ClientCall)]
     return partial(_answer_alike, calls, data)
 
 
