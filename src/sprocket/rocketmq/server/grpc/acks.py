@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from msgspec import Struct
+
 from sprocket.rocketmq.codec.grpc import receipt_handle
 from sprocket.rocketmq.codec.grpc.checks import check_group, check_invisible, check_topic
 from sprocket.rocketmq.codec.grpc.messages import (
@@ -40,6 +42,20 @@ ENTRIES_MAX: Final = 10_000
 """Of one call."""
 
 
+class _Settled(Struct, frozen=True):
+    """What became of one message of an acknowledgement.
+
+    Attributes:
+        entry: What names it.
+        status: What is said of it.
+        is_ordered: Whether it is consumed in order.
+    """
+
+    entry: AckMessageEntry
+    status: Status
+    is_ordered: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class AckHandlers:
     """Takes words about messages that consumers have."""
@@ -57,20 +73,24 @@ class AckHandlers:
             raise Declined(Code.INTERNAL_SERVER_ERROR, "ack message result is empty")
         if count > ENTRIES_MAX:
             raise Declined(Code.BAD_REQUEST, f"{count} entries, {ENTRIES_MAX} may be")
-        found = [(one, self._acknowledge(call, one, topic, group)) for one in request.entries]
-        if any(said is OK for _, said in found):
-            self._popped.when_kept(partial(_acknowledged, call, found))
+        found = [self._acknowledge(call, one, topic, group) for one in request.entries]
+        told = partial(_acknowledged, call, found)
+        if any(one.status is OK for one in found):
+            is_ordered = any(one.is_ordered for one in found)
+            self._popped.when_kept(told, is_ordered=is_ordered)
         else:
-            _acknowledged(call, found, None)
+            told(None)
 
-    def _acknowledge(self, call: AckCall, entry: AckMessageEntry, topic: str, group: str) -> Status:
+    def _acknowledge(
+        self, call: AckCall, entry: AckMessageEntry, topic: str, group: str
+    ) -> "_Settled":
         """Note it of one message, and return what is said of that."""
         try:
             receipt = self._receipt(call, entry.receipt_handle)
             self._popped.settle(receipt, topic, group)
         except Exception as error:  # of this message, not of the others
-            return status_of(error)
-        return OK
+            return _Settled(entry, status_of(error))
+        return _Settled(entry, OK, receipt.handle.is_ordered)
 
     def change(self, call: ChangeCall) -> None:
         """Have a message come again at another time. Raises Declined, Refused, StoreError."""
@@ -82,7 +102,8 @@ class AckHandlers:
         changed = self._popped.change(receipt, topic, group, wait_ms)
         text = receipt_handle.encode(changed)
         answer = ChangeInvisibleDurationResponse(status=OK, receipt_handle=text)
-        self._popped.when_kept(partial(answer_when_done, call, answer))
+        told = partial(answer_when_done, call, answer)
+        self._popped.when_kept(told, is_ordered=receipt.handle.is_ordered)
 
     def forward(self, call: ForwardCall) -> None:
         """Put a message among the dead letters. Raises Declined, Refused, StoreError."""
@@ -118,17 +139,15 @@ def answer_when_done(call: ClientCall[Q, A], answer: A, error: Exception | None)
         call.fail(error)
 
 
-def _acknowledged(
-    call: AckCall, found: Sequence[tuple[AckMessageEntry, Status]], error: Exception | None
-) -> None:
+def _acknowledged(call: AckCall, found: Sequence[_Settled], error: Exception | None) -> None:
     """Answer with what became of each message."""
     entries = [
         AckMessageResultEntry(
-            message_id=one.message_id,
-            receipt_handle=one.receipt_handle,
-            status=said if error is None or said is not OK else status_of(error),
+            message_id=one.entry.message_id,
+            receipt_handle=one.entry.receipt_handle,
+            status=one.status if error is None or one.status is not OK else status_of(error),
         )
-        for one, said in found
+        for one in found
     ]
     codes = {one.status.code for one in entries}
     overall = entries[0].status if len(codes) == 1 else status(Code.MULTIPLE_RESULTS)

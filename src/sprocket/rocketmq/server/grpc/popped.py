@@ -13,7 +13,13 @@ from msgspec import structs
 from sprocket.base import log
 from sprocket.base.errors import StoreError
 from sprocket.rocketmq.broker.messages import DurableAppender, Release, RetryService
-from sprocket.rocketmq.broker.pop import AckOutcome, PoppedQueue, PopService, retry_topics
+from sprocket.rocketmq.broker.pop import (
+    AckOutcome,
+    PopHold,
+    PoppedQueue,
+    PopService,
+    retry_topics,
+)
 from sprocket.rocketmq.codec.grpc import receipt_handle
 from sprocket.rocketmq.codec.grpc.receipt_handle import Receipt
 from sprocket.rocketmq.codec.grpc.status import Code, Declined
@@ -38,11 +44,13 @@ class PoppedMessages:
     """
 
     _pops: PopService
+    _hold: PopHold
     _send_back: RetryService
     _durable: DurableAppender
     _reads: ColdReads
-    _keep: Callable[[Callable[[StoreError | None], None]], None]
-    """Calls back when what was noted of pops is as safe as the flush mode asks."""
+    _keep: Callable[[bool, Callable[[StoreError | None], None]], None]
+    """Calls back when what was noted of pops is as safe as the flush mode asks; told whether they
+    were in order."""
     _now_ms: Callable[[], int]
     """The log's time."""
     broker_name: str
@@ -83,6 +91,8 @@ class PoppedMessages:
         done = self._pops.acknowledge(key, receipt.handle, receipt.offset)
         if done is AckOutcome.OUTSIDE:
             raise Declined(Code.INTERNAL_SERVER_ERROR, "ack failed: status is abnormal")
+        if done is AckOutcome.FREE:
+            self._hold.wake(*key)
 
     def change(self, receipt: Receipt, topic: str, group: str, invisible_ms: int) -> Receipt:
         """Have a message come again so long from now; return its new receipt.
@@ -91,19 +101,27 @@ class PoppedMessages:
         """
         key = self.queue_of(receipt, topic, group)
         handle, offset = receipt.handle, receipt.offset
-        at_ms = self._pops.change_invisible(key, handle, offset, invisible_ms)
-        if at_ms is None:
+        found = self._pops.change_invisible(key, handle, offset, invisible_ms)
+        if found is None:
             raise Declined(
                 Code.INTERNAL_SERVER_ERROR, "changeInvisibleDuration failed: status is abnormal"
             )
         changed = structs.replace(
-            handle, start=offset, popped_at_ms=at_ms, invisible_ms=invisible_ms
+            handle,
+            start=handle.start if handle.is_ordered else offset,
+            popped_at_ms=found.popped_at_ms,
+            invisible_ms=found.invisible_ms,
         )
         return Receipt(changed, offset, receipt.place)
 
-    def when_kept(self, done: Done) -> None:
-        """Call back when all that was noted so far is as safe as the flush mode asks."""
-        self._keep(done)
+    def when_kept(self, done: Done, *, is_ordered: bool) -> None:
+        """Call back when what was noted so far is as safe as the flush mode asks.
+
+        Args:
+            done: Is called.
+            is_ordered: Whether that is of messages that are consumed in order.
+        """
+        self._keep(is_ordered, done)
 
     def give_up(self, receipt: Receipt, topic: str, group: str, done: Done) -> None:
         """Store a message among the dead letters of a group, then note that it was consumed.
@@ -125,7 +143,7 @@ class PoppedMessages:
             except Exception as failed:  # whoever waits is told
                 done(failed)
             else:
-                self.when_kept(done)
+                self.when_kept(done, is_ordered=receipt.handle.is_ordered)
 
         def work() -> None:
             record = self._send_back.record(asked)

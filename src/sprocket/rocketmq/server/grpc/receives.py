@@ -9,12 +9,12 @@ Source: RocketMQ `ReceiveMessageActivity`, `ReceiveMessageResponseStreamWriter`,
 `ConsumerProcessor`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
@@ -201,7 +201,7 @@ class ReceiveHandlers:
         found: list[tuple[StoredMessage, Receipt]] = []
         for part in popped.parts:
             for run in part.runs:
-                for whole in _readable(run):
+                for whole in _readable(run, part.counts):
                     handle = PopHandle(
                         part.start,
                         popped.popped_at_ms,
@@ -266,10 +266,18 @@ def polling_ms(call: ReceiveCall, settings: GrpcSettings) -> int:
     )
 
 
-def _readable(run: memoryview) -> list[StoredMessage]:
-    """Return the messages of stored bytes; one that cannot be read is passed over."""
+def _readable(run: memoryview, counts: Mapping[int, int] | None) -> list[StoredMessage]:
+    """Return the messages of stored bytes, none if they cannot be read.
+
+    Args:
+        run: Whole records.
+        counts: Of messages in order, how often they came before, which their records do not say.
+    """
     try:
-        return record.decode_all(run)
+        found = record.decode_all(run)
     except WireError as error:
         _log.error("messages cannot be read, and come again", why=str(error))
         return []
+    if counts is None:
+        return found
+    return [structs.replace(one, reconsume_times=counts.get(one.queue_offset, 0)) for one in found]

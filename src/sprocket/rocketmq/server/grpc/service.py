@@ -103,6 +103,7 @@ class GrpcService:
         self._tasks = Tasks("grpc")
         popped = PoppedMessages(
             broker.pops,
+            broker.pop_hold,
             broker.send_back,
             broker.durable,
             broker.reads,

@@ -416,3 +416,45 @@ def test_what_consumers_are_told_to_read(on_grpc: OnGrpc) -> None:
             assert stream.first.settings.subscription.fifo
 
     on_grpc(scenario)
+
+
+def test_messages_in_order_come_one_after_the_other(on_grpc: OnGrpc) -> None:
+    """Those behind one that is not settled wait; it comes again as another attempt."""
+
+    async def scenario(lab: Any) -> None:
+        lab.make_topic(queues=1)
+        group = lab.broker.groups.find("g")
+        lab.broker.groups.put([structs.replace(group, consume_message_orderly=True)])
+        for number in range(3):
+            sent = message("T", b"m%d" % number, message_group="a")
+            await lab.client.send(sent)
+        (first,) = (await some(lab, batch_size=1, attempt_id="a1")).messages
+        assert first.body == b"m0"
+        assert not (await lab.client.receive("T", "g", batch_size=1)).messages
+        same = await lab.client.receive("T", "g", batch_size=1, attempt_id="a1")
+        assert same.bodies == [b"m0"]
+        waiting = asyncio.create_task(
+            lab.client.receive("T", "g", batch_size=1, long_polling_timeout=duration(20_000))
+        )
+        async with asyncio.timeout(LONG_SECONDS):
+            while not lab.broker.pop_hold.count:
+                await asyncio.sleep(0.001)
+        assert (await lab.client.ack("T", "g", *same.messages)).status.code == Code.OK
+        (second,) = (await waiting).messages
+        assert (second.body, second.system_properties.delivery_attempt) == (b"m1", 1)
+        comes = await again(lab, 31, batch_size=1)
+        assert comes.bodies == [b"m1"]
+        assert comes.messages[0].system_properties.delivery_attempt == 2
+        handle = comes.messages[0].system_properties.receipt_handle
+        request = ChangeInvisibleDurationRequest(
+            group=Resource(name="g"),
+            topic=Resource(name="T"),
+            receipt_handle=handle,
+            invisible_duration=duration(5_000),
+            message_id="K1",
+        )
+        changed = await lab.client.call("ChangeInvisibleDuration", request)
+        assert changed.status.code == Code.OK
+        assert (await again(lab, 1, batch_size=1)).bodies == [b"m1"]
+
+    on_grpc(scenario)
