@@ -51,8 +51,10 @@ IN_ORDER: Final = frozenset({"fifo", "forward"})
 """Scenarios whose group consumes in order."""
 ATTEMPTS: Final = {"forward": 1}
 """How often a message comes again, in scenarios that wait for the end of that."""
-GO_LACKS: Final = frozenset({"push", "fifo", "forward", "recall", "reconnect"})
-"""What the SDK for Go of 5.1.2 has not: a consumer that is called, and recall."""
+_NOT_CALLED: Final = frozenset({"push", "fifo", "forward", "recall", "reconnect"})
+LACKS: Final = {"go": _NOT_CALLED, "rust": _NOT_CALLED | {"nack", "refused"}}
+"""What SDKs have not: those for Go (5.1.2) and Rust (5.0.0) have no consumer that is called, and no
+recall; that for Rust cannot give a message back, and checks nothing itself."""
 SCENARIO_SECONDS: Final = 150.0
 
 
@@ -262,9 +264,10 @@ def sdks(folder: Path) -> list[Sdk]:
     if jars.exists():
         classes = peers.compile_java(jars, folder, [SDKS / "java/Peer.java"])
         found.append(Sdk(name="java", command=["java", "-cp", f"{classes}:{jars}/*", "Peer"]))
-    program = Path(sdk_folder("go"), "peer")
-    if program.exists():
-        found.append(Sdk(name="go", command=[str(program)], lacks=GO_LACKS))
+    for name, lacks in LACKS.items():
+        program = Path(sdk_folder(name), "peer")
+        if program.exists():
+            found.append(Sdk(name=name, command=[str(program)], lacks=lacks))
     return found
 
 

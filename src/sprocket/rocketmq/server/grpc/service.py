@@ -1,5 +1,6 @@
 """Everything that is served over gRPC: makes the handlers with the parts that each needs."""
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -52,6 +53,7 @@ from sprocket.rocketmq.server.grpc.fence import Fence
 from sprocket.rocketmq.server.grpc.guard import GrpcGuard
 from sprocket.rocketmq.server.grpc.health import LOOK_SECONDS, HealthHandlers
 from sprocket.rocketmq.server.grpc.popped import PoppedMessages
+from sprocket.rocketmq.server.grpc.questions import Questions
 from sprocket.rocketmq.server.grpc.receives import ReceiveHandlers, answers
 from sprocket.rocketmq.server.grpc.reflection import reflect
 from sprocket.rocketmq.server.grpc.renewals import SWEEP_SECONDS, Renewals
@@ -113,6 +115,8 @@ class GrpcService:
         )
         self.renewals = Renewals(popped, broker.groups, log_now_ms)
         """What is kept invisible."""
+        self.questions = Questions(asyncio.get_running_loop())
+        """What clients are asked."""
         self.sessions = Sessions(
             broker.members,
             broker.groups,
@@ -121,6 +125,7 @@ class GrpcService:
             body_bytes_max=body_bytes_max,
             poll_ms=limits.poll_ms_max,
             has_left=self.renewals.left,
+            questions=self.questions,
         )
         """Who is there."""
         routes = RouteHandlers(
@@ -182,6 +187,7 @@ class GrpcService:
 
     async def stop(self) -> None:
         """End all streams."""
+        self.questions.end_all()
         self.sessions.end_all()
         self.health.end_all()
         await self._tasks.close()

@@ -27,23 +27,19 @@ from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.rocketmq.broker.groups import ClientManager, Groups, make_group_of
 from sprocket.rocketmq.broker.topics import Topics
-from sprocket.rocketmq.codec.grpc import client_settings, transaction_id
+from sprocket.rocketmq.codec.grpc import client_settings
 from sprocket.rocketmq.codec.grpc.checks import check_group, check_topic
 from sprocket.rocketmq.codec.grpc.client_settings import ConsumerTerms
-from sprocket.rocketmq.codec.grpc.message_in import MessageType
-from sprocket.rocketmq.codec.grpc.message_out import message as message_out
 from sprocket.rocketmq.codec.grpc.messages import (
     FilterExpression,
     HeartbeatRequest,
     HeartbeatResponse,
     NotifyClientTerminationRequest,
     NotifyClientTerminationResponse,
-    RecoverOrphanedTransactionCommand,
     Settings,
     TelemetryCommand,
 )
 from sprocket.rocketmq.codec.grpc.status import Code, Declined
-from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.filters import ALL
 from sprocket.rocketmq.model.group import (
     CONSUME_ACTIVELY,
@@ -54,9 +50,18 @@ from sprocket.rocketmq.model.group import (
     Membership,
     Subscription,
 )
+from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.rocketmq.model.transaction import TransactionQuestion
-from sprocket.rocketmq.server.client_links import CalledClient
+from sprocket.rocketmq.server.client_links import Answered, CalledClient
 from sprocket.rocketmq.server.grpc.calls import LANGUAGE, OK, ClientCall
+from sprocket.rocketmq.server.grpc.questions import (
+    ANSWERS,
+    Questions,
+    TelemetryCall,
+    threads_command,
+    transaction_command,
+    verify_command,
+)
 from sprocket.runtime.grpc import StatusCode
 
 PRODUCER, PUSH_CONSUMER, SIMPLE_CONSUMER = 1, 2, 3
@@ -70,8 +75,6 @@ KEPT_SECONDS: Final = 20.0
 CLIENTS_MAX: Final = 100_000
 _SQL: Final = 2
 _LANGUAGE: Final = re.compile(r"[A-Z0-9_]{1,16}", re.ASCII)
-
-TelemetryCall = ClientCall[TelemetryCommand, TelemetryCommand]
 
 _log = log.get_limited_logger(__name__)
 
@@ -124,6 +127,7 @@ class Sessions:
         body_bytes_max: What producers are told.
         poll_ms: What consumers are told of how long they wait.
         has_left: Told of each client that goes.
+        questions: Those that clients are asked.
 
     Threads: event loop only.
     """
@@ -138,6 +142,7 @@ class Sessions:
         body_bytes_max: int,
         poll_ms: int,
         has_left: Callable[[Going], None],
+        questions: Questions,
     ) -> None:
         self._members = members
         self._groups = groups
@@ -146,6 +151,7 @@ class Sessions:
         self._body_bytes_max = body_bytes_max
         self._poll_ms = poll_ms
         self._has_left = has_left
+        self._questions = questions
         self._sessions: dict[str, ClientSession] = {}
 
     @property
@@ -164,8 +170,12 @@ class Sessions:
     def telemetry(self, call: TelemetryCall) -> None:
         """Take a word of a client on its stream. Raises Declined."""
         command = call.request
-        if command.WhichOneof("command") != "settings":
-            return  # an answer to a question that nobody asks
+        which = command.WhichOneof("command")
+        if which in ANSWERS:
+            self._questions.answered(command)
+            return
+        if which != "settings":
+            return  # of a later version of the protocol
         session = self._session(call)
         self._take_settings(session, call, command.settings)
         merged = self._merged(session, command.settings)
@@ -224,13 +234,7 @@ class Sessions:
         if session is None:
             if len(self._sessions) >= CLIENTS_MAX:
                 raise Declined(Code.TOO_MANY_REQUESTS, f"{CLIENTS_MAX} clients are there already")
-            link = CalledClient(
-                client_id,
-                call.address,
-                call.proxy_address,
-                partial(self._ask, client_id),
-                partial(self._expired, client_id),
-            )
+            link = CalledClient(client_id, call.address, call.proxy_address, self)
             session = ClientSession(link, _language(call))
         if call not in session.streams:
             session.streams[call] = None
@@ -308,8 +312,8 @@ class Sessions:
         self._members.drop(session.link)
         self._has_left(Going(client_id, session.group))
 
-    def _expired(self, client_id: str) -> None:
-        """End the streams of a client whose registration was too old."""
+    def end(self, client_id: str) -> None:
+        """End the streams of a client whose registration was too old; see `Asking`."""
         session = self._sessions.get(client_id)
         if session is not None:
             self._drop(session)
@@ -322,31 +326,25 @@ class Sessions:
             for call in [*session.streams]:
                 call.end(StatusCode.UNAVAILABLE, "the broker stops")
 
-    def _ask(self, client_id: str, question: TransactionQuestion) -> None:
-        """Ask a producer how its transaction ended."""
+    def ask_transaction(self, client_id: str, question: TransactionQuestion) -> None:
+        """Ask a producer how its transaction ended; see `Asking`."""
+        call = self._stream_of(client_id)
+        if call is not None:  # else another round asks another one
+            call.give(transaction_command(question))
+
+    def ask_threads(self, client_id: str, answered: Answered) -> None:
+        """Ask a client what its threads are at; see `Asking`."""
+        self._questions.ask(self._stream_of(client_id), threads_command, answered)
+
+    def ask_to_consume(self, client_id: str, message: StoredMessage, answered: Answered) -> None:
+        """Have a consumer's listener try a message; see `Asking`."""
+        command = partial(verify_command, message)
+        self._questions.ask(self._stream_of(client_id), command, answered)
+
+    def _stream_of(self, client_id: str) -> TelemetryCall | None:
+        """Return the latest stream of a client, None if it has none."""
         session = self._sessions.get(client_id)
-        if session is None or not session.streams:
-            return  # another round asks another one
-        call = [*session.streams][-1]
-        stored = record.decode(
-            record.encode(
-                question.message,
-                queue_offset=question.half_offset,
-                physical_offset=question.place,
-                stored_at_ms=question.stored_at_ms,
-                crc_tail=False,
-            )
-        )
-        message = message_out(stored, stored.topic)
-        message.system_properties.message_type = MessageType.TRANSACTION
-        told = transaction_id.encode(question.message_id, question.half_offset, question.place)
-        call.give(
-            TelemetryCommand(
-                recover_orphaned_transaction_command=RecoverOrphanedTransactionCommand(
-                    message=message, transaction_id=told
-                )
-            )
-        )
+        return None if session is None or not session.streams else [*session.streams][-1]
 
 
 def subscription(topic: str, expression: FilterExpression, version: int) -> Subscription:

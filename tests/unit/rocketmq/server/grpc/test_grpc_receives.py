@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,10 @@ from sprocket.rocketmq.codec.grpc.messages import (
     NotifyClientTerminationRequest,
     QueryAssignmentRequest,
     Resource,
+    Status,
+    TelemetryCommand,
+    ThreadStackTrace,
+    VerifyMessageResult,
 )
 from sprocket.rocketmq.codec.grpc.status import Code
 from sprocket.rocketmq.codec.grpc.times import duration, ms_of
@@ -456,5 +461,43 @@ def test_messages_in_order_come_one_after_the_other(on_grpc: OnGrpc) -> None:
         changed = await lab.client.call("ChangeInvisibleDuration", request)
         assert changed.status.code == Code.OK
         assert (await again(lab, 1, batch_size=1)).bodies == [b"m1"]
+
+    on_grpc(scenario)
+
+
+def test_administrators_ask_consumers(on_grpc: OnGrpc) -> None:
+    """What their threads are at, and to try a message; one may not answer."""
+
+    async def scenario(lab: Any) -> None:
+        await filled(lab, 1)
+        admin = lab.lab.broker
+        fields = {"consumerGroup": "g", "clientId": "c1"}
+        (stored,) = [record.decode(one) for _, one in lab.broker.store.records()]
+        direct = {**fields, "msgId": stored.offset_message_id}
+        async with lab.client.telemetry(consumer_settings("g", "T")) as stream:
+            asked = admin.send(307, fields)
+            nonce = (await stream.read()).print_thread_stack_trace_command.nonce
+            trace = ThreadStackTrace(nonce=nonce, thread_stack_trace="main: waits")
+            await stream.write(TelemetryCommand(thread_stack_trace=trace))
+            answer = await asyncio.wait_for(asked, LONG_SECONDS)
+            assert json.loads(answer.body)["jstack"] == "main: waits"
+            for code, text, result in (
+                (Code.OK, "", "CR_SUCCESS"),
+                (Code.FAILED_TO_CONSUME_MESSAGE, "no", "CR_THROW_EXCEPTION"),
+            ):
+                asked = admin.send(309, direct)
+                command = (await stream.read()).verify_message_command
+                assert command.message.body == b"m0"
+                said = TelemetryCommand(
+                    status=Status(code=code, message=text),
+                    verify_message_result=VerifyMessageResult(nonce=command.nonce),
+                )
+                await stream.write(said)
+                answer = await asyncio.wait_for(asked, LONG_SECONDS)
+                assert json.loads(answer.body)["consumeResult"] == result
+            asked = admin.send(309, direct)
+            await stream.read()
+            lab.service.questions.end_all()
+            assert (await asyncio.wait_for(asked, LONG_SECONDS)).code == 207
 
     on_grpc(scenario)

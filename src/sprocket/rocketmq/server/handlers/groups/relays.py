@@ -15,7 +15,12 @@ from sprocket.base.errors import ClientError, RequestTimeout, WireError
 from sprocket.rocketmq.broker.groups import ClientManager, ConnectedGroup, Groups
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies
-from sprocket.rocketmq.codec.bodies import ConsumerStatus
+from sprocket.rocketmq.codec.bodies import (
+    ConsumerStatus,
+    DirectOutcome,
+    DirectResult,
+    RunningInfo,
+)
 from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command
 from sprocket.rocketmq.codec.ext import Header
@@ -29,6 +34,7 @@ from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.rights import Action
 from sprocket.rocketmq.model.route import MessageQueue
 from sprocket.rocketmq.remoting import Channels
+from sprocket.rocketmq.server.client_links import CalledClient, ClientAnswer
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.cold_reads import ColdReads
@@ -63,15 +69,26 @@ class RelayHandlers:
 
     def running_info(self, request: Request, header: GetConsumerRunningInfo) -> None:
         """Have a consumer say what it is doing."""
+        called = self._called(header.consumer_group, header.client_id)
+        if called is not None:
+            called.ask_threads(partial(_threads, request))
+            return
         consumer = self._consumer(header.consumer_group, header.client_id)
         self._relay(request, consumer, header)
 
     def consume(self, request: Request, header: ConsumeMessageDirectly) -> None:
         """Have a consumer's listener try one message."""
-        consumer = self._consumer(header.consumer_group, header.client_id or "")
+        called = self._called(header.consumer_group, header.client_id or "")
+        consumer = None
+        if called is None:
+            consumer = self._consumer(header.consumer_group, header.client_id or "")
         stored = self._message(header.msg_id)
         if request.command.signer is not None:
             request.check_topic(record.decode(stored).topic, Action.SUB)
+        if called is not None:
+            called.ask_to_consume(record.decode(stored), partial(_consumed, request))
+            return
+        assert consumer is not None
         topic = None if header.topic is None else self._topics.get(header.topic)
         group = self._groups.get(header.consumer_group)
         passed_on = ConsumeMessageDirectly(
@@ -113,6 +130,18 @@ class RelayHandlers:
             self._channels.call(member, code, question, b"", STATUS_SECONDS, partial(noted, name))
         if not members:
             done()
+
+    def _called(self, group_name: str, client_id: str) -> CalledClient | None:
+        """Return a consumer that speaks gRPC, None if there is none of this id."""
+        clients = self._members.consumers(group_name).clients
+        return next(
+            (
+                link
+                for link, client in clients.items()
+                if isinstance(link, CalledClient) and client.client_id == client_id
+            ),
+            None,
+        )
 
     def _consumer(self, group_name: str, client_id: str) -> Peer:
         """Return a consumer's connection.
@@ -156,6 +185,31 @@ class RelayHandlers:
             request.answer(answer)
 
         self._channels.call(consumer, request.command.code, header, body, RELAY_SECONDS, done)
+
+
+def _threads(request: Request, said: ClientAnswer | None) -> None:
+    """Answer what the threads of an SDK are at."""
+    if said is None:
+        request.answer(_silent())
+        return
+    found = RunningInfo(properties={}, stacks=said.text)
+    request.answer(Answer(body=(bodies.encode(found),)))
+
+
+def _consumed(request: Request, said: ClientAnswer | None) -> None:
+    """Answer what the listener of an SDK made of a message."""
+    if said is None:
+        request.answer(_silent())
+        return
+    result: DirectResult = "CR_SUCCESS" if said.is_success else "CR_THROW_EXCEPTION"
+    remark = "" if said.is_success else said.text
+    outcome = DirectOutcome(result=result, remark=remark)
+    request.answer(Answer(body=(bodies.encode(outcome),)))
+
+
+def _silent() -> Answer:
+    remark = "the consumer was asked, and says nothing: it is gone, or does not know the question"
+    return Answer(ResponseCode.CONSUME_MSG_TIMEOUT, None, remark)
 
 
 def _peers_by_id(group: ConnectedGroup) -> dict[str, Peer]:
