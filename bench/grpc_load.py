@@ -16,6 +16,7 @@ import hpack
 
 from sprocket.rocketmq.codec.grpc import messages
 from sprocket.rocketmq.codec.grpc.messages import Message, Resource, SystemProperties
+from sprocket.rocketmq.codec.grpc.times import duration
 from sprocket.runtime.http2 import frames
 
 END_STREAM, END_HEADERS, ACK = 1, 4, 1
@@ -71,6 +72,7 @@ class Link(asyncio.Protocol):
         depth: How many calls are under way.
         request: Gives the next message that is sent; None when there are no more.
         taken: Gets what a call was answered, messages with what is around them.
+        must_be_ok: Whether each answer must say OK.
     """
 
     def __init__(
@@ -79,6 +81,8 @@ class Link(asyncio.Protocol):
         depth: int,
         request: Callable[[], bytes | None],
         taken: Callable[[bytes], None],
+        *,
+        must_be_ok: bool,
     ) -> None:
         encoder = hpack.Encoder()
         fields = [
@@ -94,6 +98,7 @@ class Link(asyncio.Protocol):
         ]
         self._first, self._head = encoder.encode(fields), encoder.encode(fields)
         self._depth, self._request, self._taken = depth, request, taken
+        self._must_be_ok = must_be_ok
         self._stream = 1
         self._open = 0
         self._data = b""
@@ -155,7 +160,7 @@ class Link(asyncio.Protocol):
             self._fail(f"the server ended a call: frame {kind}, {payload!r}")
         if kind in (DATA, HEADERS) and flags & END_STREAM:
             answer = self._answers.pop(stream, b"")
-            if OK not in answer:
+            if self._must_be_ok and OK not in answer:
                 self._fail(f"a call was answered {answer[:200]!r}")
             self._open -= 1
             self._taken(answer)
@@ -175,13 +180,17 @@ async def _load(
     method: str,
     request: Callable[[], bytes | None],
     taken: Callable[[bytes], None],
+    *,
+    must_be_ok: bool = True,
 ) -> float:
     loop = asyncio.get_running_loop()
     begun = time.monotonic()
     links = []
     for _ in range(shape.connections):
         _, link = await loop.create_connection(
-            lambda: Link(method, shape.depth, request, taken), "127.0.0.1", port
+            lambda: Link(method, shape.depth, request, taken, must_be_ok=must_be_ok),
+            "127.0.0.1",
+            port,
         )
         links.append(link)
     for link in links:
@@ -203,3 +212,60 @@ def send(port: int, shape: Shape, topic: str, *, count: int, body_bytes: int) ->
         return None if number is None else requests[number % len(requests)]
 
     return asyncio.run(_load(port, shape, "SendMessage", following, lambda _: None))
+
+
+def received(answer: bytes) -> list[Message]:
+    """Return the messages of the answer to a receive."""
+    found: list[Message] = []
+    at = 0
+    while at < len(answer):
+        (size,) = struct.unpack_from(">I", answer, at + 1)
+        one = messages.ReceiveMessageResponse.FromString(answer[at + 5 : at + 5 + size])
+        if one.WhichOneof("content") == "message":
+            found.append(one.message)
+        at += 5 + size
+    return found
+
+
+def receive_and_acknowledge(
+    port: int, shape: Shape, topic: str, group: str, *, count: int
+) -> float:
+    """Receive so many messages, 32 a call, then acknowledge each; return the seconds."""
+    asked = messages.ReceiveMessageRequest(
+        group=Resource(name=group),
+        message_queue=messages.MessageQueue(topic=Resource(name=topic)),
+        batch_size=32,
+        invisible_duration=duration(60_000),
+        long_polling_timeout=duration(5_000),
+    ).SerializeToString()
+    got: list[Message] = []
+
+    def again() -> bytes | None:
+        return asked if len(got) < count else None
+
+    receiving = _load(
+        port,
+        shape,
+        "ReceiveMessage",
+        again,
+        lambda answer: got.extend(received(answer)),
+        must_be_ok=False,
+    )
+    seconds = asyncio.run(receiving)
+    acks = iter(
+        [
+            messages.AckMessageRequest(
+                group=Resource(name=group),
+                topic=Resource(name=topic),
+                entries=[
+                    messages.AckMessageEntry(
+                        message_id=one.system_properties.message_id,
+                        receipt_handle=one.system_properties.receipt_handle,
+                    )
+                ],
+            ).SerializeToString()
+            for one in got
+        ]
+    )
+    settling = _load(port, shape, "AckMessage", lambda: next(acks, None), lambda _: None)
+    return seconds + asyncio.run(settling)

@@ -34,9 +34,9 @@ BODY_BYTES: Final = 1_024
 ROUNDS: Final = 3
 STREAMS: Final = 1_000
 CPU_RATIO_MAX: Final = 0.4
+CONSUME_RATIO_MAX: Final = 0.5
 RATE_RATIO_MIN: Final = 1.5
 STREAM_KB_MAX: Final = 20.0
-IDLE_MIB_MAX: Final = 15.0
 
 
 def measure(served: Served, shape: Shape, calls: int) -> tuple[float, float]:
@@ -46,6 +46,16 @@ def measure(served: Served, shape: Shape, calls: int) -> tuple[float, float]:
     seconds = grpc_load.send(port, shape, TOPIC, count=calls, body_bytes=BODY_BYTES)
     spent = processes.cpu_seconds(served.pid) - before
     return calls / seconds, spent / calls * 1e6
+
+
+def consume(served: Served, count: int) -> tuple[float, float]:
+    """Return the same of messages that are received and acknowledged."""
+    port = int(served.grpc.rpartition(":")[2])
+    shape = Shape(connections=4, depth=4)
+    before = processes.cpu_seconds(served.pid)
+    seconds = grpc_load.receive_and_acknowledge(port, shape, TOPIC, "bench", count=count)
+    spent = processes.cpu_seconds(served.pid) - before
+    return count / seconds, spent / count * 1e6
 
 
 async def _open_streams(address: str, count: int, look: Callable[[], None]) -> None:
@@ -125,6 +135,15 @@ def _report(servers: Mapping[str, Served], calls: int) -> int:
             print(
                 f"  CPU {cpu:.2f} of the proxy's, rate {rate:.2f}: {'met' if is_met else 'MISSED'}"
             )
+    consumed: dict[str, float] = {}
+    for name, served in servers.items():
+        with processes.alone(served.pid, [one.pid for one in servers.values()]):
+            rate, consumed[name] = consume(served, calls)
+        print(f"receive + ack {name:15} {rate:9,.0f} messages/s {consumed[name]:8.1f} µs CPU")
+    if "proxy" in consumed:
+        ratio = consumed["sprocket"] / consumed["proxy"]
+        missed += ratio > CONSUME_RATIO_MAX
+        print(f"  CPU {ratio:.2f} of the proxy's, {CONSUME_RATIO_MAX} may be")
     took = stream_kb(servers["sprocket"])
     missed += took > STREAM_KB_MAX
     print(f"an idle client with its stream takes {took:.1f} KB, {STREAM_KB_MAX} may be")

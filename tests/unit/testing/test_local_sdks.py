@@ -42,6 +42,43 @@ def test_sdks_find_it_and_find_it_again() -> None:
         assert asyncio.run(through(first, b"two")) == [b"two"]
 
 
+def test_what_was_acknowledged_does_not_come_after_a_crash() -> None:
+    """What was not comes again, as another attempt."""
+
+    async def begin(address: str) -> bytes:
+        client = GrpcClient(address)
+        try:
+            sent = [message("orders", b"%d" % number) for number in range(3)]
+            assert (await client.send(*sent)).status.code == Code.OK
+            async with asyncio.timeout(LONG_SECONDS):
+                while len(got := (await client.receive("orders", "g")).messages) < 3:
+                    assert not got
+            assert (await client.ack("orders", "g", got[0])).status.code == Code.OK
+            return got[0].body
+        finally:
+            await client.close()
+
+    async def rest(address: str, seen: dict[bytes, int]) -> None:
+        client = GrpcClient(address)
+        try:
+            for one in (await client.receive("orders", "g")).messages:
+                seen[one.body] = one.system_properties.delivery_attempt
+        finally:
+            await client.close()
+
+    with LocalBroker() as broker:
+        with blocking.Admin(broker.nameserver) as admin:
+            admin.create_topic("orders", 1)
+        done = asyncio.run(begin(broker.grpc))
+        broker.crash()
+        seen: dict[bytes, int] = {}
+        while len(seen) < 2:
+            broker.advance(seconds=31)
+            asyncio.run(rest(broker.grpc, seen))
+        assert done not in seen
+        assert {*seen.values()} == {2}
+
+
 def test_it_serves_none_if_it_is_told_so_or_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the extra there is nothing to serve them by."""
     off = replace(small_settings(), grpc=GrpcSettings(port="off"))

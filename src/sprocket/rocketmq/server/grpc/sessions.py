@@ -249,36 +249,38 @@ class Sessions:
         """Register a client with what it says. Raises Declined."""
         if said.client_type not in KINDS:
             raise Declined(Code.UNRECOGNIZED_CLIENT_TYPE, "UNRECOGNIZED_CLIENT_TYPE")
+        client_id, before, group = session.link.client_id, session.data, ""
         which = said.WhichOneof("pub_sub")
-        client_id, before = session.link.client_id, session.data
         if which == "publishing":
             producers = [call.name(one) for one in said.publishing.topics]
             for name in producers:
                 check_topic(name)
-            session.kind, session.group = PRODUCER, ""
-            session.data = Heartbeat(client_id=client_id, producers=producers)
+            data = Heartbeat(client_id=client_id, producers=producers)
         elif which == "subscription":
-            session.group = call.name(said.subscription.group)
-            check_group(session.group)
-            session.kind = said.client_type
-            is_active = said.client_type == SIMPLE_CONSUMER
-            now_ms = self._clock.now_ms()
-            membership = Membership(
-                group=session.group,
-                subscriptions=[
-                    subscription(call.name(one.topic), one.expression, now_ms)
-                    for one in said.subscription.subscriptions
-                ],
-                consume_type=CONSUME_ACTIVELY if is_active else CONSUME_PASSIVELY,
-            )
-            session.data = Heartbeat(client_id=client_id, consumers=[membership])
+            group = call.name(said.subscription.group)
+            check_group(group)
+            data = Heartbeat(client_id=client_id, consumers=[self._membership(call, said, group)])
         else:
             raise Declined(
                 Code.BAD_REQUEST, "there is no publishing or subscription data in settings"
             )
+        session.kind, session.group, session.data = said.client_type, group, data
         self._sessions[client_id] = session
         self._leave(session, before)
         self._register(session)
+
+    def _membership(self, call: TelemetryCall, said: Settings, group: str) -> Membership:
+        """Return what a consumer says of its group."""
+        is_active = said.client_type == SIMPLE_CONSUMER
+        now_ms = self._clock.now_ms()
+        return Membership(
+            group=group,
+            subscriptions=[
+                subscription(call.name(one.topic), one.expression, now_ms)
+                for one in said.subscription.subscriptions
+            ],
+            consume_type=CONSUME_ACTIVELY if is_active else CONSUME_PASSIVELY,
+        )
 
     def _leave(self, session: ClientSession, before: Heartbeat) -> None:
         """Take a client out of the groups that it names no more."""
@@ -300,7 +302,7 @@ class Sessions:
         self._members.heartbeat(session.link, data, session.language, 0, consumers)
 
     def _merged(self, session: ClientSession, said: Settings) -> Settings:
-        if session.kind == PRODUCER:
+        if said.HasField("publishing"):
             return client_settings.of_producer(said, self._body_bytes_max)
         terms = ConsumerTerms(self._poll_ms, session.language)
         return client_settings.of_consumer(said, self._groups.settings_of(session.group), terms)
