@@ -93,6 +93,11 @@ class PopHandle(Struct, frozen=True, gc=False):
     queue_offset: int | None = None
 
     @property
+    def due_at_ms(self) -> int:
+        """When somebody else may get it, wall time."""
+        return self.popped_at_ms + self.invisible_ms
+
+    @property
     def is_ordered(self) -> bool:
         """Whether the message is consumed in order."""
         return self.revive_queue == ORDERED_REVIVE_QUEUE
