@@ -44,21 +44,32 @@ class Server:
         Peers that do not read are cut off after `grace_seconds`.
         """
         self._stop_listening()
-        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def note(_: Peer) -> None:
-            if not self.peers and not gone.done():
-                gone.set_result(None)
-
         for peer in list(self.peers):
-            peer.on_close.append(note)
             peer.close()
-        if self.peers:
-            done, _ = await asyncio.wait([gone], timeout=grace_seconds)
-            if not done:
-                for peer in list(self.peers):
-                    peer.abort("it did not read its answers while the server closed")
-                await gone
+        if not await self._are_gone(grace_seconds):
+            for peer in list(self.peers):
+                peer.abort("it did not read its answers while the server closed")
+            await self._are_gone(None)
+
+    async def _are_gone(self, seconds: float | None) -> bool:
+        """Wait until nobody is connected, at most so long; return whether that is so.
+
+        One may have been accepted before and begin only now: it is cut off, and waited for as well.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                while self.peers:
+                    await _gone(next(iter(self.peers)))
+        except TimeoutError:
+            return False
+        return True
+
+
+async def _gone(peer: Peer) -> None:
+    """Wait until a peer that is connected is not any more."""
+    event = asyncio.Event()
+    peer.on_close.append(lambda _: event.set())
+    await event.wait()
 
 
 class Bound:

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import struct
 import sys
+from collections.abc import Callable
 
 import pytest
 import structlog
@@ -190,3 +191,43 @@ def test_who_asks_twice_to_be_told_of_the_end_is_told_once() -> None:
         await server.close()
 
     driver.run(main())
+
+
+class Leaving:
+    """A peer of a server: gone some turns of the loop after it was closed or cut off."""
+
+    def __init__(self, peers: "set[Leaving]", joins: "Leaving | None" = None) -> None:
+        self.on_close: list[Callable[[Leaving], None]] = []
+        self._peers = peers
+        self._joins = joins
+
+    def close(self) -> None:
+        """Go, after another one has come that was accepted before."""
+        loop = asyncio.get_running_loop()
+        if self._joins is not None:
+            self._peers.add(self._joins)
+            loop.call_later(0.02, self._joins.leave)
+        loop.call_soon(self.leave)
+
+    def abort(self, _reason: str) -> None:
+        """Go."""
+
+    def leave(self) -> None:
+        """Be gone."""
+        self._peers.discard(self)
+        for told in self.on_close:
+            told(self)
+
+
+def test_a_server_closes_that_has_just_accepted_somebody() -> None:
+    """Who was accepted before and begins when the others are closed is waited for as well."""
+
+    async def main() -> None:
+        peers: set[Leaving] = set()
+        peers.add(Leaving(peers, joins=Leaving(peers)))
+        server = driver.Server("127.0.0.1", 1, peers, lambda: None)  # type: ignore[arg-type]
+        async with asyncio.timeout(LONG_SECONDS):
+            await server.close()
+        assert not peers
+
+    asyncio.run(main())
