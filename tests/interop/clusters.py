@@ -4,6 +4,7 @@ import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.interop import link, peers
@@ -11,6 +12,24 @@ from tests.interop.peers import ROOT, Process
 from tests.waits import LONG_SECONDS
 
 READY_SECONDS_MAX = LONG_SECONDS
+PROGRAM = ("-m", "sprocket.cli.main")
+"""What Python runs for the command `sprocket`."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a command of ours is run.
+
+    Attributes:
+        program: What Python runs for `sprocket`.
+        wrapper: What the command begins with, before Python.
+    """
+
+    program: Sequence[str] = PROGRAM
+    wrapper: Sequence[str] = ()
+
+
+PLAIN = Run()
 
 
 class Cluster:
@@ -19,11 +38,15 @@ class Cluster:
     Args:
         folder: Holds a folder of each process.
         jars: Of RocketMQ; needed for the real ones only.
+        source: The folder with the package of ours that is run.
     """
 
-    def __init__(self, folder: Path, jars: Path | None = None) -> None:
-        self._folder = folder
+    def __init__(
+        self, folder: Path, jars: Path | None = None, *, source: Path = ROOT / "src"
+    ) -> None:
+        self.folder = folder
         self._jars = jars
+        self._source = source
         self._processes: dict[str, Process] = {}
         self._count = 0
 
@@ -40,12 +63,23 @@ class Cluster:
         *options: str,
         port: int | None = None,
         store: str = "",
+        run: Run = PLAIN,
     ) -> str:
-        """Start `sprocket broker` and return its address; its store is named like it by default."""
+        """Start `sprocket broker` and return its address; its store is named like it by default.
+
+        Args:
+            name: The broker's.
+            nameservers: Where it registers.
+            options: More of its options.
+            port: Where it listens; any by default.
+            store: Another name of its folder.
+            run: How it is run.
+        """
         port = port or peers.free_port((-2, 0, 1))
         names = ["-n", ";".join(nameservers)] if nameservers else []
         given = ["--port", str(port), *names, "--set", f"broker.name={name}", *options]
-        return self._ours("broker", *given, data=self._folder / (store or name))["broker"]
+        data = self.folder / (store or name)
+        return self._ours("broker", *given, data=data, run=run)["broker"]
 
     def real_nameserver(self, settings: Mapping[str, object] | None = None) -> str:
         """Start the NameServer of RocketMQ 5.3.3 and return its address."""
@@ -69,7 +103,7 @@ class Cluster:
         """Start the broker of RocketMQ 5.3.3, by default as a master, and return its address."""
         port = port or peers.free_port((-2, 0, 1))
         address = f"127.0.0.1:{port}"
-        root = self._folder / (store or name)
+        root = self.folder / (store or name)
         given = {
             "brokerClusterName": "DefaultCluster",
             "brokerName": name,
@@ -107,17 +141,27 @@ class Cluster:
         for address in reversed(list(self._processes)):
             self._processes.pop(address).end(signal.SIGKILL)
 
-    def _ours(self, command: str, *options: str, data: Path | None = None) -> dict[str, str]:
+    def is_over(self, address: str) -> bool:
+        """Say whether a process has ended by itself."""
+        return self._processes[address].is_over
+
+    def _ours(
+        self,
+        command: str,
+        *options: str,
+        data: Path | None = None,
+        run: Run = PLAIN,
+    ) -> dict[str, str]:
         self._count += 1
-        folder = self._folder / f"{command}-{self._count}"
+        folder = self.folder / f"{command}-{self._count}"
         folder.mkdir(parents=True)
         process = Process(
             [
-                *(sys.executable, "-m", "sprocket.cli.main", command),
+                *(*run.wrapper, sys.executable, *run.program, command),
                 *("--data", str(data or folder / "data"), *options),
             ],
             folder / "log",
-            {"PYTHONPATH": str(ROOT / "src")},
+            {"PYTHONPATH": f"{self._source}:{ROOT}"},
         )
         found: dict[str, str] = {}
 
@@ -141,7 +185,7 @@ class Cluster:
     def _real(self, main: str, address: str, settings: Mapping[str, object], heap: str) -> None:
         assert self._jars is not None, "the jars of RocketMQ are needed"
         self._count += 1
-        folder = self._folder / f"real-{self._count}"
+        folder = self.folder / f"real-{self._count}"
         folder.mkdir(parents=True)
         configuration = folder / "given.conf"
         configuration.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))

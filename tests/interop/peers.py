@@ -219,6 +219,11 @@ class Process:
         if self._child.poll() is not None:
             raise RuntimeError(f"process ended with {self._child.returncode}:\n{self.tail()}")
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended by itself."""
+        return self._child.poll() is not None
+
     def said(self) -> str:
         """Return all it wrote since it started."""
         return self.log.read_bytes()[self._start :].decode(errors="replace")
