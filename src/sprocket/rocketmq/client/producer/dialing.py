@@ -1,6 +1,8 @@
 """Keeps trying to reach the brokers that messages wait for."""
 
+import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from sprocket.base.errors import ClientError
 from sprocket.rocketmq.client.network import Backoff, Connections, Routes
@@ -8,11 +10,16 @@ from sprocket.rocketmq.client.settings import ClientSettings
 from sprocket.rocketmq.remoting import Channel
 from sprocket.runtime.tasks import Tasks
 
+DOUBT_SECONDS: Final = 0.5
+"""How often it is asked where a broker lives that does not take messages: its slave may take its
+place within a second, and NameServers answer in less than a millisecond."""
+
 
 class Dialer:
     """Connections to brokers by name, and who waits for them.
 
-    While one cannot be reached the NameServers are asked again where it lives.
+    While one cannot be reached the NameServers are asked again where it lives; and when one does
+    not take messages, as it may not be the master any more.
     """
 
     def __init__(
@@ -24,6 +31,7 @@ class Dialer:
         self._settings = settings
         self._stalled: dict[str, dict[Callable[[], None], None]] = {}
         self._dialing: set[str] = set()
+        self._doubted: set[str] = set()
         self._errors: dict[str, ClientError] = {}
 
     def channel(self, broker_name: str) -> Channel | None:
@@ -45,6 +53,19 @@ class Dialer:
         if broker_name not in self._dialing:
             self._dialing.add(broker_name)
             self._tasks.spawn(self._dial(broker_name), f"dial {broker_name}")
+
+    def doubt(self, broker_name: str) -> None:
+        """Ask where the broker lives, as it did not take a message; seldom, if this is often."""
+        if broker_name not in self._doubted:
+            self._doubted.add(broker_name)
+            self._tasks.spawn(self._look_again(broker_name), f"look for {broker_name}")
+
+    async def _look_again(self, broker_name: str) -> None:
+        try:
+            await self._routes.refresh_broker(broker_name)
+            await asyncio.sleep(DOUBT_SECONDS)
+        finally:
+            self._doubted.discard(broker_name)
 
     async def _dial(self, broker_name: str) -> None:
         """Connect to one broker, with growing pauses, for as long as somebody waits for it."""

@@ -99,6 +99,8 @@ class OrderedLane:
     ) -> None:
         self._flying = []
         again = self._post.complete(self.queue, sent, command, error)
+        if again.messages and not (command is not None and self._post.is_stored(command)):
+            self._dialer.doubt(self.queue.broker_name)
         if again.messages:
             self._waiting.extendleft(reversed(again.messages))
         if not self._waiting:
@@ -173,8 +175,8 @@ class FreeLane:
     ) -> None:
         queue = sent[0].queue
         assert queue is not None, "an answer to what was sent"
+        is_stored = command is not None and self._post.is_stored(command)
         if self._faults is not None:
-            is_stored = command is not None and self._post.is_stored(command)
             is_probed = self._post.settings.probe_brokers  # then what cannot be reached is asked
             self._faults.note(
                 queue.broker_name,
@@ -183,6 +185,8 @@ class FreeLane:
                 is_reachable=is_stored or (error is not None and not is_probed),
             )
         again = self._post.complete(queue, sent, command, error, is_ordered=False)
+        if again.messages and not is_stored:
+            self._dialer.doubt(queue.broker_name)
         if again.messages:
             self._again += again.messages
             if self._again_timer is None:

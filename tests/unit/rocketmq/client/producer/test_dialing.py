@@ -4,7 +4,8 @@ import asyncio
 from typing import Any
 
 from sprocket.rocketmq.client.network import ClientInstance
-from sprocket.rocketmq.client.producer.dialing import Dialer
+from sprocket.rocketmq.client.producer.dialing import DOUBT_SECONDS, Dialer
+from sprocket.rocketmq.codec.codes import RequestCode
 
 
 def dialer(instance: ClientInstance) -> Dialer:
@@ -76,6 +77,32 @@ def test_nobody_waits_and_it_ends(world: Any) -> None:
         await asyncio.sleep(1)
         assert len(instance.tasks) == 0
         assert "no route names a master" in str(dialing.error("nobody"))
+        await instance.close()
+
+    world.run(main)
+
+
+def test_a_broker_that_takes_nothing_is_looked_for(world: Any) -> None:
+    """Seldom, however much it refuses: another machine may have taken its place."""
+
+    async def main() -> None:
+        world.cluster.topics["t"] = 1
+        instance = world.instance()
+        await instance.routes.find("t")
+        dialing = dialer(instance)
+
+        def asked() -> int:
+            return int(world.cluster.seen.count(RequestCode.GET_ROUTEINFO_BY_TOPIC))
+
+        before = asked()
+        for _ in range(100):
+            dialing.doubt("b")
+            await asyncio.sleep(DOUBT_SECONDS / 1000)
+        assert asked() == before + 1
+        await asyncio.sleep(DOUBT_SECONDS)
+        dialing.doubt("b")
+        await asyncio.sleep(DOUBT_SECONDS)
+        assert asked() == before + 2
         await instance.close()
 
     world.run(main)

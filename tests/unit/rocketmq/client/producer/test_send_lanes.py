@@ -12,7 +12,7 @@ from sprocket.rocketmq.client.producer.outgoing import Outgoing
 from sprocket.rocketmq.client.producer.send_lanes import FreeLane, OrderedLane
 from sprocket.rocketmq.client.producer.send_request import SendRequests
 from sprocket.rocketmq.codec import bodies
-from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.command import Command, response
 from sprocket.rocketmq.model.route import BrokerData, MessageQueue, QueueData, TopicRoute
 from sprocket.runtime.driver import Peer
@@ -221,6 +221,37 @@ def test_queues_take_turns(world: Any) -> None:
         await world.until(lambda: len(bench.ended) == 6)
         assert [len(world.cluster.log["t", number]) for number in range(3)] == [2, 2, 2]
         assert isinstance(lane.queues[0], MessageQueue)
+        await bench.instance.close()
+
+    world.run(main)
+
+
+@pytest.mark.parametrize("is_ordered", [True, False])
+def test_a_lane_finds_the_machine_that_has_taken_the_brokers_place(
+    world: Any, is_ordered: bool
+) -> None:
+    """Within a second of its refusal, as a master is that has handed over: it only refuses."""
+
+    async def main() -> None:
+        world.cluster.topics["t"] = 1
+        bench = Bench(world)
+        await bench.instance.routes.find("t")
+        asked = world.cluster.seen.count(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+
+        def refuse(peer: Peer, command: Command) -> None:
+            peer.send(response(command, ResponseCode.SYSTEM_BUSY, remark="[REJECTREQUEST]"))
+
+        world.cluster.on[RequestCode.SEND_MESSAGE_V2] = refuse
+        lane: FreeLane | OrderedLane
+        if is_ordered:
+            lane = OrderedLane(world.queue(0), bench.post, bench.dialer, lambda: None)
+        else:
+            lane = FreeLane([world.queue(0)], 0, bench.post, bench.dialer)
+        lane.put(bench.message(b"1"))
+        await asyncio.sleep(1)
+        assert 1 <= world.cluster.seen.count(RequestCode.GET_ROUTEINFO_BY_TOPIC) - asked <= 3
+        del world.cluster.on[RequestCode.SEND_MESSAGE_V2]
+        await world.until(lambda: len(world.cluster.sends) == 1)
         await bench.instance.close()
 
     world.run(main)
