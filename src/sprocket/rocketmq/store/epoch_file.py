@@ -57,7 +57,9 @@ class EpochFile:
     def agree_with(self, first: int, end: int) -> None:
         """Compare the epochs with the log, once this is recovered.
 
-        A log that lost its end, as after a loss of power, has lost the epochs that began there.
+        A log that lost its end, as after a loss of power, has lost the epochs that began there; and
+        those are forgotten that ended before it begins, as its old files are deleted. Each change
+        of role opens the store anew, so that there are never many of them.
 
         Args:
             first: Where the log begins.
@@ -123,12 +125,6 @@ class EpochFile:
         """
         self._keep_promise()
         self._replace(self.epochs.cut(end))
-
-    def clean(self, first: int) -> None:
-        """Forget the epochs that ended before `first`, where the log begins now."""
-        kept = self.epochs.from_first(first)
-        if kept != self.epochs:
-            self._replace(kept)
 
     def _keep_promise(self) -> None:
         if self.promised > NO_EPOCH:

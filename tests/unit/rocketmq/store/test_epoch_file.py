@@ -81,7 +81,7 @@ def test_a_log_without_epochs_is_cut_too() -> None:
 def test_epochs_go_with_the_files_of_the_log() -> None:
     """Those that ended before its first byte."""
     disk = fresh(Epoch(1, 0), Epoch(2, 70), Epoch(4, 90))
-    load(disk).clean(89)
+    load(disk).agree_with(89, 100)
     assert str(load(disk).epochs) == "[2@70, 4@90]"
 
 
@@ -141,7 +141,7 @@ CHANGES: list[Callable[[EpochFile], None]] = [
     lambda file: file.promise(9),
     lambda file: file.cut(70),
     lambda file: file.cut(0),
-    lambda file: file.clean(75),
+    lambda file: file.agree_with(75, 100),
     lambda file: file.agree_with(0, 30),
 ]
 
