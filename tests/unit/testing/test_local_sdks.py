@@ -54,7 +54,7 @@ def test_what_was_acknowledged_does_not_come_after_a_crash() -> None:
                 while len(got := (await client.receive("orders", "g")).messages) < 3:
                     assert not got
             assert (await client.ack("orders", "g", got[0])).status.code == Code.OK
-            return got[0].body
+            return bytes(got[0].body)
         finally:
             await client.close()
 

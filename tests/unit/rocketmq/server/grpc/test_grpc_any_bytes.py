@@ -32,7 +32,8 @@ def filled(made: Any, fields: tuple[ProtoField, ...], chance: random.Random, dep
             elif depth:
                 filled(getattr(made, name).add(), tuple(MESSAGES[kind]), chance, depth - 1)
         elif kind in ("Timestamp", "Duration"):
-            getattr(made, name).seconds = chance.choice((0, 1, -1, 15, 1 << 33))
+            part = getattr(made, name).add() if field.is_repeated else getattr(made, name)
+            part.seconds = chance.choice((0, 1, -1, 15, 1 << 33))
         elif kind == "map":
             getattr(made, name)[chance.choice(TEXTS)] = chance.choice(TEXTS)
         else:
