@@ -16,7 +16,7 @@ Source: gRPC over HTTP2.
 """
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -194,7 +194,7 @@ class GrpcConnection:
     """See the head of the module; a `runtime.driver.Carried`.
 
     Args:
-        methods: What is served.
+        methods: What is served, by path; connections share it.
         message_bytes_max: The largest message that is taken.
         limits: What a client may have under way.
         monotonic: Seconds.
@@ -202,7 +202,7 @@ class GrpcConnection:
 
     def __init__(
         self,
-        methods: Collection[RpcMethod],
+        methods: Mapping[str, RpcMethod],
         message_bytes_max: int,
         limits: http2.Limits,
         monotonic: Callable[[], float],
@@ -210,7 +210,7 @@ class GrpcConnection:
         self.broken: WireError | None = None
         self.http = Http2Connection(limits, monotonic)
         """What carries it."""
-        self._methods = {method.path: method for method in methods}
+        self._methods = methods
         self._message_bytes_max = message_bytes_max
         self._unfinished_bytes = 0
 

@@ -36,6 +36,7 @@ from sprocket.runtime.http2 import frames
 DATA, HEADERS, RST = 0, 1, 3
 ONE = RpcMethod("/service/Method")
 MANY = RpcMethod("/service/Many", takes_stream=True)
+METHODS = {method.path: method for method in (ONE, MANY)}
 MESSAGE_BYTES_MAX = 1_000
 
 
@@ -45,7 +46,7 @@ class Caller:
     def __init__(self) -> None:
         """Begin a connection."""
         limits = http2.Limits()
-        self.server = GrpcConnection([ONE, MANY], MESSAGE_BYTES_MAX, limits, Clock())
+        self.server = GrpcConnection(METHODS, MESSAGE_BYTES_MAX, limits, Clock())
         self.encoder, self.decoder = hpack.Encoder(), hpack.Decoder()
         self.server.receive(frames.PREFACE + frame(4, 0, 0))
 

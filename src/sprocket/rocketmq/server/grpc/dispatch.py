@@ -179,8 +179,8 @@ class GrpcDispatcher:
     def __init__(self, rows: Iterable[GrpcRow], guard: CallGuard | None = None) -> None:
         self._rows = {one.method.path: one for one in rows}
         self._guard = guard
-        self.methods = [one.method for one in self._rows.values()]
-        """What is served."""
+        self.methods = {path: one.method for path, one in self._rows.items()}
+        """What is served, by path."""
 
     def __call__(self, peer: Peer, event: Event) -> None:
         """Handle one event of a connection; what `runtime.driver.listen` wants."""
