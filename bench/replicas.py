@@ -4,11 +4,14 @@
 
 * synchronous, with both disks synced: our pair and RocketMQ's take turns under the same load; the
   CPU is that of master and slave together.
-* asynchronous: our master with a slave, and one without. Nobody waits for the slave's disk, which
-  is the master's as well, so it has async flush.
+* asynchronous: our master with a slave, and one without. Nobody waits for the slave; it is apart.
 * catching up: an empty slave gets a log of some GiB, beside `cp` over the same link: a process that
   sends the files of the log over a TCP connection on loopback, and one that writes them and syncs.
-  Then the same beside senders, of whom the p99 counts.
+  Then a slave that is apart gets it beside senders, of whom the p99 counts.
+
+A slave that is *apart* has a disk of its own, in memory, and no more of the processors than the
+others leave (SCHED_IDLE), as it would have a machine of its own: what is measured then is what it
+costs its master. It must have all within `KEEPS_UP_SECONDS` after each load.
 
 Exit code 0 if every goal is met, 1 if one is missed, 2 if the bench could not run.
 """
@@ -58,6 +61,9 @@ ASYNC_RATE_MIN = 0.9
 CATCH_UP_MIN = 0.6
 """Bytes/s of a slave to those of `cp`."""
 P99_MAX = 1.5
+KEEPS_UP_SECONDS = 2.0
+"""How long after a load a slave may take to have all of it; half a second is its flush."""
+APART = Path("/dev/shm")  # noqa: S108 - a folder of its own is made there
 
 ALONE, ASYNC = "without a slave", "asynchronous"
 
@@ -89,6 +95,7 @@ class Bench:
     def __init__(self, folder: Path, jars: Path | None, seconds: float) -> None:
         self._cluster = Cluster(folder, jars)
         self._folder = folder
+        self._apart = Path(tempfile.mkdtemp(prefix="bench-", dir=APART))
         self._seconds = seconds
         self._groups: dict[str, Group] = {}
 
@@ -97,6 +104,7 @@ class Bench:
         for group in self._groups.values():
             _signal(group.pids, signal.SIGCONT)
         self._cluster.close()
+        shutil.rmtree(self._apart)
 
     def begin_ours(self, name: str, role: str, *, with_slave: bool = True) -> None:
         """Start a pair of ours, or a master alone."""
@@ -108,12 +116,15 @@ class Bench:
         master = self._cluster.broker(store, names, *more, store=f"{store}-master")
         pids = [self._cluster.pid(master)]
         if with_slave:
-            # Nobody waits for the disk of an asynchronous one, and it is the master's, too.
-            flush = "sync" if role == "sync_master" else "async"
+            is_apart = role != "sync_master"
+            flush = "async" if is_apart else "sync"
+            folder = self._apart / store if is_apart else f"{store}-slave"
             slave = self._cluster.broker(
-                store, names, *_SLAVE, "--set", f"store.flush={flush}", store=f"{store}-slave"
+                store, names, *_SLAVE, "--set", f"store.flush={flush}", store=str(folder)
             )
             pids.append(self._cluster.pid(slave))
+            if is_apart:
+                _yield_processors(pids[-1])
         self._add(name, Group(master=master, pids=pids, has_slave=with_slave))
 
     def begin_theirs(self) -> None:
@@ -188,6 +199,8 @@ class Bench:
             run = load.run(seconds=self._seconds)
             time.sleep(processes.REST_SECONDS)
             spent = sum(map(processes.cpu_seconds, group.pids)) - before
+        if group.has_slave:
+            peers.wait_until(lambda: not lacks(group.master), "the slave", seconds=KEEPS_UP_SECONDS)
         return Figures(
             messages_per_s=run.messages / run.seconds,
             cpu_us_per_message=spent / run.messages * 1e6,
@@ -212,13 +225,13 @@ class Bench:
                 alone = [load.run(seconds=WINDOW_SECONDS) for _ in range(5)]
                 beside: list[Run] = []
                 for number in range(3):
-                    with self._late_slave(master, f"beside-{number}") as slave:
+                    with self._late_slave(master, str(self._apart / f"{number}")) as slave:
+                        _yield_processors(self._cluster.pid(slave))
                         while True:
                             window = load.run(seconds=WINDOW_SECONDS)
                             if lacks(master) < 16 * MIB:
                                 break  # it has caught up, perhaps long before the end
                             beside.append(window)
-                    del slave
             if not beside:
                 raise RuntimeError("the slave caught up in less than a window: --log-mib is more")
             ratio = _p99_ms(beside) / _p99_ms(alone)
@@ -284,6 +297,12 @@ while size := connection.recv_into(buffer):
     os.write(file, buffer[:size])
 os.fdatasync(file)
 """
+
+
+def _yield_processors(pid: int) -> None:
+    """Let a process have what the others leave."""
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        os.sched_setscheduler(int(thread), os.SCHED_IDLE, os.sched_param(0))
 
 
 def _signal(pids: Sequence[int], number: signal.Signals) -> None:
