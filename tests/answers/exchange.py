@@ -139,6 +139,11 @@ class Talk:
             r'\1":"$n"',
             text,
         )
+        text = re.sub(
+            r'"invisibleTime":"\d+"(?=,"popTime":"\$time","reviveQid":"999"\})',
+            '"invisibleTime":"$n"',
+            text,
+        )
         text = re.sub(r'"reviveQid":"[0-7]"', '"reviveQid":"$n"', text)
         text = re.sub(r"(\d+ \$time \d+) [0-7] (?=[012] )", r"\1 $n ", text)
         text = re.sub(r'(counter|stateVersion)(\\?"):\d+', r"\1\2:0", text)

@@ -40,7 +40,14 @@ from sprocket.rocketmq.broker.messages import (
     pending_acks,
     refuse_transactional,
 )
-from sprocket.rocketmq.broker.pop import InFlight, Orders, PopHold, PopService, Reviver
+from sprocket.rocketmq.broker.pop import (
+    InFlight,
+    Orders,
+    PopHold,
+    PoppedQueue,
+    PopService,
+    Reviver,
+)
 from sprocket.rocketmq.broker.rights import LOOK_SECONDS, KnownRights, Rights, RuleReader, Rules
 from sprocket.rocketmq.broker.stats import Stats
 from sprocket.rocketmq.broker.timers import TimedMessages
@@ -395,6 +402,13 @@ class Broker:
                 _log.error(
                     "a topic has not the queues that it says", topic=topic.name, why=str(error)
                 )
+
+    def popped_to(self, topic: str, group: str, queue_id: int) -> int:
+        """Return up to where a group has popped from a queue, if some of it is in flight; or 0."""
+        key = PoppedQueue(topic, group, queue_id)
+        ordered = self.orders.get(key)
+        behind = 0 if ordered is None or ordered.is_settled else ordered.offsets[-1] + 1
+        return max(behind, self.in_flight.next_offset(key) or 0)
 
     def keep_pops(self, is_ordered: bool, done: Callable[[StoreError | None], None]) -> None:
         """Call `done` when what was noted of pops is as safe as the flush mode asks.

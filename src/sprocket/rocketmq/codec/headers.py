@@ -239,9 +239,9 @@ class ChangeInvisibleTime(AckMessage, frozen=True, kw_only=True):
 class ChangeInvisibleTimeAnswer(Header, frozen=True, kw_only=True):
     """What the new handle has."""
 
-    pop_time: Int64
-    invisible_time: Int64
-    revive_qid: Int32
+    pop_time: Int64 = 0
+    invisible_time: Int64 = 0
+    revive_qid: Int32 = 0
 
 
 class PollingInfo(Header, frozen=True, kw_only=True):
@@ -249,20 +249,20 @@ class PollingInfo(Header, frozen=True, kw_only=True):
 
     consumer_group: str
     topic: str
-    queue_id: Int32
+    queue_id: Int32 = 0
 
 
 class PollingInfoAnswer(Header, frozen=True, kw_only=True):
     """How many."""
 
-    polling_num: Int32
+    polling_num: Int32 = 0
 
 
 class Notification(PollingInfo, frozen=True, kw_only=True):
     """NOTIFICATION 200054: is there a message to pop?"""
 
-    poll_time: Int64
-    born_time: Int64
+    poll_time: Int64 = 0
+    born_time: Int64 = 0
     order: bool | None = None
     attempt_id: str | None = None
 
@@ -270,14 +270,14 @@ class Notification(PollingInfo, frozen=True, kw_only=True):
 class NotificationAnswer(Header, frozen=True, kw_only=True):
     """Whether there is, and whether too many wait already."""
 
-    has_msg: bool
+    has_msg: bool = False
     polling_full: bool = False
 
 
 class PeekMessage(PollingInfo, frozen=True, kw_only=True):
     """PEEK_MESSAGE 200052: show messages without popping them."""
 
-    max_msg_nums: Int32
+    max_msg_nums: Int32 = 0
 
 
 class PullForbiddenAnswer(Header, frozen=True, kw_only=True):

@@ -13,6 +13,8 @@ from msgspec import Struct
 from sprocket.rocketmq.model.integers import Int32, Int64
 from sprocket.rocketmq.model.internal import RETRY_PREFIX
 
+REVIVE_QUEUES = 8
+"""Of the topic on which RocketMQ keeps pops; handles name one of them."""
 ORDERED_REVIVE_QUEUE = 999
 """Stands for a revive queue in handles of messages that are consumed in order."""
 
@@ -37,6 +39,13 @@ def retry_topic_v2(topic: str, group: str) -> str:
     return f"{RETRY_PREFIX}{group}+{topic}"
 
 
+def kind_of(topic: str) -> PopTopic:
+    """Return which topic of a group one is, by its name."""
+    if not topic.startswith(RETRY_PREFIX):
+        return PopTopic.NORMAL
+    return PopTopic.RETRY_V2 if "+" in topic else PopTopic.RETRY_V1
+
+
 class PopQuery(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
     """What a consumer asks for that pops.
 
@@ -57,12 +66,12 @@ class PopQuery(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
 
     consumer_group: str
     topic: str
-    queue_id: Int32
-    max_msg_nums: Int32
-    invisible_time: Int64
-    poll_time: Int64
-    born_time: Int64
-    init_mode: Int32
+    queue_id: Int32 = 0
+    max_msg_nums: Int32 = 0
+    invisible_time: Int64 = 0
+    poll_time: Int64 = 0
+    born_time: Int64 = 0
+    init_mode: Int32 = 0
     exp_type: str | None = None
     exp: str | None = None
     order: bool | None = None

@@ -13,7 +13,8 @@ class QueueProgress(Struct, frozen=True, kw_only=True, rename="camel"):
     Attributes:
         broker_offset: Where the queue's next message goes.
         consumer_offset: Where the group goes on.
-        pull_offset: Where its last pull ended; 0 if there was none.
+        pull_offset: Where its last pull ended, or its last pop if something of it is in flight; 0
+            if there was none.
         last_consumed_at_ms: Store time of the last message before `consumer_offset`; 0 for none.
     """
 
@@ -29,7 +30,7 @@ class QueueProgress(Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def in_flight(self) -> int:
-        """Messages that were pulled and are not consumed."""
+        """Messages that were pulled or popped and are not consumed."""
         return self.pull_offset - self.consumer_offset
 
 

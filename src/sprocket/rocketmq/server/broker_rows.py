@@ -156,7 +156,9 @@ def of_administrators(
     info = RuntimeInfo(
         store, stats, place, waiting, delay_ranges, broker.timed.figures, lambda: broker.refusal
     )
-    progress = Progress(store, topics, groups, members, offsets, stats, clock, name)
+    progress = Progress(
+        store, topics, groups, members, offsets, stats, clock, name, broker.popped_to
+    )
     live = live_settings.of_broker(settings, place.folder, clock, broker.settings_users())
     return [
         *TopicHandlers(store, topics, removal, stats, name, registration, snapshots).rows(

@@ -35,7 +35,11 @@ from sprocket.rocketmq.codec.command import RESPONSE_FLAG, Command, response
 from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.codec.frame import FRAME_BYTES_MAX, Buffer
 from sprocket.rocketmq.codec.headers import (
+    ChangeInvisibleTimeAnswer,
     NoFields,
+    NotificationAnswer,
+    PollingInfoAnswer,
+    PopMessageAnswer,
     QueryMessageAnswer,
     RecallMessageAnswer,
     Region,
@@ -97,6 +101,11 @@ REFUSED_FIELDS: Mapping[int, Header] = {
         NoFields(),
     ),
     RequestCode.RECALL_MESSAGE: RecallMessageAnswer(),
+    RequestCode.POP_MESSAGE: PopMessageAnswer(),
+    RequestCode.PEEK_MESSAGE: PopMessageAnswer(),
+    RequestCode.NOTIFICATION: NotificationAnswer(),
+    RequestCode.POLLING_INFO: PollingInfoAnswer(),
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: ChangeInvisibleTimeAnswer(),
     RequestCode.QUERY_MESSAGE: QueryMessageAnswer(
         index_last_update_timestamp=0, index_last_update_phyoffset=0
     ),

@@ -1,6 +1,6 @@
 """How far groups are in the queues of this broker, and how far behind."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -36,6 +36,8 @@ class Progress:
     _stats: Stats
     _clock: Clock
     _broker_name: str
+    _popped_to: Callable[[str, str, int], int] = lambda _topic, _group, _queue_id: 0
+    """Says up to where a group has popped from a queue, if some of that is in flight."""
 
     def of_group(
         self, group: str, topic: str = "", topics: Iterable[str] = ()
@@ -122,7 +124,11 @@ class Progress:
         return MessageQueue(topic, self._broker_name, number), QueueProgress(
             broker_offset=self._store.queue_range(topic, number).max,
             consumer_offset=offset,
-            pull_offset=max(offset, self._stats.pull_offset(topic, group, number)),
+            pull_offset=max(
+                offset,
+                self._stats.pull_offset(topic, group, number),
+                self._popped_to(topic, group, number),
+            ),
             last_consumed_at_ms=consumed_at_ms,
         )
 

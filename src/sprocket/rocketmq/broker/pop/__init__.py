@@ -4,6 +4,7 @@ from sprocket.rocketmq.broker.pop.in_flight import COUNT_MAX, InFlight, Pop, Pop
 from sprocket.rocketmq.broker.pop.orders import Orders, PopAttempt
 from sprocket.rocketmq.broker.pop.pop_hold import HeldPop, PopHold
 from sprocket.rocketmq.broker.pop.pop_service import (
+    ALL_QUEUES,
     AckOutcome,
     PopOutcome,
     Popped,
@@ -15,6 +16,7 @@ from sprocket.rocketmq.broker.pop.pop_service import (
 from sprocket.rocketmq.broker.pop.reviver import Reviver
 
 __all__ = [
+    "ALL_QUEUES",
     "COUNT_MAX",
     "AckOutcome",
     "HeldPop",

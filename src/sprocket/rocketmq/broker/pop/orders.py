@@ -120,7 +120,7 @@ class Orders:
         pop = self._pops.get(key)
         if pop is None:
             return ()
-        known = (*pop.settled_offsets, *pop.settled_behind)
+        known = (*pop.settled_offsets, *(pop.settled_behind or ()))
         return {offset for offset in known if offset >= pop.next_offset}
 
     def add(
@@ -148,7 +148,7 @@ class Orders:
             differences=[offsets[0], *(one - offsets[0] for one in offsets[1:])],
             counts=None if old is None else _counts(old, attempt.id, offsets),
             popped_at_ms=popped_at_ms,
-            settled_behind=sorted(offset for offset in settled if offset > offsets[-1]),
+            settled_behind=sorted(one for one in settled if one > offsets[-1]) or None,
         )
         self._put(key, pop)
         return pop

@@ -23,17 +23,20 @@ from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.record_layout import PLACE
 from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.filters import MessageFilter
-from sprocket.rocketmq.model.group import CLUSTERING, TAG, Subscription
+from sprocket.rocketmq.model.group import CLUSTERING, SQL92, TAG, Subscription
 from sprocket.rocketmq.model.pop import (
     ORDERED_REVIVE_QUEUE,
+    REVIVE_QUEUES,
     PopHandle,
     PopQuery,
     PopTopic,
+    kind_of,
     retry_topic_v1,
     retry_topic_v2,
 )
 from sprocket.rocketmq.model.topic import READ, TopicConfig
 from sprocket.rocketmq.settings import PullSettings
+from sprocket.rocketmq.store.read import OffsetRange
 from sprocket.rocketmq.store.store import Store
 
 ALL_QUEUES = -1
@@ -41,8 +44,6 @@ RETRY_FIRST_PERCENT = 20
 """How many of a hundred look at the retry topics first, RocketMQ's `popFromRetryProbability`."""
 LATE_MS_MAX = 500
 """A request that comes so long after its time is over is not served."""
-REVIVE_QUEUES = 8
-"""Of the topic of checkpoints; handles name one of them."""
 FROM_LAST = 1
 """`PopQuery.init_mode` of a group that begins at the last message."""
 ALL = "*"
@@ -141,8 +142,6 @@ class AckOutcome(Enum):
     """What came of an acknowledgement."""
 
     DONE = auto()
-    OUTSIDE = auto()
-    """The queue has no such message."""
     FREE = auto()
     """In order; the next messages of the queue may be popped."""
 
@@ -186,7 +185,7 @@ class PopService:
         now_ms = self._now_ms()
         if age_ms - query.poll_time > LATE_MS_MAX:
             return Popped(PopOutcome.TOO_LATE, (), now_ms, 0, 0, None)
-        topic = self._checked(query)
+        topic = self.check(query)
         wanted = self._wanted(query)
         if wanted is not None and wanted.cost:
             self._turns.check()
@@ -202,6 +201,7 @@ class PopService:
         now_ms = self._unused(now_ms, [(one.key, one.start) for one in got])
         parts = [self._noted(one.part, one, query, now_ms) for one in got if one.part is not None]
         for one in found:
+            self._begin(one)
             if one.looked_to >= 0:
                 self._pass_over(one, is_ordered=bool(query.order))
         outcome = PopOutcome.FOUND if parts else PopOutcome.NOTHING
@@ -221,6 +221,12 @@ class PopService:
             self._offsets.commit_aside(key.group, key.topic, key.queue_id, found.start)
         return structs.replace(part, counts=pop.counts or {})
 
+    def _begin(self, found: "_Found") -> None:
+        """Commit where a group begins in a queue that is new to it."""
+        group, topic, queue_id = found.key.group, found.key.topic, found.key.queue_id
+        if self._offsets.get(group, topic, queue_id) is None:
+            self._offsets.commit_aside(group, topic, queue_id, found.start)
+
     def _pass_over(self, found: "_Found", *, is_ordered: bool) -> None:
         """Have the next pop of a queue begin behind what the group does not want."""
         if not is_ordered:
@@ -235,14 +241,9 @@ class PopService:
         One that is settled already, or is of a pop that nobody knows, is a success as well.
 
         Raises:
-            Refused: There is no such topic or queue; it is consumed in order, and not a message of
-                the last pop.
+            Refused: It is consumed in order, and not a message of the last pop.
             DiskFull, DiskFailed: It may come again.
         """
-        self._check_queue(key)
-        low, high = self._store.queue_range(key.topic, key.queue_id)
-        if not low <= offset <= high:
-            return AckOutcome.OUTSIDE
         if handle.revive_queue == ORDERED_REVIVE_QUEUE:
             return self._acknowledge_ordered(key, handle, offset)
         of = PopId(handle.start, handle.popped_at_ms)
@@ -260,7 +261,7 @@ class PopService:
 
     def has_message(self, query: PopQuery) -> bool:
         """Tell whether a pop would look at a message now, whatever it wants. Raises Refused."""
-        topic = self._checked(query)
+        topic = self.check(query)
         return any(
             self._start(kind, key, query.init_mode) < self._store.queue_end(key.topic, key.queue_id)
             for kind, key in self._order(query, topic)
@@ -269,7 +270,7 @@ class PopService:
 
     def peek(self, query: PopQuery) -> Popped:
         """Show what a pop would get; nothing changes, `rest` has what is shown. Raises as `pop`."""
-        topic = self._checked(query)
+        topic = self.check(query)
         now_ms = self._now_ms()
         parts: list[PoppedPart] = []
         left, rest = query.max_msg_nums, 0
@@ -284,20 +285,15 @@ class PopService:
 
     def change_invisible(
         self, key: PoppedQueue, handle: PopHandle, offset: int, invisible_ms: int
-    ) -> Visibility | None:
+    ) -> Visibility:
         """Have a message come again at another time, if it is not settled.
 
         Returns:
-            What its handle has then; None if the queue has no such message.
+            What its handle has then.
 
         Raises:
-            Refused: There is no such topic or queue.
             DiskFull, DiskFailed: It comes when it was to.
         """
-        self._check_queue(key)
-        low, high = self._store.queue_range(key.topic, key.queue_id)
-        if not low <= offset < high:
-            return None
         if handle.revive_queue == ORDERED_REVIVE_QUEUE:
             popped_at_ms = handle.popped_at_ms
             left_ms = self._orders.change_invisible(key, popped_at_ms, offset, invisible_ms)
@@ -313,7 +309,12 @@ class PopService:
             self._in_flight.settle(key, old, [offset])
         return Visibility(now_ms, invisible_ms, handle.revive_queue)
 
-    def _check_queue(self, key: PoppedQueue) -> None:
+    def range_of(self, key: PoppedQueue) -> OffsetRange:
+        """Return which messages a queue has.
+
+        Raises:
+            Refused: There is no such topic or queue.
+        """
         topic = self._topics.existing(key.topic, "topic[{}] not exist, apply first please!")
         if not 0 <= key.queue_id < topic.read_queues:
             raise Refused(
@@ -321,9 +322,10 @@ class PopService:
                 f"queueId[{key.queue_id}] is illegal, topic {topic.name} has "
                 f"{topic.read_queues} read queues",
             )
+        return self._store.queue_range(key.topic, key.queue_id)
 
-    def _checked(self, query: PopQuery) -> TopicConfig:
-        """Return the topic of a pop that passes all checks."""
+    def check(self, query: PopQuery) -> TopicConfig:
+        """Return the topic of a pop that passes all checks. Raises Refused."""
         if not self._topics.is_readable:
             raise Refused(Refusal.NO_PERMISSION, "the broker is closed to pops at the moment")
         if query.max_msg_nums > COUNT_MAX:
@@ -331,6 +333,8 @@ class PopService:
                 Refusal.INVALID_ARGUMENT,
                 f"{query.max_msg_nums} messages are asked for, {COUNT_MAX} may be",
             )
+        if query.max_msg_nums < 0:
+            raise Refused(Refusal.OTHER, f"{query.max_msg_nums} messages are asked for")
         topic = self._topics.existing(query.topic, "topic[{}] not exist, apply first please!")
         if not topic.perm & READ:
             raise Refused(Refusal.NO_PERMISSION, f"topic [{topic.name}] may not be read")
@@ -349,7 +353,10 @@ class PopService:
 
     def _wanted(self, query: PopQuery) -> MessageFilter | None:
         """Return which messages a pop wants; the group has that subscription from now on."""
-        subscription = Subscription.parse(query.topic, query.exp or ALL, type=query.exp_type or TAG)
+        text, kind = query.exp or ALL, query.exp_type or TAG
+        if not (text.replace("||", "") if kind == TAG else kind == SQL92):
+            raise Refused(Refusal.UNREADABLE_SUBSCRIPTION, "the subscription cannot be parsed")
+        subscription = Subscription.parse(query.topic, text, type=kind)
         wanted = self._puller.filter_of(subscription)
         self._members.register_for_pull(query.consumer_group, subscription, CLUSTERING)
         return wanted
@@ -357,7 +364,7 @@ class PopService:
     def _order(self, query: PopQuery, topic: TopicConfig) -> Iterator[tuple[PopTopic, PoppedQueue]]:
         """Give the queues to look at, in the order in which that is done."""
         own = [
-            (PopTopic.NORMAL, PoppedQueue(topic.name, query.consumer_group, queue_id))
+            (kind_of(topic.name), PoppedQueue(topic.name, query.consumer_group, queue_id))
             for queue_id in self._queue_ids(query, topic)
         ]
         retries = [*self._retries(query)]
@@ -406,7 +413,7 @@ class PopService:
                 key.queue_id,
                 position,
                 max_count=left,
-                wanted=wanted if kind is PopTopic.NORMAL else None,
+                wanted=wanted if key.topic == query.topic else None,
                 max_bytes=self._settings.bytes_max,
                 reader=key,
             )
@@ -438,9 +445,10 @@ class PopService:
             self._in_flight.forget(key)
             self._orders.forget(key)
             return target
-        known = self._in_flight.next_offset(key)
-        if known is None:
-            known = self._offsets.get(key.group, key.topic, key.queue_id)
+        known = self._offsets.get(key.group, key.topic, key.queue_id)
+        behind = self._in_flight.next_offset(key)
+        if behind is not None:
+            return max(behind, known or 0)
         if known is not None:
             return known
         low, high = self._store.queue_range(key.topic, key.queue_id)

@@ -89,7 +89,7 @@ class RequestModeTable(Struct, frozen=True):
     modes: Mapping[str, Mapping[str, RequestMode]] = field(name="messageRequestModeMap")
 
 
-class OrderedPop(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class OrderedPop(Struct, frozen=True, kw_only=True):
     """What a group has of a queue that it consumes in order, as `consumerOrderInfo.json` has it.
 
     Attributes:
@@ -103,7 +103,7 @@ class OrderedPop(Struct, frozen=True, kw_only=True, omit_defaults=True):
         visible_at_ms: By queue offset when messages come again for which that was changed.
         popped_at_ms: When, as handles say it.
         settled_behind: The queue offsets of messages behind all these that are acknowledged: a pop
-            before had them, and this one got fewer. Ours: RocketMQ passes over it.
+            before had them, and this one got fewer; None without any. RocketMQ passes over it.
     """
 
     attempt_id: str | None = field(name="a", default=None)
@@ -114,7 +114,7 @@ class OrderedPop(Struct, frozen=True, kw_only=True, omit_defaults=True):
     counts: Mapping[int, int] | None = field(name="oc", default=None)
     visible_at_ms: Mapping[int, int] | None = field(name="ot", default=None)
     popped_at_ms: int = field(name="popTime", default=0)
-    settled_behind: Sequence[int] = field(name="sprocketSettled", default=())
+    settled_behind: Sequence[int] | None = field(name="sprocketSettled", default=None)
 
     @property
     def offsets(self) -> list[int]:
@@ -144,7 +144,7 @@ class OrderedPop(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if open_offsets:
             return open_offsets[0]
         offset = self.offsets[-1] + 1
-        while offset in self.settled_behind:
+        while offset in (self.settled_behind or ()):
             offset += 1
         return offset
 

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 import pytest
 
 from sprocket.base.clock import LogClock
+from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import DiskFull
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import ConsumerOffsets
 from sprocket.rocketmq.broker.pop import Orders, PopAttempt, PoppedQueue
+from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.errors import Refused
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -17,6 +19,7 @@ from sprocket.testing.disk import SimulatedDisk
 KEY = PoppedQueue("t", "g", 0)
 OTHER = PoppedQueue("t", "g", 1)
 NAMED = PoppedQueue("u", "g", 0)
+FILE = "/s/config/consumerOrderInfo.json"
 ONE = PopAttempt("one", 1_000)
 TWO = PopAttempt("two", 1_000)
 NAMELESS = PopAttempt(None, 1_000)
@@ -242,3 +245,36 @@ def story(seed: int) -> None:
 def test_nothing_that_is_settled_comes_again(seed: int) -> None:
     """After any story with kills; and nothing else is passed over."""
     story(seed)
+
+
+RECORDED = b"""{
+\t"table":{
+\t\t"Popped@popping":{0:{
+\t\t\t\t"a":"two",
+\t\t\t\t"cm":1,
+\t\t\t\t"i":600000,
+\t\t\t\t"l":1796056971314,
+\t\t\t\t"o":[
+\t\t\t\t\t2,
+\t\t\t\t\t1
+\t\t\t\t],
+\t\t\t\t"oc":{},
+\t\t\t\t"popTime":1796056971277
+\t\t\t}
+\t\t}
+\t}
+}"""
+
+
+def test_the_file_is_as_rocketmq_writes_it() -> None:
+    """Recorded from 5.3.3: it is read, and written the same but for what is ours."""
+    lab = Lab()
+    replace_file(lab.disk, FILE, RECORDED)
+    lab = Lab(lab.disk, lab.clock)
+    pop = lab.orders.get(PoppedQueue("Popped", "popping", 0))
+    assert pop is not None
+    assert (pop.offsets, pop.open_offsets, pop.next_offset) == ([2, 3], [3], 3)
+    lab.orders.table.flush()
+    ours, theirs = (fastjson.read(data) for data in (read_file(lab.disk, FILE), RECORDED))
+    assert ours["table"] == theirs["table"]
+    assert list(ours["table"]["Popped@popping"][0]) == list(theirs["table"]["Popped@popping"][0])

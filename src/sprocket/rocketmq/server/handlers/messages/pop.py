@@ -17,6 +17,7 @@ from sprocket.base.errors import StoreError, WireError
 from sprocket.rocketmq.broker.filters import FilterTurns, TurnSpent
 from sprocket.rocketmq.broker.messages import copy_of
 from sprocket.rocketmq.broker.pop import (
+    ALL_QUEUES,
     COUNT_MAX,
     AckOutcome,
     HeldPop,
@@ -30,7 +31,8 @@ from sprocket.rocketmq.broker.pop import (
 )
 from sprocket.rocketmq.codec import bodies, pop_info
 from sprocket.rocketmq.codec.bodies import BatchAck, BatchAckEntry
-from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
+from sprocket.rocketmq.codec.codes import NOT_SET, RequestCode, ResponseCode
+from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.codec.frame import Buffer
 from sprocket.rocketmq.codec.headers import (
     AckMessage,
@@ -129,7 +131,7 @@ class PopHandlers:
             request.peer,
             header.topic,
             header.consumer_group,
-            header.queue_id,
+            max(ALL_QUEUES, header.queue_id),
             popped.wanted,
             again,
         )
@@ -144,15 +146,17 @@ class PopHandlers:
 
     def acknowledge(self, request: Request, header: AckMessage) -> None:
         """Note that a message was consumed."""
-        handle = _handle(header.extra_info)
         key = PoppedQueue(header.topic, header.consumer_group, header.queue_id)
-        if self._settle(key, handle, header.offset) is AckOutcome.OUTSIDE:
+        low, high = self._pops.range_of(key)
+        if not low <= header.offset <= high:
             request.answer(_outside(header.offset, key))
-        else:
-            self._keep(handle.is_ordered, request.done)
+            return
+        handle = _handle(header.extra_info)
+        self._settle(key, handle, header.offset)
+        self._keep(handle.is_ordered, request.done)
 
     def acknowledge_all(self, request: Request, _: NoFields) -> None:
-        """Note that several messages were consumed."""
+        """Note that several messages were consumed; entries of topics that are gone do nothing."""
         asked = bodies.decode_request(BatchAck, request.body) if request.body else BatchAck()
         if not asked.acks:
             request.answer(Answer(ResponseCode.NO_MESSAGE))
@@ -162,36 +166,41 @@ class PopHandlers:
         for entry, handle in zip(asked.acks, handles, strict=True):
             names = dict(retry_topics(entry.topic, entry.group))
             key = PoppedQueue(names.get(handle.topic, entry.topic), entry.group, entry.queue_id)
+            try:
+                low, high = self._pops.range_of(key)
+            except Refused:
+                continue
             for offset in _offsets(entry):
-                try:
-                    self._settle(key, handle, offset)
-                except Refused as error:
-                    refused = refused or error
+                if low <= offset <= high:
+                    try:
+                        self._settle(key, handle, offset)
+                    except Refused as error:
+                        refused = refused or error
         if refused is not None:
             raise refused
         self._keep(any(handle.is_ordered for handle in handles), request.done)
 
-    def _settle(self, key: PoppedQueue, handle: PopHandle, offset: int) -> AckOutcome:
+    def _settle(self, key: PoppedQueue, handle: PopHandle, offset: int) -> None:
         """Settle a message, and wake who waits for those behind it."""
-        done = self._pops.acknowledge(key, handle, offset)
-        if done is AckOutcome.FREE:
-            self._hold.wake(*key)
-        return done
+        if self._pops.acknowledge(key, handle, offset) is AckOutcome.FREE:
+            self._hold.wake(key.topic, key.group, key.queue_id)
 
     def change(self, request: Request, header: ChangeInvisibleTime) -> None:
         """Have a message come again at another time."""
-        handle = _handle(header.extra_info)
         key = PoppedQueue(header.topic, header.consumer_group, header.queue_id)
-        changed = self._pops.change_invisible(key, handle, header.offset, header.invisible_time)
-        if changed is None:
-            request.answer(_outside(header.offset, key))
+        low, high = self._pops.range_of(key)
+        if not low <= header.offset < high:
+            request.answer(_outside(header.offset, key, ChangeInvisibleTimeAnswer()))
             return
+        handle = _handle(header.extra_info)
+        changed = self._pops.change_invisible(key, handle, header.offset, header.invisible_time)
         answer = ChangeInvisibleTimeAnswer(
             pop_time=changed.popped_at_ms,
             invisible_time=changed.invisible_ms,
             revive_qid=changed.revive_queue,
         )
-        self._keep(handle.is_ordered, partial(request.done, what=Answer(header=answer)))
+        what = Answer(header=answer, remark=NOT_SET)
+        self._keep(handle.is_ordered, partial(request.done, what=what))
 
     def peek(self, request: Request, header: PeekMessage) -> None:
         """Show messages that are there to be popped."""
@@ -207,16 +216,22 @@ class PopHandlers:
         """Tell when there is a message to pop."""
         query = _query(header, 1, header.order, header.attempt_id)
         if self._pops.has_message(query):
-            request.answer(Answer(header=NotificationAnswer(has_msg=True)))
+            request.answer(Answer(header=NotificationAnswer(has_msg=True), remark=NOT_SET))
             return
         born_at_ms = header.born_time if header.born_time > 0 else self._now_ms()
         left_ms = self._left_ms(header.poll_time, born_at_ms)
 
         def woken(is_over: bool) -> None:
-            request.answer(Answer(header=NotificationAnswer(has_msg=not is_over)))
+            request.answer(Answer(header=NotificationAnswer(has_msg=not is_over), remark=NOT_SET))
 
         held = HeldPop(
-            request.peer, header.topic, header.consumer_group, header.queue_id, None, woken
+            request.peer,
+            header.topic,
+            header.consumer_group,
+            max(ALL_QUEUES, header.queue_id),
+            None,
+            woken,
+            is_sign=True,
         )
         if left_ms <= 0:
             woken(True)
@@ -224,12 +239,13 @@ class PopHandlers:
             self._watch(request.peer)
         else:
             answer = NotificationAnswer(has_msg=False, polling_full=True)
-            request.answer(Answer(header=answer))
+            request.answer(Answer(header=answer, remark=NOT_SET))
 
     def polling(self, request: Request, header: PollingInfo) -> None:
         """Tell how many pops wait."""
+        self._pops.check(_query(header, 0))
         count = self._hold.count_of(header.topic, header.consumer_group, header.queue_id)
-        request.answer(Answer(header=PollingInfoAnswer(polling_num=count)))
+        request.answer(Answer(header=PollingInfoAnswer(polling_num=count), remark=NOT_SET))
 
 
 def _query(
@@ -299,7 +315,7 @@ def _offsets(entry: BatchAckEntry) -> Iterator[int]:
 def _found(popped: Popped, query: PopMessage, broker: str) -> Answer:
     runs: list[Buffer] = []
     for part in popped.parts:
-        if part.topic is PopTopic.NORMAL:
+        if part.key.topic == query.topic:
             runs += part.runs
         else:
             runs += _as_of(part, popped, query, broker)
@@ -359,8 +375,9 @@ def _nothing(code: ResponseCode, popped: Popped, query: PopMessage) -> Answer:
     return Answer(code, _answer(popped, query), NOTHING)
 
 
-def _outside(offset: int, key: PoppedQueue) -> Answer:
+def _outside(offset: int, key: PoppedQueue, header: Header | None = None) -> Answer:
     return Answer(
         ResponseCode.NO_MESSAGE,
+        header,
         remark=f"offset {offset} is not in queue {key.queue_id} of topic {key.topic}",
     )

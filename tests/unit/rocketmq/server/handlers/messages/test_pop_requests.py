@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from tests.waits import LONG_SECONDS
 
+from sprocket.rocketmq.broker.pop.pop_hold import QUEUE_COUNT_MAX
+from sprocket.rocketmq.codec.config import fastjson
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.model.message import StoredMessage
 from sprocket.testing.disk import SimulatedDisk
 
-FOUND, TIMED_OUT, NO_MESSAGE, NOTHING = 0, 210, 208, 19
+FOUND, FAILED, TIMED_OUT, FULL, NO_MESSAGE, NOTHING = 0, 1, 210, 209, 208, 19
 
 
 async def send(lab: Any, count: int, *, queue: int = 0, tag: str = "A") -> None:
@@ -379,5 +381,93 @@ def test_nobody_waits_longer_than_they_ask_for(on_node: Callable[..., None]) -> 
         ahead = lab.clock.now_ms() + 3_600_000
         async with asyncio.timeout(LONG_SECONDS):
             assert (await pop(lab, bornTime=ahead, pollTime=60)).code == TIMED_OUT
+
+    on_node(scenario)
+
+
+def test_administrators_see_what_is_in_flight(on_node: Callable[..., None]) -> None:
+    """As of consumers that pull: between where the group goes on and where it has popped to."""
+
+    async def in_flight(lab: Any) -> tuple[int, int]:
+        answer = await lab.broker.call(208, {"consumerGroup": "g", "topic": "T"})
+        told = fastjson.read(answer.body.decode())["offsetTable"]
+        queue = next(one for key, one in told.items() if key["queueId"] == 0)
+        return queue["consumerOffset"], queue["pullOffset"]
+
+    async def scenario(lab: Any) -> None:
+        await send(lab, 5)
+        first = await pop(lab, maxMsgNums=3)
+        assert await in_flight(lab) == (0, 3)
+        for handle in handles(first):
+            await acknowledge(lab, handle)
+        assert await in_flight(lab) == (3, 3)
+        second = await ordered(lab, "one", queueId=0)
+        assert await in_flight(lab) == (3, 5)
+        for handle in handles(second):
+            await acknowledge(lab, handle)
+        assert await in_flight(lab) == (5, 5)
+
+    on_node(scenario)
+
+
+def test_only_so_many_pops_wait(on_node: Callable[..., None]) -> None:
+    """For one queue of a group; one more is told so at once, and asks for a sign as well."""
+
+    async def scenario(lab: Any) -> None:
+        await send(lab, 1)
+        await pop(lab)
+        fields = asked(lab, queueId=1, pollTime=20_000)
+        waiting = [lab.broker.send(200050, fields) for _ in range(QUEUE_COUNT_MAX)]
+        assert (await lab.broker.call(200050, fields)).code == FULL
+        assert (await pop(lab, queueId=0, pollTime=20)).code == TIMED_OUT, "another queue"
+        sign = {name: fields[name] for name in ("consumerGroup", "topic", "queueId")}
+        sign |= {"pollTime": 20_000, "bornTime": 0}
+        signs = [lab.broker.send(200054, sign) for _ in range(QUEUE_COUNT_MAX)]
+        answer = await lab.broker.call(200054, sign)
+        assert answer.ext_map() == {"hasMsg": "false", "pollingFull": "true"}
+        await send(lab, 1, queue=1)
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        async with asyncio.timeout(LONG_SECONDS):
+            assert [(await one).ext_map()["hasMsg"] for one in signs] == ["true"] * len(signs)
+        assert sum(one.done() for one in waiting) == 1
+
+    on_node(scenario)
+
+
+def test_a_disk_that_is_full_gives_nothing(on_node: Callable[..., None]) -> None:
+    """What cannot be noted is not popped, nor acknowledged; when there is room again, it is."""
+    disk = SimulatedDisk()
+
+    async def scenario(lab: Any) -> None:
+        await send(lab, 4)
+        first = await pop(lab, maxMsgNums=2)
+        disk.is_full = True
+        for more in ({}, {"order": "true", "attemptId": "one", "queueId": 0}):
+            assert (await pop(lab, **more)).code == FAILED
+        assert await acknowledge(lab, handles(first)[0]) == FAILED
+        disk.is_full = False
+        assert [one.body for one in messages(await pop(lab))] == [b"m2", b"m3"]
+        assert await acknowledge(lab, handles(first)[0]) == 0
+        lab.clock.advance(11_000)
+        again = [one.body for one in messages(await popped_again(lab))]
+        assert again[:1] == [b"m1"], "the first was acknowledged"
+
+    on_node(scenario, disk=disk)
+
+
+def test_a_message_wakes_one_of_each_group(on_node: Callable[..., None]) -> None:
+    """Who waits is not held up by another group; others of the group wait on."""
+
+    async def scenario(lab: Any) -> None:
+        await send(lab, 1)
+        waiting = []
+        for group in ("g", "g", "h"):
+            await pop(lab, consumerGroup=group)
+            fields = asked(lab, consumerGroup=group, pollTime=20_000)
+            waiting.append(lab.broker.send(200050, fields))
+        await send(lab, 1)
+        for number in (0, 2):
+            assert (await waiting[number]).code == FOUND
+        assert not waiting[1].done()
 
     on_node(scenario)
