@@ -88,9 +88,10 @@ class PoppedMessages:
             DiskFull, DiskFailed: It may come again.
         """
         key = self.queue_of(receipt, topic, group)
-        done = self._pops.acknowledge(key, receipt.handle, receipt.offset)
-        if done is AckOutcome.OUTSIDE:
+        low, high = self._pops.range_of(key)
+        if not low <= receipt.offset <= high:
             raise Declined(Code.INTERNAL_SERVER_ERROR, "ack failed: status is abnormal")
+        done = self._pops.acknowledge(key, receipt.handle, receipt.offset)
         if done is AckOutcome.FREE:
             self._hold.wake(*key)
 
