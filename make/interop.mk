@@ -31,10 +31,11 @@ RABBITMQ := .peers/rabbitmq-3.10.8
 RABBITMQ_ERL := $(RABBITMQ)/usr/lib/erlang/bin/erl
 RABBITMQ_ERLANG := asn1 base crypto eldap ftp inets mnesia os-mon parsetools public-key runtime-tools snmp ssl syntax-tools tftp tools xmerl
 PEERS_RABBITMQ := $(if $(SPROCKET_RABBITMQ_ROOT),,$(RABBITMQ_ERL))
+H2SPEC := .peers/go/h2spec
 ETCD := .peers/etcd/usr/bin/etcd
 PEERS_ETCD := $(if $(SPROCKET_ETCD),,$(ETCD))
 
-.PHONY: peers peers-etcd peers-sdks interop-grpc bench-grpc ha-run torture-ha interop-etcd peers-go peers-kafka peers-rabbitmq interop-ha interop-java interop-client interop-go interop-rabbitmq peers-amqp interop-amqp bench-rocketmq bench-ha bench-rabbitmq torture
+.PHONY: peers peers-etcd peers-sdks interop-grpc bench-grpc h2spec ha-run torture-ha interop-etcd peers-go peers-kafka peers-rabbitmq interop-ha interop-java interop-client interop-go interop-rabbitmq peers-amqp interop-amqp bench-rocketmq bench-ha bench-rabbitmq torture
 
 peers: $(ROCKETMQ_JAR) $(CLIENT_4_JAR) $(SPRING_JAR) ## fetch the real RocketMQ 5.3.3, its Java clients 5.3.3 and 4.9.8, and Spring's, once
 
@@ -108,6 +109,13 @@ $(SDK_RUST): $(wildcard tests/interop/sdks/rust/* tests/interop/sdks/rust/src/*)
 	@mkdir -p $(dir $@)
 	@cargo build --quiet --release --manifest-path tests/interop/sdks/rust/Cargo.toml --target-dir $(dir $@)target
 	@cp $(dir $@)target/release/peer $@
+
+$(H2SPEC):
+	@command -v go >/dev/null || { echo "h2spec: needs Go 1.21 or newer; on Debian: apt-get install golang-go" >&2; exit 1; }
+	@GOBIN=$(CURDIR)/$(dir $@) go install github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible
+
+h2spec: $(STAMP) $(H2SPEC) ## the 146 conformance tests of h2spec, strict, at our HTTP/2 (10 seconds)
+	@$(BIN)/python -m tests.interop.h2spec $(H2SPEC)
 
 interop-grpc: $(STAMP) $(PEERS_SDKS) ## the official SDKs of RocketMQ 5, the same scenarios at Sprocket and at the real proxy 5.3.3 (15 minutes)
 	@$(BIN)/python -m tests.interop.sdk_runs
