@@ -92,9 +92,9 @@ class Sending:
 
     def silence_after(self, at: float) -> float:
         """Return the longest time without an acknowledgement from a moment on."""
-        late = itertools.takewhile(lambda one: one.at > at - 1, reversed(self.acknowledged))
-        times = [one.at for one in late]
-        gaps = [b - max(a, at) for b, a in itertools.pairwise(times) if b > at]
+        late = itertools.takewhile(lambda one: one.at > at, reversed(self.acknowledged))
+        times = [*(one.at for one in late), at]
+        gaps = [later - earlier for later, earlier in itertools.pairwise(times)]
         return max(gaps, default=0.0)
 
     def _run(self) -> None:

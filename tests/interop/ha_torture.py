@@ -97,8 +97,8 @@ def _is_acknowledged_after(acks: Sequence[Ack], at: float) -> bool:
 
 def silence_after(acks: Sequence[Ack], at: float) -> float:
     """Return the longest time without an acknowledgement from a moment on."""
-    times = [one.at for one in itertools.takewhile(lambda one: one.at > at - 1, reversed(acks))]
-    gaps = [later - max(earlier, at) for later, earlier in itertools.pairwise(times) if later > at]
+    times = [one.at for one in itertools.takewhile(lambda one: one.at > at, reversed(acks))]
+    gaps = [later - earlier for later, earlier in itertools.pairwise([*times, at])]
     return max(gaps, default=0.0)
 
 
