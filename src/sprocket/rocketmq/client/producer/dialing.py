@@ -31,7 +31,8 @@ class Dialer:
         self._settings = settings
         self._stalled: dict[str, dict[Callable[[], None], None]] = {}
         self._dialing: set[str] = set()
-        self._doubted: set[str] = set()
+        self._doubted: dict[str, bool] = {}
+        """Brokers that did not take a message lately, and whether they did not even answer."""
         self._errors: dict[str, ClientError] = {}
 
     def channel(self, broker_name: str) -> Channel | None:
@@ -54,18 +55,41 @@ class Dialer:
             self._dialing.add(broker_name)
             self._tasks.spawn(self._dial(broker_name), f"dial {broker_name}")
 
-    def doubt(self, broker_name: str) -> None:
-        """Ask where the broker lives, as it did not take a message; seldom, if this is often."""
-        if broker_name not in self._doubted:
-            self._doubted.add(broker_name)
+    def doubt(self, broker_name: str, *, is_silent: bool) -> None:
+        """Ask from time to time where the broker lives, as it did not take a message.
+
+        Args:
+            broker_name: It.
+            is_silent: It did not answer. Then it is not waited for if it lives elsewhere: what it
+                was sent is sent again.
+        """
+        is_known = broker_name in self._doubted
+        self._doubted[broker_name] = is_silent or self._doubted.get(broker_name, False)
+        if not is_known:
             self._tasks.spawn(self._look_again(broker_name), f"look for {broker_name}")
 
+    def trust(self, broker_name: str) -> None:
+        """Note that the broker has taken a message."""
+        if self._doubted:
+            self._doubted.pop(broker_name, None)
+
     async def _look_again(self, broker_name: str) -> None:
+        before = self._routes.master_address(broker_name)
         try:
-            await self._routes.refresh_broker(broker_name)
-            await asyncio.sleep(DOUBT_SECONDS)
+            while broker_name in self._doubted:
+                await self._routes.refresh_broker(broker_name)
+                if before is not None and self._routes.master_address(broker_name) != before:
+                    if self._doubted.get(broker_name):
+                        self._leave(before)
+                    break
+                await asyncio.sleep(DOUBT_SECONDS)
         finally:
-            self._doubted.discard(broker_name)
+            self._doubted.pop(broker_name, None)
+
+    def _leave(self, address: str) -> None:
+        channel = self._connections.open_channel(address)
+        if channel is not None:
+            channel.peer.abort("it does not answer, and another machine is the master")
 
     async def _dial(self, broker_name: str) -> None:
         """Connect to one broker, with growing pauses, for as long as somebody waits for it."""

@@ -99,8 +99,10 @@ class OrderedLane:
     ) -> None:
         self._flying = []
         again = self._post.complete(self.queue, sent, command, error)
-        if again.messages and not (command is not None and self._post.is_stored(command)):
-            self._dialer.doubt(self.queue.broker_name)
+        if command is not None and self._post.is_stored(command):
+            self._dialer.trust(self.queue.broker_name)
+        elif again.messages:
+            self._dialer.doubt(self.queue.broker_name, is_silent=command is None)
         if again.messages:
             self._waiting.extendleft(reversed(again.messages))
         if not self._waiting:
@@ -185,8 +187,10 @@ class FreeLane:
                 is_reachable=is_stored or (error is not None and not is_probed),
             )
         again = self._post.complete(queue, sent, command, error, is_ordered=False)
-        if again.messages and not is_stored:
-            self._dialer.doubt(queue.broker_name)
+        if is_stored:
+            self._dialer.trust(queue.broker_name)
+        elif again.messages:
+            self._dialer.doubt(queue.broker_name, is_silent=command is None)
         if again.messages:
             self._again += again.messages
             if self._again_timer is None:

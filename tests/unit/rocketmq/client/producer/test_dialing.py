@@ -3,9 +3,15 @@
 import asyncio
 from typing import Any
 
+import pytest
+from msgspec import structs
+
 from sprocket.rocketmq.client.network import ClientInstance
 from sprocket.rocketmq.client.producer.dialing import DOUBT_SECONDS, Dialer
+from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.command import Command, response
+from sprocket.runtime.driver import Peer
 
 
 def dialer(instance: ClientInstance) -> Dialer:
@@ -83,7 +89,7 @@ def test_nobody_waits_and_it_ends(world: Any) -> None:
 
 
 def test_a_broker_that_takes_nothing_is_looked_for(world: Any) -> None:
-    """Seldom, however much it refuses: another machine may have taken its place."""
+    """Seldom, however much it refuses, until it takes something: it may have been replaced."""
 
     async def main() -> None:
         world.cluster.topics["t"] = 1
@@ -96,13 +102,43 @@ def test_a_broker_that_takes_nothing_is_looked_for(world: Any) -> None:
 
         before = asked()
         for _ in range(100):
-            dialing.doubt("b")
+            dialing.doubt("b", is_silent=False)
             await asyncio.sleep(DOUBT_SECONDS / 1000)
         assert asked() == before + 1
         await asyncio.sleep(DOUBT_SECONDS)
-        dialing.doubt("b")
-        await asyncio.sleep(DOUBT_SECONDS)
         assert asked() == before + 2
+        dialing.trust("b")
+        await asyncio.sleep(10 * DOUBT_SECONDS)
+        assert asked() == before + 2
+        await instance.close()
+
+    world.run(main)
+
+
+@pytest.mark.parametrize("is_silent", [True, False])
+def test_a_broker_that_lives_elsewhere_is_not_waited_for(world: Any, is_silent: bool) -> None:
+    """If it does not answer; one that refuses is still read from."""
+
+    async def main() -> None:
+        world.cluster.topics["t"] = 1
+        instance = world.instance()
+        route = await instance.routes.find("t")
+        channel = await instance.connections.channel(world.cluster.broker_address)
+        dialing = dialer(instance)
+        dialing.doubt("b", is_silent=is_silent)
+        dialing.doubt("b", is_silent=False)
+        await asyncio.sleep(2 * DOUBT_SECONDS)
+        assert channel.peer.is_open
+        moved = [structs.replace(one, addresses={0: "10.0.0.9:1"}) for one in route.brokers]
+        body = bodies.encode(structs.replace(route, brokers=moved), quoted=True)
+
+        def elsewhere(peer: Peer, command: Command) -> None:
+            peer.send(response(command, 0, body=[body]))
+
+        world.cluster.on[RequestCode.GET_ROUTEINFO_BY_TOPIC] = elsewhere
+        await asyncio.sleep(2 * DOUBT_SECONDS)
+        assert channel.peer.is_open is not is_silent
+        assert len(instance.tasks) == 0
         await instance.close()
 
     world.run(main)
