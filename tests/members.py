@@ -21,6 +21,7 @@ from sprocket.rocketmq.replication import (
     MustCut,
     Required,
     Slaves,
+    TableVersions,
 )
 from sprocket.rocketmq.settings import ReplicationSettings, StoreSettings
 from sprocket.rocketmq.store.cutting import Cut, log_cut
@@ -117,6 +118,7 @@ class Member:
             self.replica_id,
             to_disk=True,
             goes_on=self.asked.append,
+            tables=TableVersions(),
         )
 
     def close(self, *, crash: Callable[[int], int] | None = None) -> None:

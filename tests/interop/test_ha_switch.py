@@ -34,6 +34,9 @@ def test_mqadmin_sees_a_set_and_has_it_switch(jars: Path, tmp_path: Path) -> Non
             assert "#MasterEpoch\t1\n" in said
             assert said.count("InSyncReplica:\t") == 2
             assert all(one.address in said for one in ha.members)
+            said = peers.mqadmin(jars, tmp_path, ha.nameserver, "haStatus", "-b", master.address)
+            assert "#SlaveNum\t1\n" in said
+            assert "#InSyncSlaveNum\t1\n" in said
             number = str(ha.members[1].number)
             elect = ("-a", master.address, "-b", number, "-bn", ha_set.NAME, "-c", "DefaultCluster")
             peers.mqadmin(jars, tmp_path, ha.nameserver, "electMaster", *elect)

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
         Role,
         SetMember,
     )
+    from sprocket.rocketmq.failover.operator import OperatorDecider
+    from sprocket.rocketmq.remoting import MakeRequest
     from sprocket.rocketmq.server.dispatch import Row
     from sprocket.rocketmq.server.nameservers import MasterAddresses
     from sprocket.rocketmq.store.epoch_file import EpochFile
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 
 _log = log.get_logger(__name__)
 
+OPERATOR = "operator"
+"""What the setting is where nobody decides but an operator."""
 PORTS = ("broker", "vip", "grpc", "slaves")
 """Those of the broker, as far as it has them."""
 
@@ -74,8 +78,9 @@ class Seat:
     """Whether what these have may be acknowledged now."""
     takes_sends: Callable[[], bool]
     """Whether senders are served."""
-    heard: "Callable[[Member, int], None]"
-    """Told which slave has the log up to where, in the epoch of this role."""
+    heard: "Callable[[Member, int, int], None]"
+    """Told which slave has the log up to where, in the epoch of this role, and which version of the
+    tables."""
     must_cut: Callable[[int], None]
     """Told where the log of a slave is to be cut so that it can follow its master."""
     outrun: Callable[[int], None]
@@ -114,6 +119,10 @@ def check_settings(settings: Settings) -> None:
         SettingsError: It says which setting to change.
     """
     own, replication = settings.ha, settings.replication
+    if own.decider == OPERATOR and not own.others:
+        raise SettingsError("ha.others: where the brokers of the other members are")
+    if own.others and own.decider != OPERATOR:
+        raise SettingsError("ha.others: only where ha.decider is operator; etcd knows the others")
     if not own.member_id:
         raise SettingsError("ha.member_id: each member of a set has a number, from 1")
     if replication.role != "async_master" or replication.broker_id:
@@ -131,6 +140,33 @@ def check_settings(settings: Settings) -> None:
         raise SettingsError("ha.password_path: the password is given by ha.password already")
     if bool(own.user) != bool(own.password or own.password_path):
         raise SettingsError("ha.user: a user of etcd has a password, ha.password_path")
+
+
+def operator_of(settings: Settings, site: Site, make_request: "MakeRequest") -> "OperatorDecider":
+    """Return what keeps an operator's word.
+
+    Args:
+        settings: All groups.
+        site: Where this runs.
+        make_request: Makes what other members are asked.
+    """
+    from sprocket.rocketmq.failover import MemberId
+    from sprocket.rocketmq.failover.operator import OperatorDecider
+    from sprocket.rocketmq.server.other_members import OtherMembers
+    from sprocket.rocketmq.store.layout import StoreLayout
+
+    own, place = settings.ha, site.place
+    others = OtherMembers(
+        own.others, settings.broker.name, place.clock, own.timeout_ms / 1000, make_request
+    )
+    site.parts.callback(others.close)
+    return OperatorDecider(
+        place.disk,
+        StoreLayout(place.folder).set_word,
+        MemberId(own.member_id),
+        others.ask,
+        seconds=own.renewal_ms / 1000,
+    )
 
 
 def decider_of(settings: Settings, site: Site) -> "Decider":
@@ -220,17 +256,26 @@ class BrokerSet:
         settings: All groups.
         open_role: Opens the broker in a role.
         decider: What decides.
+        notice: What other members are told, where an operator decides.
 
     Threads: event loop only.
     """
 
-    def __init__(self, site: Site, settings: Settings, open_role: Open, decider: "Decider") -> None:
+    def __init__(
+        self,
+        site: Site,
+        settings: Settings,
+        open_role: Open,
+        decider: "Decider",
+        notice: Callable[[], str] | None = None,
+    ) -> None:
         from sprocket.rocketmq.failover import RoleKeeper
 
         self._site = site
         self._settings = settings
         self._open_role = open_role
         self._decider = decider
+        self._notice = notice
         self._is_first = True
         self._cut_at: int | None = None
         self.keeper = RoleKeeper(self._open)
@@ -306,7 +351,7 @@ class BrokerSet:
             needed=lambda: self.member.mastership.needed,
             may_acknowledge=lambda: self.member.may_acknowledge,
             takes_sends=lambda: self.member.takes_sends,
-            heard=lambda slave, end: self.member.heard(slave, role.epoch, end),
+            heard=lambda slave, end, tables: self.member.heard(slave, role.epoch, end, tables),
             must_cut=self._must_cut,
             outrun=lambda epoch: self.member.outrun(epoch),
         )
@@ -329,9 +374,8 @@ class BrokerSet:
 
         own = self._settings
         address = self.addresses.broker
-        return SetHandlers(
-            self.member, own.broker.name, address, own.replication.in_sync_count_min
-        ).rows()
+        least = own.replication.in_sync_count_min
+        return SetHandlers(self.member, own.broker.name, address, least, self._notice).rows()
 
     @property
     def member(self) -> "SetMember":
@@ -382,6 +426,7 @@ class BrokerSet:
                 renewal=own.renewal_ms / 1000,
                 silence=own.silence_ms_max / 1000,
             ),
+            keeps_set=self._notice is not None,
         )
         self._member = SetMember(
             table,

@@ -40,7 +40,13 @@ if TYPE_CHECKING:
     from sprocket.rocketmq.codec.config import JsonValue
     from sprocket.rocketmq.failover import LogState, Needed
     from sprocket.rocketmq.remoting import Channels, MakeRequest
-    from sprocket.rocketmq.replication import FollowingLog, MasterLink, SlaveFrame, Slaves
+    from sprocket.rocketmq.replication import (
+        FollowingLog,
+        MasterLink,
+        SlaveFrame,
+        Slaves,
+        TableVersions,
+    )
     from sprocket.rocketmq.server.grpc import GrpcService
     from sprocket.rocketmq.server.master import MasterPlaces
     from sprocket.rocketmq.store.queue import GroupFilter
@@ -60,6 +66,8 @@ GRPC_PACKAGES = ("google.protobuf", "hpack")
 ASYNC_MEMORY_PART = 16
 """This part of the machine's memory may wait for the disk under async flush. Linux makes writers
 stand still, and with them the event loop, when 15 % of what is free does."""
+SET_RETRY_SECONDS = 0.5
+"""How often a slave of a set tries to reach its master, at most: senders wait for it."""
 SET_ROUND_SECONDS = 2.0
 """How often a slave that may become master asks for topics, groups and offsets."""
 NAMESERVER_FOLDER = "namesrv"
@@ -98,6 +106,7 @@ class RunningBroker(Running):
             promised=max(epochs.promised, 0),
             end=store.written,
             confirmed=0 if slaves is None else slaves.confirmed,
+            tables=self.broker.tables_version,
         )
 
     def require(self, needed: "Needed") -> None:
@@ -194,10 +203,24 @@ async def _open_broker(site: Site) -> Serve:
     settings = site.given.of(Settings)
     if not settings.ha.decider:
         return await _open_role(site, settings)
-    from sprocket.node.broker_set import BrokerSet, check_settings, decider_of
+    from sprocket.node.broker_set import (
+        OPERATOR,
+        BrokerSet,
+        check_settings,
+        decider_of,
+        operator_of,
+    )
 
     check_settings(settings)
-    members = BrokerSet(site, settings, _open_role, decider_of(settings, site))
+    if settings.ha.decider == OPERATOR:
+        from sprocket.rocketmq.failover.operator import encode_notice
+
+        said = operator_of(settings, site, _signed_requests(settings.rights))
+        members = BrokerSet(
+            site, settings, _open_role, said, lambda: encode_notice(said.notice).decode()
+        )
+    else:
+        members = BrokerSet(site, settings, _open_role, decider_of(settings, site))
 
     async def serve() -> Running:
         member = await members.start()
@@ -272,6 +295,7 @@ async def _open_role(
         from sprocket.rocketmq.codec.record import ids
         from sprocket.rocketmq.codec.replication import ReportReader
         from sprocket.rocketmq.remoting import Channels, Connection
+        from sprocket.rocketmq.replication import RETRY_SECONDS, TableVersions
         from sprocket.rocketmq.server import broker_rows
         from sprocket.rocketmq.server.client_links import ask_either, notify_either
         from sprocket.rocketmq.server.dispatch import Dispatcher
@@ -281,6 +305,7 @@ async def _open_role(
             ROUND_SECONDS,
             MasterPlaces,
             MasterTables,
+            TellingTables,
             of_master,
             of_slave,
         )
@@ -343,11 +368,14 @@ async def _open_role(
             master = MasterPlaces(
                 settings.replication.master_address, registration, place.clock, signed
             )
-            replica = _replica(broker, settings.replication, joined)
-            link = _link(replica, settings.replication, master, place.clock)
+            versions = TableVersions()
+            replica = _replica(broker, settings.replication, joined, versions)
+            retry_seconds = RETRY_SECONDS if seat is None else SET_RETRY_SECONDS
+            link = _link(replica, settings.replication, master, place.clock, retry_seconds)
+            versions.when_had(link.report_soon)
             own_users = {settings.rights.initial_user, settings.rights.inner_user}
             round_seconds = ROUND_SECONDS if seat is None else SET_ROUND_SECONDS
-            tables = MasterTables(broker, master, frozenset(own_users), round_seconds)
+            tables = MasterTables(broker, master, versions, frozenset(own_users), round_seconds)
         choice = None
         if settings.replication.slave_reads and (link is not None or slaves is not None):
             choice = _choice(slaves, link)
@@ -403,6 +431,10 @@ async def _open_role(
                 await site.listen("slaves", ReportReader, taken, port_policy)
             else:
                 await site.listen("slaves", switch_frames.slave_frames, taken, port_policy)
+        if slaves is not None and seat is not None:
+            telling = TellingTables(loop, slaves, broker)
+            parts.callback(telling.stop)
+            telling.start()
         await registration.start()
         if link is not None and tables is not None:
             link.start()
@@ -555,11 +587,16 @@ def _slaves(
     named = SetAcks(seat.needed(), seat.may_acknowledge)
     speech = HeardSpeech(spoken, seat.heard)
     slaves = Slaves(store, reads, timers, clock, settings, speech, named)
+    if seat.needed().members:
+        slaves.distrust()
     return slaves
 
 
 def _replica(
-    broker: "Broker", settings: ReplicationSettings, joined: "Joined | None"
+    broker: "Broker",
+    settings: ReplicationSettings,
+    joined: "Joined | None",
+    versions: "TableVersions",
 ) -> "FollowingLog":
     """Return the log of a slave, as it takes its master's; in a set it agrees by epochs."""
     from sprocket.rocketmq.replication import MemberLog, ReplicaLog
@@ -576,11 +613,16 @@ def _replica(
         replica_id(seat.me()),
         to_disk=True,
         goes_on=lambda wanted: seat.must_cut(wanted.at),
+        tables=versions,
     )
 
 
 def _link(
-    replica: "FollowingLog", settings: ReplicationSettings, master: "MasterPlaces", clock: Clock
+    replica: "FollowingLog",
+    settings: ReplicationSettings,
+    master: "MasterPlaces",
+    clock: Clock,
+    retry_seconds: float,
 ) -> "MasterLink":
     """Return what brings the log of the master."""
     from sprocket.rocketmq.replication import MasterLink
@@ -591,6 +633,7 @@ def _link(
         clock,
         heartbeat_seconds=settings.heartbeat_seconds,
         silence_seconds=settings.silence_seconds,
+        retry_seconds=retry_seconds,
     )
 
 

@@ -442,7 +442,11 @@ class FailoverSettings:
 
     decider: str = ""
     """What decides: `etcd://` and the addresses of its members, such as
-    `etcd://10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379`; empty: nothing, `replication.role` holds."""
+    `etcd://10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379`; `operator`: nobody but you, by
+    `sprocket ha promote`; empty: nothing, `replication.role` holds."""
+    others: tuple[str, ...] = ()
+    """Of a set that an operator decides about: where the brokers of the other members are,
+    `host:port` each."""
     set_name: Annotated[str, Meta(max_length=127, pattern="^[^/]*$")] = ""
     """Name of the set in its cluster; empty: that of the broker, which all members share."""
     member_id: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0

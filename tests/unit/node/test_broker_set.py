@@ -299,3 +299,27 @@ def test_a_member_cuts_its_log_at_damage_in_either_role(monkeypatch: pytest.Monk
 
     run(scenario)
     assert follows == [True, True], "as a slave, then as a master"
+
+
+def test_a_topic_and_an_offset_are_there_after_a_hand_over() -> None:
+    """However short before it they were made: the other one is waited for."""
+
+    async def scenario() -> None:
+        async with running() as members:
+            for number in (1, 2):
+                await members.start(number)
+            await until(lambda: len(members.etcd.keys) == 2)  # both have said what they are
+            await members.admin.failover.begin("broker-a", [1])
+            client = await members.master()
+            await members.in_sync(2)
+            assert await sent(client, 3) == {0}
+            await members.admin.create_topic("late", queues=3)
+            where = {"consumerGroup": "TOOLS_CONSUMER", "topic": "T", "queueId": 1}
+            assert (await client.call(15, {**where, "commitOffset": 1})).code == 0
+            await members.admin.failover.hand_over("broker-a")
+            client = await members.master(1)
+            answer = await client.call(14, where)
+            assert (answer.code, answer.ext_map()["offset"]) == (0, "1")
+            assert b'"late"' in (await client.call(21)).body
+
+    run(scenario)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
+import typer
+
 from sprocket.cli.options import AsJson
 from sprocket.cli.terminal import output, tables
 
@@ -18,11 +20,13 @@ class CommandAnswer:
         values: Objects for scripts, one a line; looked at only if these ask.
         show: Writes the same for people.
         comment: A line on stderr after either; empty for none.
+        code: The command exits with it.
     """
 
     values: Iterable[Mapping[str, Any]]
     show: Callable[[], None]
     comment: str = ""
+    code: int = 0
 
     def write(self, *, as_json: bool) -> None:
         """Write it for scripts or for people."""
@@ -33,6 +37,8 @@ class CommandAnswer:
             self.show()
         if self.comment:
             output.say(self.comment)
+        if self.code:
+            raise typer.Exit(self.code)
 
 
 def table(rows: Sequence[Mapping[str, Any]], *, spare: Sequence[str] = ()) -> CommandAnswer:

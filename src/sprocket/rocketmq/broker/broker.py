@@ -444,6 +444,11 @@ class Broker:
         self.pop_hold.drop(link)
         self.members.drop(link)
 
+    @property
+    def tables_version(self) -> int:
+        """A number that rises with each change of topics, groups, offsets and the like."""
+        return sum(table.journal.sequence for table in self._tables.values())
+
     async def quiesce(self) -> None:
         """Answer everything that waits: held pulls now, sends when they are synced."""
         self.delays.stop()

@@ -859,6 +859,10 @@ class SlaveStatus(Struct, frozen=True, kw_only=True):
     is_in_sync: bool = field(name="inSync")
     bytes_per_second: int = field(name="transferredByteInSecond", default=0)
     transfer_offset: int = field(name="transferFromWhere", default=0)
+    lag_ms: int = field(name="lagMs", default=0)
+    """For how long it has lacked what it lacks; ours."""
+    broker_id: int = field(name="brokerId", default=0)
+    """Which one it is, 0 if it has not said so; ours."""
 
 
 class MasterStatus(Struct, frozen=True, kw_only=True):
@@ -927,6 +931,10 @@ class SetMemberView(Struct, frozen=True, kw_only=True, rename="camel"):
     """With fewer in sync nothing is acknowledged."""
     has_begun: bool
     """Whether an operator has said who is in sync at first."""
+    notice: str = ""
+    """What other members are told where nobody decides but an operator, JSON."""
+    is_by_operator: bool = False
+    """Whether that is so."""
 
 
 class SetReplicas(Struct, frozen=True, kw_only=True, rename="camel"):

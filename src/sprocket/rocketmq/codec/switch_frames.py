@@ -18,7 +18,11 @@ epoch that it belongs to. RocketMQ's slave says none of that, so a master could 
 epoch has made void: the two are told apart by the state, and not mixed in one set.
 
     slave   MEMBER_HANDSHAKE  as HANDSHAKE · 16 incarnation, 16 bytes · 32 epoch, i32 · 36 end, i64
-            MEMBER_TRANSFER   as TRANSFER · 12 epoch, i32
+            MEMBER_TRANSFER   as TRANSFER · 12 epoch, i32 · 16 version of tables, i64
+
+And a master of ours tells such slaves that its tables (topics, groups, offsets) have changed:
+
+    master  TABLES     4 their version, i64, which only rises while it is master
 """
 
 import struct
@@ -49,13 +53,15 @@ class State(IntEnum):
     TRANSFER = 2
     MEMBER_HANDSHAKE = 0x5301
     MEMBER_TRANSFER = 0x5302
+    TABLES = 0x5303
 
 
 _STATE = struct.Struct(">i")
 _SLAVE_HANDSHAKE = struct.Struct(">ihhq")
 _MEMBER_HANDSHAKE = struct.Struct(f">ihhq{INCARNATION_BYTES}siq")
 _SLAVE_REPORT = struct.Struct(">iq")
-_MEMBER_REPORT = struct.Struct(">iqi")
+_MEMBER_REPORT = struct.Struct(">iqiq")
+_TABLES = struct.Struct(">iq")
 _MASTER_HANDSHAKE = struct.Struct(">iiqi")
 _EPOCH = struct.Struct(">iq")
 _PART_HEAD = struct.Struct(">iiqiqq")
@@ -87,10 +93,15 @@ class SlaveHandshake(Struct, frozen=True, kw_only=True):
 
 
 class SlaveReport(Struct, frozen=True, gc=False):
-    """What a slave says later: where its log ends, and in which epoch, `NO_EPOCH` if not said."""
+    """What a slave says later: where its log ends, and in which epoch, `NO_EPOCH` if not said.
+
+    Attributes:
+        tables: The version of the master's tables that it has; 0 before it has any.
+    """
 
     end: int
     epoch: int = NO_EPOCH
+    tables: int = 0
 
 
 class MasterHandshake(Struct, frozen=True):
@@ -105,6 +116,12 @@ class MasterHandshake(Struct, frozen=True):
     end: int
     epoch: int
     epochs: Epochs
+
+
+class TablesChanged(Struct, frozen=True):
+    """The master has another version of its tables."""
+
+    version: int
 
 
 class EpochPart(Struct, frozen=True, gc=False):
@@ -142,7 +159,12 @@ def slave_report(said: SlaveReport) -> bytes:
     """Return what a slave says whose log has come to an end: one of ours names the epoch."""
     if said.epoch == NO_EPOCH:
         return _SLAVE_REPORT.pack(State.TRANSFER, said.end)
-    return _MEMBER_REPORT.pack(State.MEMBER_TRANSFER, said.end, said.epoch)
+    return _MEMBER_REPORT.pack(State.MEMBER_TRANSFER, said.end, said.epoch, said.tables)
+
+
+def tables_changed(version: int) -> bytes:
+    """Return what a master says of its tables."""
+    return _TABLES.pack(State.TABLES, version)
 
 
 def master_handshake(said: MasterHandshake) -> bytes:
@@ -220,7 +242,7 @@ def slave_frames() -> FrameReader[SlaveHandshake | SlaveReport]:
     return FrameReader("a slave", _OF_SLAVES)
 
 
-def master_frames() -> FrameReader[MasterHandshake | EpochPart]:
+def master_frames() -> FrameReader[MasterHandshake | EpochPart | TablesChanged]:
     """Return what reads a master's frames."""
     return FrameReader("a master", _OF_MASTERS)
 
@@ -263,10 +285,12 @@ def _read_slave_report(data: bytes | bytearray, at: int) -> tuple[SlaveReport, i
 
 
 def _read_member_report(data: bytes | bytearray, at: int) -> tuple[SlaveReport, int]:
-    _, end, epoch = _MEMBER_REPORT.unpack_from(data, at)
-    if end < 0 or epoch < 0:
-        raise WireError(f"a slave reports that its log ends at {end} in epoch {epoch}")
-    return SlaveReport(end, epoch), _MEMBER_REPORT.size
+    _, end, epoch, tables = _MEMBER_REPORT.unpack_from(data, at)
+    if end < 0 or epoch < 0 or tables < 0:
+        raise WireError(
+            f"a slave reports that its log ends at {end} in epoch {epoch}, with tables {tables}"
+        )
+    return SlaveReport(end, epoch, tables), _MEMBER_REPORT.size
 
 
 def _read_master_handshake(data: bytes | bytearray, at: int) -> tuple[MasterHandshake | None, int]:
@@ -304,13 +328,21 @@ def _read_part(data: bytes | bytearray, at: int) -> tuple[EpochPart | None, int]
     return EpochPart(start, Epoch(number, epoch_start), confirmed, part), whole
 
 
+def _read_tables(data: bytes | bytearray, at: int) -> tuple[TablesChanged, int]:
+    _, version = _TABLES.unpack_from(data, at)
+    if version < 0:
+        raise WireError(f"a master has tables of version {version}")
+    return TablesChanged(version), _TABLES.size
+
+
 _OF_SLAVES: Mapping[int, _Kind[SlaveHandshake | SlaveReport]] = {
     State.HANDSHAKE: _Kind(_SLAVE_HANDSHAKE, _read_slave_handshake),
     State.TRANSFER: _Kind(_SLAVE_REPORT, _read_slave_report),
     State.MEMBER_HANDSHAKE: _Kind(_MEMBER_HANDSHAKE, _read_member_handshake),
     State.MEMBER_TRANSFER: _Kind(_MEMBER_REPORT, _read_member_report),
 }
-_OF_MASTERS: Mapping[int, _Kind[MasterHandshake | EpochPart]] = {
+_OF_MASTERS: Mapping[int, _Kind[MasterHandshake | EpochPart | TablesChanged]] = {
+    State.TABLES: _Kind(_TABLES, _read_tables),
     State.HANDSHAKE: _Kind(_MASTER_HANDSHAKE, _read_master_handshake),
     State.TRANSFER: _Kind(_PART_HEAD, _read_part),
 }

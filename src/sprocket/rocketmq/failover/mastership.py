@@ -48,6 +48,10 @@ LOOK_SECONDS: Final = 0.1
 """How often it is looked whether anything is due, as a slave has caught up, or is silent."""
 JOIN_SILENCE_SECONDS: Final = 2.0
 """A slave that gets no further for so long does not join."""
+TABLES_SECONDS: Final = 1.0
+"""How long a master that hands over waits for slaves that have all of the log, and not all else."""
+OWN_EPOCHS: Final = 64
+"""Where nobody decides between two masters, their epochs differ modulo this."""
 JOIN_BYTES_MAX: Final = 4 * MIB
 """A slave that lacks no more joins: senders wait for as long as it takes it to get that."""
 
@@ -156,6 +160,7 @@ class _Heard(Struct):
     end: int
     at: float
     """When it had more than before last, or all that there was."""
+    tables: int = 0
 
 
 class Mastership:
@@ -166,6 +171,8 @@ class Mastership:
         addresses: Where it is reached.
         process: Different for each process; what it tries is recognised by it.
         timing: The decider's lease, and what depends on it.
+        keeps_set: Whether nobody leaves the set by itself: there is nobody who decides between two
+            masters, so each has epochs of its own, and waits for all that were ever in sync.
 
     Attributes:
         phase: What it is.
@@ -177,7 +184,13 @@ class Mastership:
     """
 
     def __init__(
-        self, me: Member, addresses: MemberAddresses, process: str, timing: Timing | None = None
+        self,
+        me: Member,
+        addresses: MemberAddresses,
+        process: str,
+        timing: Timing | None = None,
+        *,
+        keeps_set: bool = False,
     ) -> None:
         self.me = me
         self.phase = Phase.FOLLOW
@@ -189,6 +202,7 @@ class Mastership:
         self._addresses = addresses
         self._process = process
         self._timing = timing or Timing()
+        self.keeps_set = keeps_set
         self._log: LogState | None = None
         self._confirmed = 0
         self._end = 0
@@ -214,6 +228,8 @@ class Mastership:
         self._heard: dict[Member, _Heard] = {}
         self._is_renewed = False
         self._hands_over_until = 0.0
+        self._handed_tables = 0
+        """The version of the tables that others are to have before this one hands over."""
 
     # What others ask.
 
@@ -283,13 +299,15 @@ class Mastership:
             self._go(Happening.OPENED, "the broker is open")
             self.advance(now)
 
-    def heard(self, member: Member, epoch: int, end: int, now: float) -> None:
-        """Note what a slave has said: up to where it has the log, in which epoch."""
+    def heard(self, member: Member, epoch: int, end: int, now: float, tables: int = 0) -> None:
+        """Note what a slave has said: up to where it has the log, in which epoch; and tables."""
         if self.tenure is None or epoch != self.epoch:
             return
         known = self._heard.get(member)
+        if known is not None:
+            known.tables = tables
         if known is None:
-            self._heard[member] = _Heard(end, now)
+            self._heard[member] = _Heard(end, now, tables)
         elif end > known.end or end >= self._end:
             known.end, known.at = max(known.end, end), now
 
@@ -309,6 +327,7 @@ class Mastership:
         if self._state.in_sync == {self.me}:
             return "no slave is in sync"
         self._hands_over_until = now + self._timing.hand_over
+        self._handed_tables = 0 if self._log is None else self._log.tables
         return ""
 
     def advance(self, now: float) -> None:
@@ -446,7 +465,7 @@ class Mastership:
         if view is None or view.state is None or self._log is None or now < self._stands_at:
             return None
         self._tries += 1
-        epoch = max(view.state.epoch, self._log.promised) + 1
+        epoch = self._epoch_after(max(view.state.epoch, self._log.promised))
         leader = Leader(
             member=self.me,
             addresses=self._addresses,
@@ -456,10 +475,15 @@ class Mastership:
         seen = view.state_revision
         self._attempts = {one: at for one, at in self._attempts.items() if at == seen}
         self._attempts[leader.attempt] = seen
-        state = structs.replace(
-            view.state, epoch=epoch, master=self.me, in_sync=frozenset({self.me})
-        )
+        in_sync = view.state.in_sync if self.keeps_set else frozenset({self.me})
+        state = structs.replace(view.state, epoch=epoch, master=self.me, in_sync=in_sync)
         return Take(leader=leader, state=state, seen=view.state, seen_revision=seen)
+
+    def _epoch_after(self, epoch: int) -> int:
+        """Return a later one, which no other member begins."""
+        if not self.keeps_set:
+            return epoch + 1
+        return epoch + 1 + (self.me.id - epoch - 1) % OWN_EPOCHS
 
     def _answered_take(self, call: Take, ruling: Ruling, now: float) -> None:
         if ruling.verdict is Verdict.DONE and ruling.tenure == self.tenure:
@@ -529,18 +553,31 @@ class Mastership:
             for one in self._joining
             if self._heard[one].end >= self._confirmed and not self._is_silent(one, now)
         }
+        every = self._state.in_sync | ready
+        if self.keeps_set:
+            replaced = {one.id for one in ready}
+            return frozenset(one for one in every if one in ready or one.id not in replaced)
         silence = self._timing.silence
         return frozenset(
             one
-            for one in self._state.in_sync | ready
+            for one in every
             if one in ready or one == self.me or not self._is_silent(one, now, silence)
         )
 
     def _can_hand_over(self, now: float) -> bool:
-        """Say whether every slave in sync has all of the log, and has said so lately."""
+        """Say whether every slave in sync has everything, and has said so lately.
+
+        Of tables what there was when this began: consumers go on committing, and do so again. They
+        are not waited for for long.
+        """
         slaves = self.must
+        begun = self._hands_over_until - self._timing.hand_over
+        tables = self._handed_tables if now < begun + TABLES_SECONDS else 0
         return bool(slaves) and all(
-            self._heard[one].end >= self._end and not self._is_silent(one, now) for one in slaves
+            not self._is_silent(one, now)
+            and self._heard[one].end >= self._end
+            and self._heard[one].tables >= tables
+            for one in slaves
         )
 
     def _is_silent(self, member: Member, now: float, seconds: float = JOIN_SILENCE_SECONDS) -> bool:
@@ -559,7 +596,12 @@ class Mastership:
             self._wrote(call.state, ruling.state_revision)
 
     def _wrote(self, state: SetState, revision: int) -> None:
-        """Note that the state has another revision: what stood on the one before is over."""
+        """Note that the state has another revision: what stood on the one before is over.
+
+        Who has left has to be heard again before it joins.
+        """
+        for one in self._state.in_sync - state.in_sync:
+            self._heard.pop(one, None)
         self._state, self._state_revision = state, revision
         self._open.clear()
         self._joining -= state.in_sync

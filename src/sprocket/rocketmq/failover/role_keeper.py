@@ -112,9 +112,10 @@ class RoleKeeper:
         await self._close()
 
     async def _wait_until_led_by_another(self, member: SetMember) -> None:
+        """Wait, with the broker open: others may have to ask this one whether it has given up."""
         loop = asyncio.get_running_loop()
         until = loop.time() + LEAVE_SECONDS
-        while member.role.kind is RoleKind.MASTER and (left := until - loop.time()) > 0:
+        while not member.is_led_by_another and (left := until - loop.time()) > 0:
             self._changed.clear()
             await is_set_within(left, self._changed)
 

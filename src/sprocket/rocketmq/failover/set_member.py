@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from sprocket.base import log
 from sprocket.base.clock import Clock
+from sprocket.rocketmq.failover.alone import Alone
 from sprocket.rocketmq.failover.decider import Alter, Decider, Renew, Ruling, Take, Verdict
 from sprocket.rocketmq.failover.mastership import Call, Mastership, Phase, ReadBack, Role
 from sprocket.rocketmq.failover.values import (
@@ -106,6 +107,7 @@ class SetMember:
         self._now = now
         self._report_seconds = report_seconds
         self._news = asyncio.Event()
+        self._alone = Alone()
         self._known: tuple[Phase, int, frozenset[Member], SetState | None, bool] | None = None
         self._tasks = Tasks("set member")
 
@@ -113,6 +115,11 @@ class SetMember:
     def role(self) -> Role:
         """What the broker is to be."""
         return self.mastership.role
+
+    @property
+    def is_led_by_another(self) -> bool:
+        """Whether somebody else is master, as far as this member knows."""
+        return self.mastership.master is not None
 
     @property
     def may_acknowledge(self) -> bool:
@@ -146,9 +153,9 @@ class SetMember:
         self.mastership.read_soon()
         self._news.set()
 
-    def heard(self, member: Member, epoch: int, end: int) -> None:
-        """Note up to where a slave has the log, as it says."""
-        self.mastership.heard(member, epoch, end, self._now())
+    def heard(self, member: Member, epoch: int, end: int, tables: int) -> None:
+        """Note up to where a slave has the log, and which version of the tables, as it says."""
+        self.mastership.heard(member, epoch, end, self._now(), tables)
 
     # What operators ask.
 
@@ -209,7 +216,7 @@ class SetMember:
             done("the decider does not answer")
         elif view.state is None:
             done("the set has not begun")
-        elif view.leader is not None:
+        elif view.leader is not None and not self.mastership.keeps_set:
             done(f"member {view.leader.member.id} is master")
         else:
             me = frozenset({self.mastership.me})
@@ -259,6 +266,8 @@ class SetMember:
         call = table.call(now)
         if call is not None:
             self._tasks.spawn(self._ask(call), type(call).__name__)
+        is_master = table.phase is Phase.MASTER
+        self._alone.look(table.needed.in_sync_count if is_master else 0, now)
         self._tell()
 
     async def _renew(self, call: Renew, sent_at: float) -> None:

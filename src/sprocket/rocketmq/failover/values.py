@@ -89,6 +89,8 @@ class LogState(Struct, frozen=True, kw_only=True):
     """In bytes."""
     confirmed: int
     """Up to where it was acknowledged, by a master; 0 of a slave."""
+    tables: int = 0
+    """The version of what a master has beside the log: topics, groups, offsets."""
 
 
 class MemberReport(Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ says up to where two logs are one.
 from sprocket.rocketmq.replication.acks import Acks, AcksByName, AcksByNumber, Counted, Required
 from sprocket.rocketmq.replication.log_intake import AppendStored, Done
 from sprocket.rocketmq.replication.master_link import (
+    RETRY_SECONDS,
     Find,
     FollowingLog,
     MasterLink,
@@ -27,8 +28,10 @@ from sprocket.rocketmq.replication.member_log import MemberLog, MustCut
 from sprocket.rocketmq.replication.parting import common_end
 from sprocket.rocketmq.replication.replica_log import ReplicaLog
 from sprocket.rocketmq.replication.slaves import Slave, Slaves
+from sprocket.rocketmq.replication.table_versions import TableVersions
 
 __all__ = [
+    "RETRY_SECONDS",
     "Acks",
     "AcksByName",
     "AcksByNumber",
@@ -51,5 +54,6 @@ __all__ = [
     "Slave",
     "SlaveFrame",
     "Slaves",
+    "TableVersions",
     "common_end",
 ]

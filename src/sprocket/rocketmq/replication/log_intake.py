@@ -15,14 +15,14 @@ from typing import TypeAlias
 from sprocket.base.errors import LessSafe, StoreError, WireError
 from sprocket.base.units import MIB
 from sprocket.rocketmq.codec.replication import ReplicaPart
-from sprocket.rocketmq.codec.switch_frames import EpochPart, MasterHandshake
+from sprocket.rocketmq.codec.switch_frames import EpochPart, MasterHandshake, TablesChanged
 from sprocket.rocketmq.store.log import LogStream, StoredRecords
 from sprocket.rocketmq.store.store import Store
 
 UNSTORED_BYTES_MAX = 64 * MIB
 """With so much that is not written yet, or not synced where that is waited for, no more is read."""
 
-MasterFrame: TypeAlias = "ReplicaPart | MasterHandshake | EpochPart"
+MasterFrame: TypeAlias = "ReplicaPart | MasterHandshake | EpochPart | TablesChanged"
 """What a master sends, one way or the other."""
 
 Done = Callable[[StoreError | None], None]

@@ -100,6 +100,7 @@ class MasterLink:
         clock: For what is due.
         heartbeat_seconds: How often it is reported to the master, whether anything is new or not.
         silence_seconds: A master that says nothing for so long is gone.
+        retry_seconds: How long after the end of a link the next one is begun, at most.
 
     Attributes:
         why: Why there is no link that works; None if there is one.
@@ -115,6 +116,7 @@ class MasterLink:
         *,
         heartbeat_seconds: float,
         silence_seconds: float,
+        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         self.replica = replica
         self.why: str | None = "the master was not reached yet"
@@ -128,6 +130,7 @@ class MasterLink:
         self._clock = clock
         self._heartbeat_seconds = heartbeat_seconds
         self._silence_seconds = silence_seconds
+        self._retry_seconds = retry_seconds
         self._peer: Peer | None = None
         self._reported = -1
         self._report_at = self._heard_at = 0.0
@@ -164,7 +167,7 @@ class MasterLink:
             if self._peer is not None:
                 peer, self._peer = self._peer, None
                 peer.close()
-            wait = RETRY_SECONDS_MIN if self._has_followed else min(2 * wait, RETRY_SECONDS)
+            wait = RETRY_SECONDS_MIN if self._has_followed else min(2 * wait, self._retry_seconds)
             await asyncio.sleep(wait)
 
     async def _follow(self, place: MasterPlace) -> None:
@@ -231,6 +234,12 @@ class MasterLink:
         if self._is_paused and self.replica.unstored_bytes < UNSTORED_BYTES_MAX // 2:
             self._is_paused = False
             peer.transport.resume_reading()
+
+    def report_soon(self) -> None:
+        """Report to the master now, as there is something new beside the log."""
+        self._report_at = 0.0
+        if self.replica.is_following:
+            self._report()
 
     def _report(self) -> None:
         end = self.replica.safe_end

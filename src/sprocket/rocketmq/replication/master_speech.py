@@ -43,6 +43,7 @@ class Said(Struct, frozen=True):
         is_proven: Whether it is known that its log is a beginning of the master's.
         answer: What to say back.
         replica_id: Which one it is, if it says so.
+        tables: The version of this master's tables that it has.
     """
 
     end: int = -1
@@ -50,6 +51,7 @@ class Said(Struct, frozen=True):
     is_proven: bool = False
     answer: bytes = b""
     replica_id: ReplicaId | None = None
+    tables: int = 0
 
 
 class MasterSpeech(Protocol):
@@ -165,7 +167,13 @@ class EpochSpeech:
                 f"{self._store.written}"
             )
         asked = -1 if before.is_proven else max(frame.end, self._store.first)
-        return Said(end=frame.end, asked=asked, is_proven=True, replica_id=before.replica_id)
+        return Said(
+            end=frame.end,
+            asked=asked,
+            is_proven=True,
+            replica_id=before.replica_id,
+            tables=frame.tables,
+        )
 
     def _greet(self, frame: SlaveHandshake, before: Said | None) -> Said:
         if before is not None:

@@ -26,11 +26,13 @@ from sprocket.rocketmq.codec.switch_frames import (
     MasterHandshake,
     SlaveHandshake,
     SlaveReport,
+    TablesChanged,
 )
 from sprocket.rocketmq.errors import EpochOver, LogsDiffer
 from sprocket.rocketmq.model.epochs import NO_EPOCH, Epoch, Epochs, ReplicaId
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.replication.log_intake import AppendStored, Done, LogIntake, MasterFrame
+from sprocket.rocketmq.replication.table_versions import TableVersions
 from sprocket.rocketmq.store.epoch_file import EpochFile
 from sprocket.rocketmq.store.store import Store
 
@@ -60,6 +62,7 @@ class MemberLog:
         to_disk: Whether it is reported what is on the disk, else what is written.
         goes_on: Told that this log goes on where the master's goes on otherwise: whoever has opened
             the store is to close it, cut the log, and open it again. Until then each link ends so.
+        tables: Which version of the master's tables this slave has.
 
     Attributes:
         must_cut: What `goes_on` was told of the last link; None if nothing.
@@ -77,6 +80,7 @@ class MemberLog:
         *,
         to_disk: bool,
         goes_on: Callable[[MustCut], None],
+        tables: TableVersions,
     ) -> None:
         self.must_cut: MustCut | None = None
         self.confirmed = -1
@@ -86,6 +90,7 @@ class MemberLog:
         self._replica_id = replica_id
         self._to_disk = to_disk
         self._goes_on = goes_on
+        self._tables = tables
         self._link_epoch = NO_EPOCH
         self._masters = Epochs()
         self._is_greeted = False
@@ -121,7 +126,7 @@ class MemberLog:
         )
 
     @staticmethod
-    def reader() -> FrameReader[MasterHandshake | EpochPart]:
+    def reader() -> FrameReader[MasterHandshake | EpochPart | TablesChanged]:
         """Return what reads what a master sends."""
         return switch_frames.master_frames()
 
@@ -133,6 +138,7 @@ class MemberLog:
                 stored: then the link is over.
         """
         self._intake.begin(moved)
+        self._tables.begin_link()
         self._is_greeted, self.must_cut = False, None
 
     def opening(self) -> bytes:
@@ -155,7 +161,8 @@ class MemberLog:
         if not self._is_greeted:
             return b""
         self._check_epoch()
-        return switch_frames.slave_report(SlaveReport(self.safe_end, self._link_epoch))
+        said = SlaveReport(self.safe_end, self._link_epoch, self._tables.had)
+        return switch_frames.slave_report(said)
 
     def take(self, frame: MasterFrame) -> None:
         """Take what the master has sent.
@@ -170,6 +177,9 @@ class MemberLog:
         self._intake.check()
         if isinstance(frame, MasterHandshake):
             self._take_handshake(frame)
+            return
+        if isinstance(frame, TablesChanged):
+            self._tables.want(frame.version)
             return
         assert isinstance(frame, EpochPart), frame
         if not self._is_greeted:

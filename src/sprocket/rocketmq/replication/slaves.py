@@ -27,10 +27,12 @@ from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import DiskBusy, StoreError, WireError
 from sprocket.base.units import KIB
+from sprocket.rocketmq.codec import switch_frames
 from sprocket.rocketmq.model.epochs import ReplicaId
 from sprocket.rocketmq.model.offsets import ANYWHERE
 from sprocket.rocketmq.replication.acks import Acks
 from sprocket.rocketmq.replication.master_speech import MasterSpeech, Said, SlaveFrame
+from sprocket.rocketmq.replication.written_times import WrittenTimes
 from sprocket.rocketmq.settings import ReplicationSettings
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.cold_reads import Reads
@@ -50,6 +52,9 @@ LOOK_SECONDS = 1.0
 TURNS_PER_SECOND_MIN = 10
 """A slave that may be sent little gets it so often, in smaller pieces."""
 
+LATE_MS = 5000
+"""A slave that has lacked something for so long is said to be behind."""
+
 BUSY_SECONDS = 0.05
 """After how long a part is read that could not be, as too many wait for the disk."""
 
@@ -65,6 +70,7 @@ class Slave:
         acknowledged: Where its log ends, as it said last.
         place: Where the next part begins that it is sent; −1 if it has not asked for any yet.
         sent_bytes: Of the log, since it connected.
+        told_tables: The version of the tables that it was told last.
         read_at_ms: When it was heard last, wall time.
     """
 
@@ -74,6 +80,7 @@ class Slave:
         self.acknowledged = 0
         self.place = -1
         self.sent_bytes = 0
+        self.told_tables = 0
         self.heard_at_ms = 0
         self.heard_at = self.sent_at = 0.0
         self.allowance, self.allowed_at = 0.0, 0.0
@@ -134,6 +141,7 @@ class Slaves:
         self._acks = acks
         self._ends: deque[int] = deque()
         self._confirmed: int = store.written
+        self._times = WrittenTimes(store.written, clock.monotonic())
         self._told: Callable[[], None] = _nobody
         self._is_stopped = False
 
@@ -142,6 +150,11 @@ class Slaves:
         self._told = told
         self._timer = self._timers.call_later(LOOK_SECONDS, self._look)
         self._show()
+
+    def distrust(self) -> None:
+        """Count nothing of this log as confirmed before enough slaves say that they have it."""
+        self._confirmed = self._store.first
+        self._ends.append(self._store.written)
 
     def stop(self) -> None:
         """Close all connections."""
@@ -186,6 +199,7 @@ class Slaves:
 
     def wrote(self, end: int) -> None:
         """Have slaves get what was written up to here."""
+        self._times.note(end, self._clock.monotonic())
         if self._acks.is_needed:
             if self.are_missing:
                 self._ends.clear()  # nobody waits for one of them
@@ -201,6 +215,20 @@ class Slaves:
         self._gathering = None
         for slave in self._by_peer.values():
             self._begin(slave)
+
+    def tell_tables(self, version: int) -> None:
+        """Tell slaves of a set that the tables have a version, unless they were told."""
+        for slave in self.all:
+            if slave.is_proven and slave.told_tables != version:
+                slave.told_tables = version
+                slave.peer.send([switch_frames.tables_changed(version)])
+
+    def lag_ms(self, slave: Slave) -> int:
+        """Return for how long a slave has lacked what it lacks; 0 if it lacks nothing."""
+        if slave.acknowledged >= self._store.written:
+            return 0
+        lag = self._times.lag_seconds(slave.acknowledged, self._clock.monotonic())
+        return round(lag * 1000)
 
     def in_sync(self) -> Sequence[Slave]:
         """Return those that are connected and count."""
@@ -344,6 +372,7 @@ class Slaves:
         self._timer = self._timers.call_later(LOOK_SECONDS, self._look)
         now = self._clock.monotonic()
         for slave in self.all:
+            self._warn(slave)
             if now - slave.heard_at >= self._settings.silence_seconds:
                 slave.peer.abort(f"the slave says nothing for {now - slave.heard_at:.0f} s")
             elif slave.place < 0 or slave.is_busy:
@@ -353,6 +382,15 @@ class Slaves:
                 slave.peer.send(self._speech.heartbeat(slave.place))
             else:
                 self._begin(slave)
+
+    def _warn(self, slave: Slave) -> None:
+        """Say if a slave is far behind."""
+        lag_ms = self.lag_ms(slave)
+        if lag_ms >= LATE_MS:
+            lacks = self._store.written - slave.acknowledged
+            _limited_log.warning(
+                "a slave is behind", slave=slave.address, lacks=lacks, lag_ms=lag_ms
+            )
 
 
 def _nobody() -> None:

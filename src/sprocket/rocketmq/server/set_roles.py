@@ -128,10 +128,10 @@ class HeardSpeech:
 
     Args:
         speech: Understands it.
-        heard: Told which slave has the log up to where.
+        heard: Told which slave has the log up to where, and which version of the tables.
     """
 
-    def __init__(self, speech: EpochSpeech, heard: Callable[[Member, int], None]) -> None:
+    def __init__(self, speech: EpochSpeech, heard: Callable[[Member, int, int], None]) -> None:
         self._speech = speech
         self._heard = heard
 
@@ -139,7 +139,7 @@ class HeardSpeech:
         """See `MasterSpeech`."""
         said = self._speech.hear(frame, before)
         if said.replica_id is not None and said.end >= 0:
-            self._heard(member_of(said.replica_id), said.end)
+            self._heard(member_of(said.replica_id), said.end, said.tables)
         return said
 
     def parts(self, place: int, data: memoryview, part_bytes: int) -> Parts:

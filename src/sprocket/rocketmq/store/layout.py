@@ -68,6 +68,8 @@ class StoreLayout:
         """Where the queues in files ended at a clean stop (Sprocket's own file)."""
         self.incarnation = f"{self.config}/incarnation"
         """Who this store is among the members of a set (Sprocket's own file)."""
+        self.set_word = f"{self.config}/sprocket.word"
+        """What is known of a set that an operator decides about (Sprocket's own file)."""
         self.deleted_topics = f"{self.config}/deletedTopics.json"
         """Which topics were deleted, and where in the log (Sprocket's own file)."""
         self.config_database = f"{self.config}/rdb"

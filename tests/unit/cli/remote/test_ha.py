@@ -3,10 +3,13 @@
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+from msgspec import structs
 from tests.stores import SMALL, new
-from tests.unit.cli.running import done, refused, rows
+from tests.unit.cli.running import done, refused, rows, run
 
 from sprocket.base.disk import RealDisk
+from sprocket.base.errors import SettingsError
 from sprocket.cli.remote import ha
 from sprocket.rocketmq.client.blocking import Admin
 from sprocket.rocketmq.codec.bodies import (
@@ -33,6 +36,8 @@ def test_a_broker_alone(broker: LocalBroker) -> None:
     assert row["log_end"] > 0
     assert (row["lag_bytes"], row["slaves"], row["in_sync"]) == (0, 0, True)
     assert rows(broker, "ha", "status", "broker-a") == [row]
+    checked = run(broker, "ha", "status", "--check")
+    assert (checked.exit_code, checked.stderr) == (1, "")
     assert "nobody" in refused(broker, "ha", "status", "nobody")
 
 
@@ -69,15 +74,38 @@ def seen(member: int, master: int | None, epoch: int = 3) -> SetReplicas:
     )
 
 
+def test_a_slave_that_does_not_say_who_it_is() -> None:
+    """How long it lacks something is known where it is the only one."""
+    slave = SlaveStatus(address="a", acknowledged_offset=1, lag_bytes=1, is_in_sync=True, lag_ms=7)
+    assert ha.lag_ms([slave], 1) == 7
+    assert ha.lag_ms([slave, slave], 1) is None
+
+
 def test_members_of_a_set_say_more() -> None:
     """Who is in sync, the epoch, and the last switch."""
-    found = {0: ReplicaStatus(log_end=9, is_master=True), 2: ReplicaStatus(log_end=7)}
+    slaves = [
+        SlaveStatus(
+            address="b:4",
+            acknowledged_offset=7,
+            lag_bytes=2,
+            is_in_sync=True,
+            lag_ms=40,
+            broker_id=broker_id,
+        )
+        for broker_id in (2, 3)
+    ]
+    master = ReplicaStatus(log_end=9, is_master=True, slaves=slaves)
+    found = {0: master, 2: ReplicaStatus(log_end=7)}
     known = {"broker-a": BrokerData(cluster="c", name="broker-a", addresses={0: "a:1", 2: "b:1"})}
     views = {0: seen(1, 1), 2: seen(2, 1)}
     first, second = ha.rows_of("broker-a", found, known, views)
     assert (first["member"], first["phase"], first["epoch"]) == (1, "master", 3)
     assert (second["member"], second["phase"], second["lag_bytes"]) == (2, "follow", 2)
     assert (second["in_sync"], second["in_sync_set"]) == (True, "1,2")
+    assert (first["lag_ms"], second["lag_ms"]) == (None, 40)
+    assert ha.are_in_sync([first, second])
+    assert not ha.are_in_sync([first])
+    assert not ha.are_in_sync([first, {**second, "in_sync": False}])
     assert second["switched_why"] == "the broker is open"
 
 
@@ -146,3 +174,41 @@ def test_a_slave_joins_its_master_again(broker: LocalBroker, tmp_path: Path) -> 
     (row,) = rows(broker, "ha", "rejoin", other, "broker-a")
     assert (row["cut_at"], row["records"]) == (0, 2)
     assert "no such folder" in refused(broker, "ha", "rejoin", tmp_path / "none", "broker-a")
+
+
+def word(member: int, phase: str, *in_sync: int, epoch: int = 65) -> SetReplicas:
+    """Return what a member says of a set about which an operator decides."""
+    view = seen(member, member if phase == "MASTER" else None, epoch)
+    assert view.answered_by is not None
+    return structs.replace(
+        view,
+        in_sync=[
+            SetReplica(broker_name="broker-a", broker_id=one, broker_address="", is_alive=True)
+            for one in in_sync
+        ],
+        answered_by=structs.replace(view.answered_by, phase=phase, is_by_operator=True),
+    )
+
+
+def test_an_operator_says_who_is_master() -> None:
+    """What that means depends on who answers, and who was in sync."""
+    one, two = word(1, "MASTER", 1, 2), word(2, "FOLLOW", 1, 2)
+    assert ha.promotion(2, {1: one, 2: two}, unclean=False).hands_over
+    alone = ha.promotion(1, {1: one, 2: two}, unclean=False)
+    assert alone.goes_on_alone
+    assert "member 1 alone has" in alone.question
+    assert ha.promotion(1, {1: word(1, "MASTER", 1)}, unclean=False).is_done
+    dead = ha.promotion(2, {2: two}, unclean=False)
+    assert {dead.hands_over, dead.goes_on_alone, dead.is_done} == {False}
+    assert dead.question.startswith("Member 1 does not answer.")
+    both = ha.promotion(2, {1: word(1, "FOLLOW", 1, 2), 2: two}, unclean=False)
+    assert both.question == "Have member 2 be master, alone in sync at first?"
+    behind = word(2, "FOLLOW", 1)
+    assert ha.promotion(2, {2: behind}, unclean=True).question.startswith("Lose what was")
+    for own, why in (
+        ({1: one}, "member 2 does not answer"),
+        ({2: behind}, "--unclean takes it all the same"),
+        ({1: word(1, "MASTER", 1), 2: behind}, "not in sync, and there is a master"),
+    ):
+        with pytest.raises(SettingsError, match=why):
+            ha.promotion(2, own, unclean=False)

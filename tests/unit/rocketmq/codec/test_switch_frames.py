@@ -16,6 +16,7 @@ from sprocket.rocketmq.codec.switch_frames import (
     MasterHandshake,
     SlaveHandshake,
     SlaveReport,
+    TablesChanged,
 )
 from sprocket.rocketmq.model.epochs import NO_EPOCH, Epoch, Epochs
 
@@ -39,7 +40,7 @@ OF_SLAVES = st.one_of(
         end=OFFSETS,
     ),
     st.builds(SlaveReport, OFFSETS),
-    st.builds(SlaveReport, OFFSETS, INT32),
+    st.builds(SlaveReport, OFFSETS, INT32, OFFSETS),
 )
 
 
@@ -60,7 +61,7 @@ def handshakes(draw: st.DrawFn) -> MasterHandshake:
     )
 
 
-OF_MASTERS = st.one_of(parts(), handshakes())
+OF_MASTERS = st.one_of(parts(), handshakes(), st.builds(TablesChanged, OFFSETS))
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
@@ -76,8 +77,10 @@ def of_slave(frame: SlaveHandshake | SlaveReport) -> bytes:
     return switch_frames.slave_handshake(frame)
 
 
-def of_master(frame: MasterHandshake | EpochPart) -> bytes:
+def of_master(frame: MasterHandshake | EpochPart | TablesChanged) -> bytes:
     """Return a frame as a master sends it."""
+    if isinstance(frame, TablesChanged):
+        return switch_frames.tables_changed(frame.version)
     if isinstance(frame, MasterHandshake):
         return switch_frames.master_handshake(frame)
     head = switch_frames.part_head(frame.start, len(frame.data), frame.epoch, frame.confirmed)
@@ -96,7 +99,7 @@ def test_a_slaves_frames_are_the_same_however_they_are_cut(
 
 @given(st.lists(OF_MASTERS, max_size=6), CUTS)
 def test_a_masters_frames_are_the_same_however_they_are_cut(
-    frames: list[MasterHandshake | EpochPart], places: list[int]
+    frames: list[MasterHandshake | EpochPart | TablesChanged], places: list[int]
 ) -> None:
     """Each once, in order."""
     reader = switch_frames.master_frames()
@@ -104,7 +107,7 @@ def test_a_masters_frames_are_the_same_however_they_are_cut(
     assert [one for piece in cut(data, places) for one in reader.receive(piece)] == frames
 
 
-@given(st.binary(max_size=80), st.sampled_from([1, 2, 0x5301, 0x5302]))
+@given(st.binary(max_size=80), st.sampled_from([1, 2, 0x5301, 0x5302, 0x5303]))
 def test_any_bytes_give_frames_or_an_error(data: bytes, state: int) -> None:
     """And none asks for more memory than a frame takes."""
     for reader in (switch_frames.slave_frames(), switch_frames.master_frames()):
@@ -116,7 +119,7 @@ def test_any_bytes_give_frames_or_an_error(data: bytes, state: int) -> None:
 
 
 def test_the_examples_of_the_description() -> None:
-    """Byte for byte: the sizes are 16, 12, 20 with 12 for each epoch, 36; ours 44 and 16."""
+    """Byte for byte: the sizes are 16, 12, 20 with 12 for each epoch, 36; ours 44, 24 and 12."""
     slave = SlaveHandshake(broker_id=3)
     assert of_slave(slave).hex(" ", 4) == "00000001 00000000 00000000 00000003"
     assert of_slave(SlaveReport(1024)).hex(" ", 4) == "00000002 00000000 00000400"
@@ -125,7 +128,10 @@ def test_the_examples_of_the_description() -> None:
         "00005301 00000000 00000000 00000003 00010203 04050607 08090a0b 0c0d0e0f "
         "00000004 00000000 00000400"
     )
-    assert of_slave(SlaveReport(1024, 4)).hex(" ", 4) == "00005302 00000000 00000400 00000004"
+    assert of_slave(SlaveReport(1024, 4, 9)).hex(" ", 4) == (
+        "00005302 00000000 00000400 00000004 00000000 00000009"
+    )
+    assert of_master(TablesChanged(7)).hex(" ", 4) == "00005303 00000000 00000007"
     said = MasterHandshake(2048, 4, Epochs.of([Epoch(1, 0), Epoch(4, 900)]))
     assert of_master(said).hex(" ", 4) == (
         "00000001 00000018 00000000 00000800 00000004 "
@@ -143,7 +149,8 @@ def test_the_examples_of_the_description() -> None:
         ("00000000 00000000", "a slave sends a frame of state 0"),
         ("00000004", "a slave sends a frame of state 4"),
         ("00000002 ffffffff ffffffff", "its log ends at -1"),
-        ("00005302 00000000 00000001 ffffffff", "ends at 1 in epoch -1"),
+        ("00005302 00000000 00000001 ffffffff" + "00" * 8, "ends at 1 in epoch -1"),
+        ("00005302 00000000 00000001 00000001" + "ff" * 8, "with tables -1"),
         ("00005301" + "00" * 40, "has the incarnation 0000"),
         ("00005301 00000000 00000000 00000001 " + "01" * 16 + " fffffffe" + "00" * 8, "epoch -2"),
         ("00005301 00000000 00000000 00000001 " + "01" * 16 + " 00000001" + "ff" * 8, "ends at -1"),

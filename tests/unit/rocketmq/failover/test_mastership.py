@@ -440,3 +440,103 @@ def test_a_closed_broker_does_not_stand() -> None:
     table.closed()
     table.advance(100.2)
     assert phase_of(table) is Phase.FOLLOW
+
+
+# Where nobody decides between two masters.
+
+
+def kept(number: int = 1, now: float = 100.0) -> tuple[Mastership, Take]:
+    """Return a master of a set that nobody leaves by itself, in which a slave is in sync."""
+    me = Member(MemberId(number), Incarnation("i1"))
+    table = Mastership(me, ADDRESSES, "p", keeps_set=True)
+    table.progressed(log(3, 50, 0))
+    assert table.call(now) == ReadBack()
+    table.read(view(9, me, SLAVE), now)
+    call = taken(table, now)
+    renew = table.renewal(now)
+    assert renew is not None
+    table.renewed(renew, RENEWED, now, now)
+    table.opened(call.leader.epoch, now)
+    table.progressed(log(call.leader.epoch, 50, 0))
+    return table, call
+
+
+@pytest.mark.parametrize("number", [1, 3, 4, 5, 63, 64, 65])
+def test_an_epoch_is_the_members_own(number: int) -> None:
+    """Greater than any that was promised, and no other member's of the first 64."""
+    _, call = kept(number)
+    epoch = call.leader.epoch
+    assert 3 < epoch <= 3 + 64
+    assert epoch % 64 == number % 64
+
+
+def test_who_becomes_master_waits_for_all_that_were_in_sync() -> None:
+    """However long they say nothing: nobody knows whether one of them is master, too."""
+    table, call = kept()
+    assert call.state.in_sync == {ME, SLAVE}
+    for now in range(101, 140):
+        renew = table.renewal(float(now))
+        assert renew is not None
+        table.renewed(renew, RENEWED, float(now), float(now))
+        assert table.call(float(now)) is None
+    assert table.must == {SLAVE}
+
+
+def test_who_is_taken_out_is_heard_again_before_it_joins() -> None:
+    """An operator has the master go on without a slave that was there a moment ago."""
+    table, call = kept()
+    epoch = call.leader.epoch
+    table.heard(SLAVE, epoch, 50, 100.0)
+    assert table.call(100.0) is None
+    said = SetView(
+        decider_id="d",
+        revision=12,
+        leader=call.leader,
+        tenure=TENURE,
+        state=SetState(epoch=epoch, master=ME, in_sync=frozenset({ME}), in_sync_min=1),
+        state_revision=12,
+        reports={},
+    )
+    table.viewed(said, 100.1)
+    assert table.call(100.2) is None
+    assert table.must == frozenset()
+    table.heard(SLAVE, epoch, 50, 100.3)
+    assert table.call(100.3) is None
+    assert table.must == {SLAVE}
+
+
+def test_an_emptied_disk_takes_the_place_of_what_it_was() -> None:
+    """Nobody else has that number: what was on it is gone, and is not waited for any more."""
+    table, call = kept()
+    epoch = call.leader.epoch
+    emptied = Member(SLAVE.id, Incarnation("new"))
+    table.heard(emptied, epoch, 50, 100.0)
+    assert table.call(100.0) is None
+    assert table.must == {SLAVE, emptied}
+    change = table.call(100.1)
+    assert isinstance(change, Alter)
+    assert change.state is not None
+    assert change.state.in_sync == {ME, emptied}
+
+
+def test_a_slave_that_was_never_heard_is_not_handed_over_to() -> None:
+    """Although it is in sync for all that is known."""
+    table, _ = kept()
+    assert table.hand_over(100.0) == ""
+    assert table.call(100.1) is None
+    assert table.hands_over
+
+
+def test_a_master_that_hands_over_waits_a_moment_for_tables() -> None:
+    """For what there was when it began to; not for long."""
+    for tables, at in ((7, 100.1), (6, 101.1)):
+        table = grown(100.0)
+        table.progressed(LogState(epoch=4, promised=4, end=50, confirmed=50, tables=7))
+        assert table.hand_over(100.0) == ""
+        table.progressed(LogState(epoch=4, promised=4, end=50, confirmed=50, tables=9))
+        table.heard(SLAVE, 4, 50, 100.05, 6)
+        assert table.call(100.05) is None
+        table.heard(SLAVE, 4, 50, at, tables)
+        call = table.call(at)
+        assert isinstance(call, Alter)
+        assert call.state is None

@@ -132,7 +132,7 @@ def follow(master: Machine, slave: Machine) -> asyncio.Task[None]:
     async def say() -> None:
         while True:
             slave.epoch, slave.end = master.epoch, master.end
-            master.member.heard(slave.name, master.epoch, slave.end)
+            master.member.heard(slave.name, master.epoch, slave.end, 0)
             await asyncio.sleep(0.05)
 
     return asyncio.get_running_loop().create_task(say())

@@ -20,6 +20,7 @@ from sprocket.rocketmq.replication import (
     MustCut,
     Required,
     Slaves,
+    TableVersions,
 )
 from sprocket.rocketmq.settings import ReplicationSettings
 from sprocket.rocketmq.store.cutting import log_cut
@@ -76,6 +77,7 @@ def test_a_slave_follows_and_is_told_to_cut() -> None:
                     slave.replica_id,
                     to_disk=True,
                     goes_on=told.append,
+                    tables=TableVersions(),
                 ),
                 find,
                 slave.clock,

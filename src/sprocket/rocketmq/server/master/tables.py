@@ -1,6 +1,7 @@
 """What a slave has beside the log, asked of its master: topics, groups, offsets, modes, users.
 
-Once a minute the master is asked for all of it, and the tables here are made alike: what differs is
+Once a minute the master is asked for all of it, in a set as soon as it says that something has
+changed (`TellingTables`). The tables here are made alike: what differs is
 written by them as any other change, so that it survives a kill and makes no difference for whoever
 goes on with the folder. Offsets only go where the master has them; what it does not know of stays.
 
@@ -37,14 +38,23 @@ from sprocket.rocketmq.codec.headers import (
 from sprocket.rocketmq.errors import Refused
 from sprocket.rocketmq.model.internal import LIGHT_PREFIX
 from sprocket.rocketmq.remoting import Channel
+from sprocket.rocketmq.replication import Slaves, TableVersions
 from sprocket.rocketmq.server.master.places import MasterPlaces
-from sprocket.runtime.tasks import Tasks
+from sprocket.runtime.tasks import Tasks, is_set_within
+from sprocket.runtime.timers import Timer, Timers
 
 ROUND_SECONDS = 60.0
 """How often everything is asked for, RocketMQ's interval."""
+RETRY_SECONDS = 0.2
+"""After how long again, if it has said that there is something new."""
 FIRST_SECONDS = 3.0
 """After how long the first time; and again, while the master does not answer."""
 LOOK_SECONDS = 0.2
+PAUSE_SECONDS, PAUSE_PART = 0.1, 10
+"""So long the master is left alone after it has answered, at least; and so many times as long as
+that took, but no longer than a round, as it may have many tables, and commits go on."""
+TELL_SECONDS = 0.1
+"""How often it is looked whether tables have changed."""
 ANSWER_MS = 10_000
 GONE_MAX = 100
 """Topics of which it is asked in one round whether they were deleted."""
@@ -64,6 +74,7 @@ class MasterTables:
 
     _broker: Broker
     _places: MasterPlaces
+    _versions: TableVersions
     _own_users: frozenset[str] = frozenset()
     """Users whom the settings name, who stay whatever the master has."""
     round_seconds: float = ROUND_SECONDS
@@ -83,9 +94,14 @@ class MasterTables:
         await self._tasks.close()
 
     async def _keep(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
             first = min(FIRST_SECONDS, self.round_seconds)
-            await asyncio.sleep(first if self.why is not None else self.round_seconds)
+            wait = first if self.why is not None else self.round_seconds
+            if self.why is not None and self._versions.is_behind:
+                wait = RETRY_SECONDS  # it is there, and waits for this slave if it hands over
+            await is_set_within(wait, self._versions.changed)
+            begun, asked = loop.time(), self._versions.begin_round()
             try:
                 await self.follow()
             except (ClientError, Refused, StoreError, WireError) as error:
@@ -94,6 +110,9 @@ class MasterTables:
                 self.why = str(error)
             else:
                 self.why = None
+                self._versions.finish_round(asked)
+                pause = max(PAUSE_SECONDS, (loop.time() - begun) * PAUSE_PART)
+                await asyncio.sleep(min(pause, self.round_seconds))
 
     async def follow(self) -> None:
         """Ask the master for everything, and make the tables here alike.
@@ -247,6 +266,34 @@ class MasterTables:
         for topic in gone:
             store.delete_ended_topic(topic, end)
         self._forget_deleted()
+
+
+class TellingTables:
+    """Tells slaves of a set when tables have changed.
+
+    Args:
+        timers: The event loop's.
+        slaves: Who is told.
+        broker: Whose tables.
+
+    Threads: event loop only.
+    """
+
+    def __init__(self, timers: Timers, slaves: Slaves, broker: Broker) -> None:
+        self._timers = timers
+        self._slaves = slaves
+        self._broker = broker
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._slaves.tell_tables(self._broker.tables_version)
+        self._timer = self._timers.call_later(TELL_SECONDS, self.start)
+
+    def stop(self) -> None:
+        """Tell no more."""
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 async def _end(channel: Channel) -> int:

@@ -14,6 +14,7 @@ from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.model.topic import TopicConfig
 from sprocket.rocketmq.remoting import Channel, open_channel
+from sprocket.rocketmq.replication import TableVersions
 from sprocket.rocketmq.server.master import MasterTables, tables
 from sprocket.rocketmq.server.nameservers import MasterAddresses
 
@@ -28,7 +29,7 @@ def tables_of(both: Pair, slave: Broker, opened: Any = None) -> MasterTables:
     places: Any = SimpleNamespace(
         registration=SimpleNamespace(master=address), open=opened or open_plainly
     )
-    return MasterTables(slave, places)
+    return MasterTables(slave, places, TableVersions())
 
 
 def test_tables_follow_the_masters() -> None:

@@ -38,6 +38,8 @@ def replica_status(store: Store, slaves: Slaves | None, link: MasterLink | None)
                 lag_bytes=store.written - one.acknowledged,
                 is_in_sync=one in in_sync,
                 transfer_offset=one.place,
+                lag_ms=slaves.lag_ms(one),
+                broker_id=0 if one.replica_id is None else one.replica_id.broker_id,
             )
             for one in slaves.all
         ],

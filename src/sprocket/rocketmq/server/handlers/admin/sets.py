@@ -40,6 +40,8 @@ class SetHandlers:
     """Of this one."""
     _in_sync_min: int
     """Of a set that is begun here."""
+    _notice: Callable[[], str] | None = None
+    """What other members are told, where an operator decides; None where something else does."""
 
     def rows(self) -> list[Row]:
         """Return the table."""
@@ -124,6 +126,8 @@ class SetHandlers:
                 switched_why=switched.why,
                 in_sync_min=0 if state is None else state.in_sync_min,
                 has_begun=state is not None,
+                notice="" if self._notice is None else self._notice(),
+                is_by_operator=self._notice is not None,
             ),
         )
 
