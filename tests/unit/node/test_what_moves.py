@@ -5,26 +5,16 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import pytest
 from tests.broker_pair import until
 from tests.unit.node.test_broker_set import Set, run, running
 from tests.unit.rocketmq.conftest import RawClient, message_ext
 from tests.unit.rocketmq.server.handlers.messages.test_transactions import ending, half
 from tests.waits import LONG_SECONDS
 
-from sprocket.node import rocketmq
 from sprocket.rocketmq.codec.record import record
 from sprocket.rocketmq.settings import TransactionSettings
 
 QUEUES = 4
-ROUND_SECONDS = 0.1
-"""How often the slave asks the master for what is beside the log."""
-
-
-@pytest.fixture(autouse=True)
-def quick_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have slaves ask often."""
-    monkeypatch.setattr(rocketmq, "SET_ROUND_SECONDS", ROUND_SECONDS)
 
 
 PROMPT = TransactionSettings(check_interval_ms=50, timeout_ms=0)
@@ -67,11 +57,6 @@ async def comes(client: RawClient, *wanted: bytes) -> None:
             await asyncio.sleep(0.05)
 
 
-async def told() -> None:
-    """Wait until the slave has asked for topics, offsets and the progress of levels twice."""
-    await asyncio.sleep(5 * ROUND_SECONDS)
-
-
 def moving(scenario: Callable[[Set, RawClient], Awaitable[None]], **more: Any) -> None:
     """Run a scenario that begins with the first member as master."""
 
@@ -92,7 +77,6 @@ def test_a_half_message_is_ended_at_the_new_master_or_asked_for_there() -> None:
         assert (await first.call(310, half("U3"), b"asked for")).code == 0
         ended = (await first.call(310, half("U4"), b"ended before")).ext_map()
         assert (await first.call(37, ending(ended))).code == 0
-        await told()
         second = await switched(members)
         assert (await second.call(37, ending(committed))).code == 0
         assert (await second.call(37, ending(rolled_back, commitOrRollback=12))).code == 0
@@ -128,15 +112,12 @@ def test_what_is_to_come_later_comes_once_from_whoever_is_master_then() -> None:
         await send(b"timed soon", "TIMER_DELAY_MS\x01100\x02")
         await send(b"level soon", "DELAY\x011\x02")
         await comes(first, b"timed soon", b"level soon")
-        await told()
         await send(b"timed later", "TIMER_DELAY_MS\x011500\x02")
         await send(b"level later", "DELAY\x011\x02")
         second = await switched(members)
         everything = b"timed soon", b"level soon", b"timed later", b"level later"
         await comes(second, *everything)
-        await told()
         third = await switched(members, epoch=2)
-        await told()
         await comes(third, *everything)
 
     moving(scenario)
@@ -161,7 +142,6 @@ def test_locks_are_taken_anew_and_pulls_that_wait_end() -> None:
         closed = asyncio.Event()
         first.peer.when_closed(lambda _: closed.set())
         waiting = first.send(11, {**pull, "suspendTimeoutMillis": 60_000, "subscription": "*"})
-        await told()
         second = await switched(members)
         async with asyncio.timeout(LONG_SECONDS):
             await closed.wait()
