@@ -199,6 +199,6 @@ bench-rabbitmq: $(STAMP) $(PEERS_RABBITMQ) ## the same of AMQP, ours and RabbitM
 		$(BIN)/python -m bench.$$part; ended=$$?; if [ $$ended -gt $$code ]; then code=$$ended; fi; \
 	done; exit $$code
 
-torture: $(STAMP) ## kill -9 under load: the broker, its transactions, its timed messages and the AMQP broker in 200 rounds each, Spark's streaming queries and its sink 50 times
-	@export SPROCKET_KILL_ROUNDS=200 SPROCKET_SPARK_KILLS=50 SPROCKET_KILL_SEED=$${SPROCKET_KILL_SEED:-$$RANDOM}; \
-		$(BIN)/python -m pytest tests/crash/test_kill.py tests/crash/test_transaction_kill.py tests/crash/test_timed_kill.py tests/crash/test_amqp.py tests/crash/test_spark_kill.py -s -m "nightly or not nightly" --timeout 3600
+torture: $(STAMP) ## kill -9 under load: the broker, its transactions, its timed messages and the AMQP broker in 200 rounds each, consumers that pop in 40, Spark's streaming queries and its sink 50 times
+	@export SPROCKET_KILL_ROUNDS=200 SPROCKET_POP_KILLS=40 SPROCKET_SPARK_KILLS=50 SPROCKET_KILL_SEED=$${SPROCKET_KILL_SEED:-$$RANDOM}; \
+		$(BIN)/python -m pytest tests/crash/test_kill.py tests/crash/test_transaction_kill.py tests/crash/test_timed_kill.py tests/crash/test_pop_kill.py tests/crash/test_amqp.py tests/crash/test_spark_kill.py -s -m "nightly or not nightly" --timeout 3600
