@@ -1,5 +1,6 @@
 """What was popped goes with the folder: from RocketMQ 5.3.3 to our broker, and back."""
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.interop import link, peers
 from tests.interop.test_store_in_rocketmq import OURS, THEIRS
+from tests.waits import LONG_SECONDS
 
 from sprocket.rocketmq.codec.record import record
 
@@ -14,6 +16,10 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 TOPIC, GROUP = "Popped", "popping"
 LONG_MS = 600_000
+CHANGING_MS = 45_000
+"""Longer than it takes to stop one broker and to start the other."""
+SETTLE_SECONDS = 5.0
+"""What comes too often comes within this time."""
 FOUND, TIMED_OUT = 0, 210
 
 
@@ -95,3 +101,40 @@ def test_order_goes_with_the_folder(first: str, jars: Path, tmp_path: Path) -> N
         assert popper.pop(2, attempt="two") == []
         popper.acknowledge(got[1][1])
         assert [body for body, _ in popper.pop(2, attempt="two")] == ["m2", "m3"]
+
+
+@pytest.mark.parametrize("first", ["ours", "theirs"])
+def test_what_is_in_flight_goes_with_the_folder(first: str, jars: Path, tmp_path: Path) -> None:
+    """What was acknowledged at either broker does not come again, what was not comes in time."""
+    store = tmp_path / "store"
+    brokers: list[peers.Sprocket | peers.RocketMQ] = [ours(store), theirs(store, jars)]
+    if first == "theirs":
+        brokers.reverse()
+    with ExitStack() as running:
+        running.enter_context(brokers[0])
+        popper = Popper(brokers[0])
+        popper.send(5)
+        got = popper.pop(4, ms=CHANGING_MS)
+        due_at = time.monotonic() + CHANGING_MS / 1000
+        assert [body for body, _ in got] == ["m0", "m1", "m2", "m3"]
+        popper.acknowledge(got[0][1])
+    with brokers[1]:
+        popper = Popper(brokers[1])
+        assert [body for body, _ in popper.pop()] == ["m4"]
+        popper.acknowledge(got[1][1])
+        assert time.monotonic() < due_at, "it takes too long to change brokers"
+        again: list[str] = []
+
+        def came() -> bool:
+            again.extend(body for body, _ in popper.pop())
+            return len(again) >= 2
+
+        peers.wait_until(
+            came,
+            "messages that come again",
+            seconds=CHANGING_MS / 1000 + LONG_SECONDS,
+            every=0.5,
+        )
+        peers.pause(SETTLE_SECONDS)
+        again += [body for body, _ in popper.pop()]
+    assert sorted(again) == ["m2", "m3"]

@@ -42,10 +42,12 @@ from sprocket.rocketmq.broker.messages import (
 )
 from sprocket.rocketmq.broker.pop import (
     InFlight,
+    Names,
     Orders,
     PopHold,
     PoppedQueue,
     PopService,
+    ReviveLog,
     Reviver,
 )
 from sprocket.rocketmq.broker.rights import LOOK_SECONDS, KnownRights, Rights, RuleReader, Rules
@@ -89,6 +91,9 @@ EXPIRE_SECONDS = 10.0
 
 ORDERS_SECONDS = 0.1
 """How often it is looked whether messages in order come again, RocketMQ's tick."""
+
+REVIVE_LOG_SECONDS = 0.5
+"""How often it is looked what has come on RocketMQ's topic of pops."""
 
 WAKES_MAX = 1_000
 """Queues that are looked at in one go, some 10 ms of the loop."""
@@ -318,6 +323,17 @@ class Broker:
         self.reviver = Reviver(
             store, reads, self.durable, self.in_flight, topics, store_host, store.log_clock, loop
         )
+        self.revive_log = ReviveLog(
+            store,
+            reads,
+            topics,
+            self.offsets,
+            self.in_flight,
+            timer_requests,
+            store.log_clock,
+            Names(settings.broker.cluster, settings.broker.name, store_host),
+        )
+        self._leaves_pops = slaves is None and settings.timers.enabled and not self._is_slave
         self.queries = Queries(store, settings.store)
         self.removal = Removal(
             store,
@@ -362,6 +378,7 @@ class Broker:
         self.delays.start()
         self.timed.start()
         self.reviver.start()
+        self._tasks.repeat(REVIVE_LOG_SECONDS, self.revive_log.look, "revive log")
         self._tasks.repeat(self._check_seconds, self.check_halves, "check halves")
 
     @property
@@ -479,10 +496,19 @@ class Broker:
             if not self._is_slave:
                 last.callback(self.timed.close)
             last.callback(lambda: steps.run(self.filter_rules.flush_steps()))
+            if self._leaves_pops:
+                self._leave_pops()
             self.store.sync()  # so that the progress of delays is safe to note, and of transactions
             if not self._is_slave:
                 self.transactions.note_progress()
                 self.transactions.note_progress()
+
+    def _leave_pops(self) -> None:
+        """Leave what is in flight where RocketMQ looks for it."""
+        try:
+            self.revive_log.leave()
+        except StoreError as error:
+            _log.error("RocketMQ will not know what is in flight in this folder", why=str(error))
 
     def maintain(self) -> None:
         """Take samples, flush what piled up and let the store keep what it has; every second."""

@@ -6,6 +6,7 @@ handle names one message of a pop; who consumed it gives the handle back.
 Source: RocketMQ `ExtraInfoUtil`, `KeyBuilder`.
 """
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 from msgspec import Struct
@@ -13,8 +14,12 @@ from msgspec import Struct
 from sprocket.rocketmq.model.integers import Int32, Int64
 from sprocket.rocketmq.model.internal import RETRY_PREFIX
 
+REVIVE_TOPIC_PREFIX = "rmq_sys_REVIVE_LOG_"
+"""Before a cluster's name: the topic on which RocketMQ keeps pops."""
 REVIVE_QUEUES = 8
-"""Of the topic on which RocketMQ keeps pops; handles name one of them."""
+"""Of that topic; handles name one of them."""
+REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
+"""Whose progress in that topic says which checkpoints are done."""
 ORDERED_REVIVE_QUEUE = 999
 """Stands for a revive queue in handles of messages that are consumed in order."""
 
@@ -27,6 +32,11 @@ class PopTopic(IntEnum):
     """`%RETRY%group_topic`."""
     RETRY_V2 = 2
     """`%RETRY%group+topic`."""
+
+
+def revive_topic(cluster: str) -> str:
+    """Return the topic on which the brokers of a cluster keep pops."""
+    return REVIVE_TOPIC_PREFIX + cluster
 
 
 def retry_topic_v1(topic: str, group: str) -> str:
@@ -110,3 +120,67 @@ class PopHandle(Struct, frozen=True, gc=False):
     def is_ordered(self) -> bool:
         """Whether the message is consumed in order."""
         return self.revive_queue == ORDERED_REVIVE_QUEUE
+
+
+class PopCheckpoint(Struct, frozen=True):
+    """What one pop got of one queue, and what of it was acknowledged when this was written.
+
+    Attributes:
+        start: Queue offset where the pop begins.
+        popped_at_ms: When it was, wall time.
+        invisible_ms: For how long nobody else gets its messages.
+        count: How many these are.
+        topic: The topic popped from, that of a retry included.
+        group: By whom.
+        queue_id: The queue.
+        broker: The broker's name.
+        acked: Bit `i` stands for the message `i` of the pop.
+        differences: How far each message is from `start`; none: they follow each other.
+        revive_offset: Where it lies in its revive queue, as RocketMQ notes it; 0 elsewhere.
+        put_again: How often it was written again because it could not be given again.
+    """
+
+    start: int
+    popped_at_ms: int
+    invisible_ms: int
+    count: int
+    topic: str
+    group: str
+    queue_id: int
+    broker: str
+    acked: int = 0
+    differences: Sequence[int] = ()
+    revive_offset: int = 0
+    put_again: int = 0
+
+    @property
+    def due_at_ms(self) -> int:
+        """When what was not acknowledged may come again."""
+        return self.popped_at_ms + self.invisible_ms
+
+    @property
+    def distances(self) -> Sequence[int]:
+        """How far each of its messages is from `start`."""
+        return self.differences or range(self.count)
+
+
+class PopAck(Struct, frozen=True):
+    """That messages of a pop were acknowledged.
+
+    Attributes:
+        start: Queue offset where the pop begins.
+        popped_at_ms: When it was, wall time.
+        topic: The topic popped from, that of a retry included.
+        group: By whom.
+        queue_id: The queue.
+        broker: The broker's name.
+        offsets: The queue offsets of the messages.
+    """
+
+    start: int
+    popped_at_ms: int
+    topic: str
+    group: str
+    queue_id: int
+    broker: str
+    offsets: Sequence[int]

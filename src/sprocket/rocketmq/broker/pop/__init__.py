@@ -13,6 +13,7 @@ from sprocket.rocketmq.broker.pop.pop_service import (
     Visibility,
     retry_topics,
 )
+from sprocket.rocketmq.broker.pop.revive_log import Names, ReviveLog
 from sprocket.rocketmq.broker.pop.reviver import Reviver
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "AckOutcome",
     "HeldPop",
     "InFlight",
+    "Names",
     "Orders",
     "Pop",
     "PopAttempt",
@@ -31,6 +33,7 @@ __all__ = [
     "Popped",
     "PoppedPart",
     "PoppedQueue",
+    "ReviveLog",
     "Reviver",
     "Visibility",
     "retry_topics",

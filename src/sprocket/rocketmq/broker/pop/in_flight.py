@@ -14,6 +14,9 @@ A process that dies, by `kill -9` too, leaves its lines to the system: nothing c
 acknowledged, and what was not comes again when it is due. After a power loss lines may be lost that
 were not synced; whoever promises more waits for that (`table.journal`).
 
+A third place knows pops, RocketMQ's own: the revive topic in the log. What goes there and comes
+from there is told in `revive_log`.
+
 Invariants
 
 1. All that lies before what is committed is settled.
@@ -22,11 +25,12 @@ Invariants
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple, TypeAlias, TypedDict
 
 import msgspec
 from msgspec import Struct
 
+from sprocket.base import log
 from sprocket.base.checksum import crc31
 from sprocket.base.errors import WireError
 from sprocket.base.place import Place
@@ -38,6 +42,12 @@ from sprocket.rocketmq.store.config_table import ConfigTable, Snapshot
 
 COUNT_MAX = 32
 """Messages of one pop, RocketMQ's limit."""
+LATE_MAX = 100_000
+"""Pops of which acknowledgements are kept for whoever goes on with the folder."""
+LATE_KEEP_MS = 3_600_000
+"""So long after a pop was due such are kept: its checkpoint may come late."""
+
+_log = log.get_limited_logger(__name__)
 
 
 class PoppedQueue(NamedTuple):
@@ -63,12 +73,16 @@ class Pop(Struct):
         invisible_ms: For how long nobody else gets its messages.
         differences: How far each message is from where the pop begins.
         settled: A bit for each message that is.
+        revive_queue: That of RocketMQ's revive topic which its handles name.
+        is_written: Whether a checkpoint of it is on the way to that topic.
     """
 
     id: PopId
     invisible_ms: int
     differences: Sequence[int]
     settled: int = 0
+    revive_queue: int = 0
+    is_written: bool = False
 
     @property
     def due_at_ms(self) -> int:
@@ -106,9 +120,14 @@ class Pop(Struct):
         return True
 
 
+_Row: TypeAlias = tuple[int, int, int, list[int], int, int, bool, bool]
+"""A pop as a line of the journal has it: see `codec.config.tables.PopLine`."""
+
+
 class _File(TypedDict, total=False):
     dataVersion: object
-    pops: dict[str, dict[int, list[tuple[int, int, int, list[int], int, int]]]]
+    pops: dict[str, dict[int, list[tuple[int, int, int, list[int], int, int, bool, bool, int]]]]
+    epoch: int
     sprocketSequence: int | None
 
 
@@ -148,6 +167,10 @@ class InFlight:
         place: Where the store lies.
         offsets: What groups have committed; told how far they are.
 
+    Attributes:
+        table: File, journal and version.
+        epoch: Marks what this table has on the revive topic; another one when RocketMQ was here.
+
     Threads: event loop only.
     """
 
@@ -155,15 +178,30 @@ class InFlight:
         self._offsets = offsets
         self._queues: dict[PoppedQueue, _Queue] = {}
         self._due: list[tuple[int, PoppedQueue, PopId]] = []
+        self._acks: dict[tuple[PoppedQueue, PopId], Pop] = {}
+        self.epoch = 0
         self.table = ConfigTable(config_table.POPS, place, self._snapshot)
-        lines = self.table.load(_File, self._read)
-        for _, name, queue_id, start, popped_at_ms, invisible_ms, differences, settled in lines:
-            row = start, popped_at_ms, invisible_ms, differences, settled
-            self._put(_queue(name, queue_id), _pop(row))
+        self._clock = place.clock
+        for line in self.table.load(_File, self._read):
+            self._take_row(_queue(line[1], line[2]), line[3:])
+        self._begin(is_foreign=offsets.table.is_void)
         for key in list(self._queues):
             self._commit(key)
         if self.table.is_void:
             self.table.journal.is_behind = True
+
+    def _begin(self, *, is_foreign: bool) -> None:
+        """Forget all if RocketMQ was here meanwhile: what is in flight is on its topic."""
+        is_stale = is_foreign and bool(self._queues or self._acks)
+        if is_foreign:
+            self._queues.clear()
+            self._due.clear()
+            self._acks.clear()
+        if is_foreign or not self.epoch:
+            self.epoch = max(self.epoch + 1, self._clock.now_ms())
+        if is_stale:
+            self.table.journal.is_behind = True
+            self.table.flush()
 
     def __len__(self) -> int:
         """Return how many pops are kept."""
@@ -184,26 +222,27 @@ class InFlight:
     def add(
         self,
         key: PoppedQueue,
-        start: int,
+        of: PopId,
         offsets: Sequence[int],
-        popped_at_ms: int,
         invisible_ms: int,
+        revive_queue: int = 0,
     ) -> Pop:
         """Note that messages were popped.
 
         Args:
             key: Whose and of which queue.
-            start: Where the queue was read from; all before the first of them is not wanted.
+            of: Where the queue was read from, all before the first of them is not wanted; and
+                when, wall time: another pop that begins at the same offset must be later.
             offsets: Their queue offsets, rising; `COUNT_MAX` at most.
-            popped_at_ms: When, wall time. Two pops that begin at the same offset are told apart
-                by it: another pop of the same offset must be later.
             invisible_ms: For how long nobody else gets them.
+            revive_queue: What their handles name.
 
         Raises:
             DiskFull, DiskFailed: Nothing is noted.
         """
         assert len(offsets) <= COUNT_MAX, "more than a pop may have"
-        pop = Pop(PopId(start, popped_at_ms), invisible_ms, [offset - start for offset in offsets])
+        differences = [offset - of.start for offset in offsets]
+        pop = Pop(of, invisible_ms, differences, revive_queue=revive_queue)
         self._write(key, pop)
         self._put(key, pop)
         return pop
@@ -231,13 +270,17 @@ class InFlight:
             return []
         found = [offset for offset in offsets if pop.settle(offset)]
         if found:
+            if pop.is_written:
+                self.note_late(key, pop, found)
             self._write(key, pop)
             if pop.is_settled:
                 self._commit(key)
         return found
 
-    def settle_offset(self, key: PoppedQueue, offset: int) -> None:
-        """Settle a message, whichever pop has it now: that of its handle is not known any more.
+    def settle_offset(self, key: PoppedQueue, offset: int) -> bool:
+        """Settle a message, whichever pop has it now; tell whether one has.
+
+        That of its handle is not known any more, or not yet.
 
         Raises:
             DiskFull, DiskFailed: It may come again.
@@ -246,7 +289,82 @@ class InFlight:
         for pop in () if queue is None else queue.pops.values():
             if offset in pop.open_offsets:
                 self.settle(key, pop.id, [offset])
-                return
+                return True
+        return False
+
+    def note_late(self, key: PoppedQueue, pop: Pop, offsets: Sequence[int]) -> None:
+        """Note acknowledgements of a pop whose checkpoint is on the way to the revive topic.
+
+        They count when it comes; whoever goes on with the folder gets them too.
+
+        Raises:
+            DiskFull, DiskFailed: They are not noted.
+        """
+        known = self._acks.get((key, pop.id))
+        before = () if known is None else known.differences
+        differences = sorted({*before, *(offset - pop.id.start for offset in offsets)})
+        if differences[0] < 0 or len(differences) > COUNT_MAX:
+            return  # no pop has such messages
+        if known is None and len(self._acks) >= LATE_MAX:
+            _log.error("acknowledgements of old pops are not kept: too many wait already")
+            return
+        late = Pop(pop.id, pop.invisible_ms, differences, revive_queue=pop.revive_queue)
+        self._write(key, late, is_ack=True)
+        self._acks[key, pop.id] = late
+
+    def late_acks(self) -> list[tuple[PoppedQueue, Pop]]:
+        """Return what `note_late` has noted: pops that have nothing but acknowledged messages."""
+        return [(key, pop) for (key, _), pop in self._acks.items()]
+
+    def take_in(self, key: PoppedQueue, pop: Pop, *, is_known: bool, grace_ms: int) -> None:
+        """Take a pop in whose checkpoint has come on the revive topic.
+
+        Args:
+            key: Of which queue.
+            pop: What it says.
+            is_known: Whether the pop is in this table, or was until it was settled.
+            grace_ms: So long after it is due acknowledgements of it may come.
+
+        Raises:
+            DiskFull, DiskFailed: It is not taken in.
+        """
+        late = self._acks.pop((key, pop.id), None)
+        queue = self._queues.get(key)
+        here = None if queue is None else queue.pops.get(pop.id)
+        if here is not None:
+            here.is_written = False  # whoever goes on with the folder does not see that record
+            self._write(key, here)
+        if here is not None or is_known:
+            return
+        for difference in () if late is None else late.differences:
+            pop.settle(pop.id.start + difference)
+        if not pop.is_settled:
+            self._write(key, pop)
+            self._put(key, pop, pop.due_at_ms + grace_ms)
+
+    def unwritten(self) -> list[tuple[PoppedQueue, Pop]]:
+        """Return the pops that are in flight and have no checkpoint on the way."""
+        return [
+            (key, pop)
+            for key, queue in self._queues.items()
+            for pop in queue.pops.values()
+            if not pop.is_settled and not pop.is_written
+        ]
+
+    def note_written(self, written: Iterable[tuple[PoppedQueue, Pop]]) -> None:
+        """Note that pops have a checkpoint now, and commit what was popped.
+
+        Whoever goes on with the folder gets it from the revive topic.
+
+        Raises:
+            DiskFull, DiskFailed: Some may get another one.
+        """
+        for key, pop in written:
+            pop.is_written = True
+            self._write(key, pop)
+        for key, queue in self._queues.items():
+            if (self._offsets.get(key.group, key.topic, key.queue_id) or 0) < queue.end:
+                self._offsets.commit_aside(key.group, key.topic, key.queue_id, queue.end)
 
     def knows(self, key: PoppedQueue, of: PopId) -> bool:
         """Tell whether a pop is kept: it is in flight, or one before it is."""
@@ -287,6 +405,8 @@ class InFlight:
         queue = self._queues.get(key)
         for pop in () if queue is None else [*queue.pops.values()]:
             if not pop.is_settled:
+                if pop.is_written:
+                    self.note_late(key, pop, pop.open_offsets)
                 pop.settled = (1 << len(pop.differences)) - 1
                 self._write(key, pop)
         self._queues.pop(key, None)
@@ -300,12 +420,12 @@ class InFlight:
         """Give the queues of which something is in flight."""
         yield from self._queues
 
-    def _put(self, key: PoppedQueue, pop: Pop) -> None:
+    def _put(self, key: PoppedQueue, pop: Pop, due_at_ms: int | None = None) -> None:
         queue = self._queues.get(key)
         if queue is None:
             queue = self._queues[key] = _Queue()
         if queue.add(pop):
-            heapq.heappush(self._due, (pop.due_at_ms, key, pop.id))
+            heapq.heappush(self._due, (due_at_ms or pop.due_at_ms, key, pop.id))
 
     def _commit(self, key: PoppedQueue) -> None:
         """Commit how far a group is in a queue."""
@@ -318,73 +438,73 @@ class InFlight:
         if self._offsets.of(group, topic).get(queue_id, -1) < offset:
             self._offsets.commit_aside(group, topic, queue_id, offset)
 
-    def _write(self, key: PoppedQueue, pop: Pop) -> None:
+    def _write(self, key: PoppedQueue, pop: Pop, *, is_ack: bool = False) -> None:
         self.table.count_change(1)
-        self.table.journal.append(
-            f"{key.topic}@{key.group}",
-            key.queue_id,
-            pop.id.start,
-            pop.id.popped_at_ms,
-            pop.invisible_ms,
-            pop.differences,
-            pop.settled,
-        )
+        name = f"{key.topic}@{key.group}"
+        self.table.journal.append(name, key.queue_id, *_members(pop, is_ack=is_ack))
         self.table.journal.is_behind = True
 
     def _snapshot(self) -> Snapshot:
-        return Snapshot(members={"pops": self._entries()})
+        old_ms = self._clock.now_ms() - LATE_KEEP_MS
+        self._acks = {at: pop for at, pop in self._acks.items() if pop.due_at_ms > old_ms}
+        return Snapshot(members={"epoch": self.epoch, "pops": self._entries()})
 
     def _entries(self) -> Iterator[str]:
-        named: dict[str, list[PoppedQueue]] = {}
-        for key in list(self._queues):
-            named.setdefault(f"{key.topic}@{key.group}", []).append(key)
-        for name, keys in named.items():
-            queues = {
-                key.queue_id: [_row(key, pop) for pop in self._queues[key].pops.values()]
-                for key in keys
-                if key in self._queues
-            }
+        named: dict[str, dict[int, list[object]]] = {}
+        for key, queue in list(self._queues.items()):
+            rows: list[object] = [_row(key, pop) for pop in queue.pops.values()]
+            named.setdefault(f"{key.topic}@{key.group}", {})[key.queue_id] = rows
+        for (key, _), pop in self._acks.items():
+            queues = named.setdefault(f"{key.topic}@{key.group}", {})
+            queues.setdefault(key.queue_id, []).append(_row(key, pop, is_ack=True))
+        for name, queues in named.items():
             yield fastjson.entry(name, queues)
 
     def _read(self, content: _File) -> None:
+        self.epoch = content.get("epoch", 0)
         for name, queues in content.get("pops", {}).items():
             for queue_id, rows in queues.items():
                 key = _queue(name, queue_id)
-                for start, popped_at_ms, invisible_ms, differences, settled, checksum in rows:
-                    pop = _pop((start, popped_at_ms, invisible_ms, differences, settled))
-                    if checksum != _checksum(key, pop):
+                for row in rows:
+                    if row[-1] != _checksum(key, row[:-1]):
                         raise WireError(f"a pop of {name} does not fit its checksum")
-                    self._put(key, pop)
+                    self._take_row(key, row[:-1])
+
+    def _take_row(self, key: PoppedQueue, row: _Row) -> None:
+        """Take a row of the file, or what a line of the journal has of a pop. Raises WireError."""
+        start, popped_at_ms, invisible_ms, differences, settled, revive_queue, *flags = row
+        if not 0 < len(differences) <= COUNT_MAX:
+            raise WireError(f"a pop of {len(differences)} messages, expected 1 to {COUNT_MAX}")
+        is_written, is_ack = flags
+        of = PopId(start, popped_at_ms)
+        pop = Pop(of, invisible_ms, differences, settled, revive_queue, is_written)
+        if is_ack:
+            self._acks[key, of] = pop
+        else:
+            self._put(key, pop)
 
 
-_Row = tuple[int, int, int, Sequence[int], int]
+def _row(key: PoppedQueue, pop: Pop, *, is_ack: bool = False) -> list[object]:
+    members = _members(pop, is_ack=is_ack)
+    return [*members, _checksum(key, members)]
 
 
-def _row(key: PoppedQueue, pop: Pop) -> list[object]:
-    return [*_members(pop), _checksum(key, pop)]
-
-
-def _checksum(key: PoppedQueue, pop: Pop) -> int:
+def _checksum(key: PoppedQueue, members: _Row) -> int:
     """Return what a flipped bit of the file would not fit; lines of the journal have their own."""
-    return crc31(msgspec.json.encode([*key, *_members(pop)]))
+    return crc31(msgspec.json.encode([*key, *members]))
 
 
-def _members(pop: Pop) -> list[object]:
-    return [
+def _members(pop: Pop, *, is_ack: bool) -> _Row:
+    return (
         pop.id.start,
         pop.id.popped_at_ms,
         pop.invisible_ms,
         [*pop.differences],
         pop.settled,
-    ]
-
-
-def _pop(row: _Row) -> Pop:
-    """Return the pop that a row of the file or a line of the journal is. Raises WireError."""
-    start, popped_at_ms, invisible_ms, differences, settled = row
-    if not 0 < len(differences) <= COUNT_MAX:
-        raise WireError(f"a pop of {len(differences)} messages, expected 1 to {COUNT_MAX}")
-    return Pop(PopId(start, popped_at_ms), invisible_ms, differences, settled)
+        pop.revive_queue,
+        pop.is_written,
+        is_ack,
+    )
 
 
 def _queue(name: str, queue_id: int) -> PoppedQueue:

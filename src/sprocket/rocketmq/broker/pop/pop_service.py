@@ -11,13 +11,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum, auto
 from itertools import count
+from typing import NamedTuple
 
 from msgspec import Struct, structs
 
 from sprocket.rocketmq.broker.delivery import PullService
 from sprocket.rocketmq.broker.filters import FilterTurns
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Groups
-from sprocket.rocketmq.broker.pop.in_flight import COUNT_MAX, InFlight, PopId, PoppedQueue
+from sprocket.rocketmq.broker.pop.in_flight import COUNT_MAX, InFlight, Pop, PopId, PoppedQueue
 from sprocket.rocketmq.broker.pop.orders import Orders, PopAttempt
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec.record_layout import PLACE
@@ -118,6 +119,13 @@ class Visibility(Struct, frozen=True):
     revive_queue: int = 0
 
 
+class _At(NamedTuple):
+    """When something is popped, and which revive queue its handles name."""
+
+    popped_at_ms: int
+    revive_queue: int
+
+
 class _Found(Struct, frozen=True):
     """What was read of one queue.
 
@@ -169,6 +177,11 @@ class PopService:
     below: Callable[[int], int] = random.randrange
     """`below(n)` picks one of n."""
     _revive_queue: Iterator[int] = field(default_factory=count, init=False)
+    _opened_at_ms: int = field(init=False)
+    """Since when pops are made here; those before may be on the revive topic."""
+
+    def __post_init__(self) -> None:
+        self._opened_at_ms = self._now_ms()
 
     def pop(self, query: PopQuery, age_ms: int) -> Popped:
         """Check a pop and give what it asks for.
@@ -199,24 +212,24 @@ class PopService:
         # Nothing has changed so far: what is read once more from the disk begins anew.
         got = [one for one in found if one.part is not None]
         now_ms = self._unused(now_ms, [(one.key, one.start) for one in got])
-        parts = [self._noted(one.part, one, query, now_ms) for one in got if one.part is not None]
+        queue = ORDERED_REVIVE_QUEUE if query.order else next(self._revive_queue) % REVIVE_QUEUES
+        at = _At(now_ms, queue)
+        parts = [self._noted(one.part, one, query, at) for one in got if one.part is not None]
         for one in found:
             self._begin(one)
             if one.looked_to >= 0:
                 self._pass_over(one, is_ordered=bool(query.order))
         outcome = PopOutcome.FOUND if parts else PopOutcome.NOTHING
-        queue = ORDERED_REVIVE_QUEUE
-        if not query.order:
-            queue = next(self._revive_queue) % REVIVE_QUEUES
         return Popped(outcome, parts, now_ms, queue, rest, wanted)
 
-    def _noted(self, part: PoppedPart, found: "_Found", query: PopQuery, now_ms: int) -> PoppedPart:
+    def _noted(self, part: PoppedPart, found: "_Found", query: PopQuery, at: "_At") -> PoppedPart:
         """Note that the messages of a part are popped."""
         if not query.order:
-            self._in_flight.add(part.key, part.start, part.offsets, now_ms, query.invisible_time)
+            of = PopId(part.start, at.popped_at_ms)
+            self._in_flight.add(part.key, of, part.offsets, query.invisible_time, at.revive_queue)
             return part
         key, attempt = part.key, PopAttempt(query.attempt_id, query.invisible_time)
-        pop = self._orders.add(key, found.offsets, now_ms, attempt)
+        pop = self._orders.add(key, found.offsets, at.popped_at_ms, attempt)
         if self._offsets.get(key.group, key.topic, key.queue_id) != found.start:
             self._offsets.commit_aside(key.group, key.topic, key.queue_id, found.start)
         return structs.replace(part, counts=pop.counts or {})
@@ -249,9 +262,22 @@ class PopService:
         of = PopId(handle.start, handle.popped_at_ms)
         if self._in_flight.knows(key, of):
             self._in_flight.settle(key, of, [offset])
-        else:
-            self._in_flight.settle_offset(key, offset)
+        elif not self._in_flight.settle_offset(key, offset):
+            self._note_late(key, handle, offset)
         return AckOutcome.DONE
+
+    def _note_late(self, key: PoppedQueue, handle: PopHandle, offset: int) -> None:
+        """Note an acknowledgement of a pop that may come yet on the revive topic."""
+        if self._may_come(handle):
+            of = PopId(handle.start, handle.popped_at_ms)
+            queue = handle.revive_queue % REVIVE_QUEUES
+            pop = Pop(of, handle.invisible_ms, (), revive_queue=queue)
+            self._in_flight.note_late(key, pop, [offset])
+
+    def _may_come(self, handle: PopHandle) -> bool:
+        """Tell whether a pop that is not known may come on the revive topic."""
+        due_at_ms = handle.popped_at_ms + handle.invisible_ms
+        return handle.popped_at_ms <= self._opened_at_ms and self._now_ms() < due_at_ms
 
     def _acknowledge_ordered(self, key: PoppedQueue, handle: PopHandle, offset: int) -> AckOutcome:
         is_of_last = self._orders.acknowledge(key, handle.popped_at_ms, offset)
@@ -304,9 +330,15 @@ class PopService:
             )
         now_ms = self._unused(self._now_ms(), [(key, offset)])
         old = PopId(handle.start, handle.popped_at_ms)
-        if self._in_flight.is_open(key, old, offset):
-            self._in_flight.add(key, offset, [offset], now_ms, invisible_ms)
+        is_here = self._in_flight.is_open(key, old, offset)
+        if is_here or (not self._in_flight.knows(key, old) and self._may_come(handle)):
+            queue = handle.revive_queue % REVIVE_QUEUES
+            new = PopId(offset, now_ms)
+            self._in_flight.add(key, new, [offset], invisible_ms, queue)
+        if is_here:
             self._in_flight.settle(key, old, [offset])
+        elif not self._in_flight.knows(key, old):
+            self._note_late(key, handle, offset)
         return Visibility(now_ms, invisible_ms, handle.revive_queue)
 
     def range_of(self, key: PoppedQueue) -> OffsetRange:

@@ -2,9 +2,9 @@
 
 `record` encodes and decodes it, `record_scan` scans many, `batch` knows messages that travel
 together; `properties`, `ids`, `extra` and `op_message` are parts of them; `keyed` is what
-compaction needs to know; `erased` is what takes the place of a message, and `recall_handle` what
-one is taken back by. `batch_rows` is not exported because it needs numpy. Source: RocketMQ
-`MessageExtEncoder`, `MessageDecoder`.
+compaction needs to know; `erased` is what takes the place of a message, `recall_handle` what one is
+taken back by, `pop_records` what RocketMQ keeps of pops. `batch_rows` is not exported because it
+needs numpy. Source: RocketMQ `MessageExtEncoder`, `MessageDecoder`.
 """
 
 from sprocket.rocketmq.codec.record import (
@@ -14,6 +14,7 @@ from sprocket.rocketmq.codec.record import (
     ids,
     keyed,
     op_message,
+    pop_records,
     properties,
     recall_handle,
     record,
@@ -40,6 +41,7 @@ __all__ = [
     "keyed",
     "op_message",
     "parse_host",
+    "pop_records",
     "properties",
     "recall_handle",
     "record",

@@ -8,7 +8,7 @@ from sprocket.base.disk import read_file, replace_file
 from sprocket.base.errors import DiskFull, ForeignStore
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import ConsumerOffsets
-from sprocket.rocketmq.broker.pop import InFlight, PopId, PoppedQueue
+from sprocket.rocketmq.broker.pop import InFlight, Pop, PopId, PoppedQueue
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
 
@@ -35,8 +35,8 @@ def test_a_group_goes_on_behind_what_it_popped() -> None:
     """What is committed is where the oldest pop begins that is not settled."""
     pops, offsets = opened(fresh())
     assert pops.next_offset(KEY) is None
-    first = pops.add(KEY, 5, [5, 6, 9], 1_000, 60_000)
-    second = pops.add(KEY, 10, [10], 1_001, 60_000)
+    first = pops.add(KEY, PopId(5, 1_000), [5, 6, 9], 60_000)
+    second = pops.add(KEY, PopId(10, 1_001), [10], 60_000)
     assert (pops.next_offset(KEY), pops.count(KEY), first.due_at_ms) == (11, 4, 61_000)
     assert pops.settle(KEY, second.id, [10]) == [10]
     assert offsets.get("g", "t", 0) == 5
@@ -51,9 +51,9 @@ def test_a_group_goes_on_behind_what_it_popped() -> None:
 def test_what_is_due_is_given_once() -> None:
     """The earliest first, and only if something of it is open."""
     pops, _ = opened(fresh())
-    late = pops.add(KEY, 1, [1], 0, 500)
-    early = pops.add(OTHER, 1, [1, 2], 0, 100)
-    done = pops.add(NAMED, 7, [7], 0, 50)
+    late = pops.add(KEY, PopId(1, 0), [1], 500)
+    early = pops.add(OTHER, PopId(1, 0), [1, 2], 100)
+    done = pops.add(NAMED, PopId(7, 0), [7], 50)
     pops.settle(NAMED, done.id, [7])
     assert pops.take_due(49, 10) == []
     assert pops.take_due(1_000, 1) == [(OTHER, early)]
@@ -69,7 +69,7 @@ def test_what_is_forgotten_comes_no_more() -> None:
     disk = fresh()
     pops, _ = opened(disk)
     for key in (KEY, OTHER, NAMED):
-        pops.add(key, 1, [1], 0, 100)
+        pops.add(key, PopId(1, 0), [1], 100)
     pops.forget(KEY)
     assert [*opened(disk.kill())[0].queues()] == [OTHER, NAMED]
     assert pops.next_offset(KEY) is None
@@ -85,7 +85,7 @@ def test_a_full_disk_changes_nothing() -> None:
     pops, _ = opened(disk)
     disk.is_full = True
     with pytest.raises(DiskFull):
-        pops.add(KEY, 1, [1], 0, 100)
+        pops.add(KEY, PopId(1, 0), [1], 100)
     assert len(pops) == 0
 
 
@@ -111,7 +111,7 @@ def story(seed: int, disk: SimulatedDisk) -> tuple[SimulatedDisk, dict[PoppedQue
                     start = offsets.get(key.group, key.topic, key.queue_id) or 0
                 assert start == ends[key]
                 got = sorted(draw.sample(range(start, start + 40), draw.randint(1, 32)))
-                pop = pops.add(key, start, got, step, draw.randrange(100))
+                pop = pops.add(key, PopId(start, step), got, draw.randrange(100))
                 ends[key] = pop.end
                 open_now[key] |= set(got)
                 ids.append((key, pop.id, got))
@@ -142,7 +142,7 @@ def test_a_flipped_digit_of_the_file_is_found(old: bytes, new: bytes) -> None:
     """The backup counts then; if both are damaged the start is refused."""
     disk = fresh()
     pops, _ = opened(disk)
-    pops.add(KEY, 5, [5, 6, 9], 1_000, 60_000)
+    pops.add(KEY, PopId(5, 1_000), [5, 6, 9], 60_000)
     pops.table.flush()
     path = "/s/config/sprocketPops.json"
     wrong = read_file(disk, path).replace(old, new, 1)
@@ -155,3 +155,75 @@ def test_a_flipped_digit_of_the_file_is_found(old: bytes, new: bytes) -> None:
     replace_file(disk, f"{path}.bak", wrong)
     with pytest.raises(ForeignStore):
         opened(disk.kill())
+
+
+def foreign(disk: SimulatedDisk) -> None:
+    """Make the file of offsets one that RocketMQ has written."""
+    path = "/s/config/consumerOffset.json"
+    replace_file(disk, path, b'{"offsetTable":{"t@g":{0:9}}}')
+
+
+def test_what_has_a_checkpoint_is_committed() -> None:
+    """Once; what is acknowledged of it later is kept for whoever reads that checkpoint."""
+    disk = fresh()
+    pops, offsets = opened(disk)
+    pop = pops.add(KEY, PopId(4, FakeClock().now_ms()), [5, 6, 9], 60_000, 3)
+    done = pops.add(OTHER, PopId(0, 1_000), [0], 60_000)
+    pops.settle(OTHER, done.id, [0])
+    assert pops.unwritten() == [(KEY, pop)]
+    pops.note_written(pops.unwritten())
+    assert (pops.unwritten(), offsets.get("g", "t", 0)) == ([], 10)
+    pops.settle(KEY, pop.id, [6])
+    for now in (pops, opened(disk.kill())[0]):
+        [(key, late)] = now.late_acks()
+        assert (key, late.id, late.differences, late.revive_queue) == (KEY, pop.id, [2], 3)
+        assert now.unwritten() == []
+        assert now.take_due(1 << 41, 9)[0][1].open_offsets == [5, 9]
+    pops.table.flush()
+    again, offsets = opened(disk.kill())
+    assert (len(again.late_acks()), offsets.get("g", "t", 0), again.next_offset(KEY)) == (1, 10, 10)
+    assert again.epoch == pops.epoch
+
+
+def test_a_checkpoint_that_comes_is_taken_in() -> None:
+    """Without what was acknowledged; not if the pop is here, nor if it was, as the mark says."""
+    disk = fresh()
+    pops, _ = opened(disk)
+    own = pops.add(KEY, PopId(0, 7), [0], 1_000)
+    pops.note_written(pops.unwritten())
+    pops.take_in(KEY, Pop(own.id, 1_000, [0]), is_known=True, grace_ms=100)
+    assert pops.unwritten() == [(KEY, own)], "RocketMQ is behind its checkpoint"
+    pops.settle(KEY, own.id, [0])
+    pops.take_in(KEY, Pop(own.id, 1_000, [0]), is_known=True, grace_ms=100)
+    assert len(pops) == 0
+    other = PopId(3, 9)
+    pops.note_late(KEY, Pop(other, 1_000, ()), [4])
+    pops.take_in(KEY, Pop(other, 1_000, [0, 1, 2]), is_known=False, grace_ms=100)
+    assert pops.take_due(1_108, 9) == []
+    assert [pop.open_offsets for _, pop in pops.take_due(1_109, 9)] == [[3, 5]]
+    again, _ = opened(disk.kill())
+    assert [pop.open_offsets for _, pop in again.take_due(1 << 40, 9)] == [[3, 5]]
+
+
+def test_what_is_in_flight_ends_when_rocketmq_was_here() -> None:
+    """It is on its topic; and checkpoints of ours count from then on."""
+    disk = fresh()
+    pops, offsets = opened(disk)
+    pops.add(KEY, PopId(0, 7), [0], 1_000)
+    pops.note_late(KEY, Pop(PopId(3, 9), 1_000, ()), [3])
+    pops.table.flush()
+    offsets.table.flush()
+    foreign(disk)
+    place = Place(disk, "/s", FakeClock(1_800_000_000_000))
+    offsets = ConsumerOffsets(place)
+    after = InFlight(place, offsets)
+    assert (len(after), after.late_acks(), after.epoch == pops.epoch) == (0, [], False)
+    assert len(opened(disk.kill())[0]) == 0, "also for the next process"
+
+
+@pytest.mark.parametrize("offsets", [[2], [40 + number for number in range(33)]])
+def test_nothing_is_kept_of_what_no_pop_has(offsets: list[int]) -> None:
+    """Messages before it, or more than a pop may have."""
+    pops, _ = opened(fresh())
+    pops.note_late(KEY, Pop(PopId(3, 9), 1_000, ()), offsets)
+    assert pops.late_acks() == []
