@@ -165,6 +165,7 @@ def test_a_master_waits_for_its_slave_until_an_operator_says_otherwise() -> None
         assert await sent(client, 3) == {LATE}
         await pair.admin.failover.designate("broker-a", 1)
         await pair.in_sync(1, {1})
+        client = await pair.leads(1)
         assert await sent(client, 3) == {0}
 
     run(scenario)

@@ -161,8 +161,6 @@ def _said(
         admin.failover.designate(broker, member)
     else:
         return answer.sentence([], "nothing is changed")
-    if found.goes_on_alone:
-        return _switched(broker, own[member])
     return _switched(broker, admin.failover.next_master(broker, epoch))
 
 
@@ -173,13 +171,11 @@ class Promotion:
     Attributes:
         question: What the operator takes upon themselves.
         hands_over: There is a master that can give up by itself: nothing is to be confirmed.
-        goes_on_alone: It is the master, and is to wait for nobody else.
         is_done: It is the master, and waits for nobody else.
     """
 
     question: str = ""
     hands_over: bool = False
-    goes_on_alone: bool = False
     is_done: bool = False
 
 
@@ -207,8 +203,7 @@ def promotion(member: int, own: "Mapping[int, SetReplicas]", *, unclean: bool) -
         return Promotion(is_done=True)
     if member in leads:
         return Promotion(
-            question=f"Acknowledge what member {member} alone has, until others are in sync again?",
-            goes_on_alone=True,
+            question=f"Acknowledge what member {member} alone has, until others are in sync again?"
         )
     if member not in in_sync and not unclean:
         raise SettingsError(f"member {member} is not in sync; --unclean takes it all the same")

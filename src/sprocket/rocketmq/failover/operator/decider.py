@@ -108,20 +108,19 @@ class OperatorDecider:
     async def init(self, state: SetState, *, seen_revision: int = 0) -> Ruling:
         """See `Decider`; by an operator's word it holds although somebody leads.
 
-        Is it said to the master, of itself, it stays that.
+        A master of whom it is said begins another epoch, too: a member that it does not reach may
+        have begun one by itself meanwhile, and that must not be the greater one.
         """
         async with self._one_by_one:
             word = self._word
             if seen_revision != (0 if word is None else word.revision):
                 return _LOST
-            if word is not None and self._leads and self._me in {one.id for one in state.in_sync}:
-                state = structs.replace(state, epoch=word.state.epoch)
-                said = structs.replace(word, change=word.change + 1, state=state)
-            else:
-                state = structs.replace(state, epoch=state.epoch + OPERATOR_STEP)
-                said = Word(change=0, tenure=0, leader=None, state=state)
+            epoch = max(state.epoch, 0 if word is None else word.state.epoch)
+            state = structs.replace(state, epoch=epoch + OPERATOR_STEP)
+            said = Word(change=0, tenure=0, leader=None, state=state)
             if not await self._keep(said):
                 return _NOT_KEPT
+            self._leads = False
         return Ruling(verdict=Verdict.DONE, state_revision=said.revision)
 
     async def read(self) -> SetView | None:

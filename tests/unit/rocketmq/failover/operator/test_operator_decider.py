@@ -148,23 +148,25 @@ def test_an_operator_names_the_other_one() -> None:
 
 
 def test_a_master_goes_on_alone_on_an_operators_word() -> None:
-    """It stays master, in its epoch; its changes before that are void."""
+    """In another epoch, which is greater than any that the other one may have begun; alone."""
 
     async def scenario(two: Two) -> None:
-        call, ruling = await begun(two)
+        call, ruling = await grown(two)
         mine = two.deciders[ME]
         before = await read(mine)
         alone = SetState(epoch=0, master=ME, in_sync=frozenset({ME}), in_sync_min=1)
         said = await mine.init(alone, seen_revision=before.state_revision)
         assert said.verdict is Verdict.DONE
-        view = await read(mine)
-        assert view.state is not None
-        assert (view.state.epoch, view.state.in_sync) == (call.state.epoch, frozenset({ME}))
-        assert (view.leader, view.tenure) == (call.leader, ruling.tenure)
+        assert (await mine.renew(renewal(ruling))).verdict is Verdict.LOST
         late = change(call, ruling, call.state, before)
         assert (await mine.alter(late)).verdict is Verdict.LOST
-        grown = SetState(epoch=call.state.epoch, master=ME, in_sync=BOTH, in_sync_min=1)
-        assert (await mine.alter(change(call, ruling, grown, view))).verdict is Verdict.DONE
+        view = await read(mine)
+        assert view.leader is None
+        assert view.state is not None
+        assert view.state.in_sync == {ME}
+        assert view.state.epoch > call.state.epoch + OPERATOR_STEP // 2
+        later, _ = await two.leads(ME)
+        assert (await read(two.deciders[OTHER])).leader == later.leader
 
     run(scenario)
 

@@ -58,6 +58,8 @@ class OperatorWorld(World):
         self.deciders: dict[int, OperatorDecider] = {}
         self.dead: set[int] = set()
         self.are_apart = False
+        self.newest = 0
+        """Which word it is that says so, whoever has it."""
         self.alone: set[int] = set()
         """Who was told to go on alone, and may have acknowledged since what the other one lacks."""
         super().__init__(2, Kept)
@@ -201,18 +203,16 @@ class OperatorWorld(World):
             in_sync_min=1,
         )
         await self.deciders[one.id].init(state, seen_revision=view.state_revision)
-        self.alone = {one.id}
+        self.note_who_is_alone()
 
     def note_who_is_alone(self) -> None:
-        """See whether both are in sync again, or one has handed over to the other."""
-        for one in self.living():
-            word = self.deciders[one.id].notice.word
-            if one.opened and word is not None:
-                in_sync = {each.id for each in word.state.in_sync}
-                if in_sync == {1, 2}:
-                    self.alone = set()
-                elif one.opened == one.mastership.epoch:
-                    self.alone = {one.id}
+        """See whether both are in sync again, as the newest word says."""
+        for decider in self.deciders.values():
+            word = decider.notice.word
+            if word is not None and word.revision > self.newest:
+                self.newest = word.revision
+                in_sync = {int(each.id) for each in word.state.in_sync}
+                self.alone = set() if len(in_sync) > 1 else in_sync
 
 
 def many(count: int) -> list[OperatorWorld]:
