@@ -20,7 +20,9 @@ ANY: Final[Sequence[MessageType]] = (
 RocketMQ's proxy it takes normal ones alone."""
 
 
+_BY_NAME: Final = {one.name: (one,) for one in ANY}
+
+
 def accepted_types(topic: TopicConfig) -> Sequence[MessageType]:
     """Return the kinds that a topic takes."""
-    said = topic.attributes.get(attributes.MESSAGE_TYPE, "")
-    return [one for one in ANY if one.name == said] or ANY
+    return _BY_NAME.get(topic.attributes.get(attributes.MESSAGE_TYPE, ""), ANY)
