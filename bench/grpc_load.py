@@ -227,17 +227,37 @@ def received(answer: bytes) -> list[Message]:
     return found
 
 
-def receive_and_acknowledge(
-    port: int, shape: Shape, topic: str, group: str, *, count: int
-) -> float:
-    """Receive so many messages, 32 a call, then acknowledge each; return the seconds."""
-    asked = messages.ReceiveMessageRequest(
+def receive_request(topic: str, group: str) -> bytes:
+    """Return a request for up to 32 messages."""
+    return messages.ReceiveMessageRequest(
         group=Resource(name=group),
         message_queue=messages.MessageQueue(topic=Resource(name=topic)),
         batch_size=32,
         invisible_duration=duration(60_000),
         long_polling_timeout=duration(5_000),
     ).SerializeToString()
+
+
+def join(port: int, topic: str, group: str) -> None:
+    """Have a group begin where its topic ends now: a new one does so at its first receive."""
+    requests = iter([receive_request(topic, group)])
+    shape = Shape(connections=1, depth=1)
+    asked = _load(
+        port,
+        shape,
+        "ReceiveMessage",
+        lambda: next(requests, None),
+        lambda _: None,
+        must_be_ok=False,
+    )
+    asyncio.run(asked)
+
+
+def receive_and_acknowledge(
+    port: int, shape: Shape, topic: str, group: str, *, count: int
+) -> float:
+    """Receive so many messages, 32 a call, then acknowledge each; return the seconds."""
+    asked = receive_request(topic, group)
     got: list[Message] = []
 
     def again() -> bytes | None:

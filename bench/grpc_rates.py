@@ -30,6 +30,7 @@ SHAPES: Final = (
     Shape(connections=4, depth=32),
 )
 TOPIC: Final = "Bench"
+GROUP: Final = "bench"
 BODY_BYTES: Final = 1_024
 ROUNDS: Final = 3
 STREAMS: Final = 1_000
@@ -53,7 +54,7 @@ def consume(served: Served, count: int) -> tuple[float, float]:
     port = int(served.grpc.rpartition(":")[2])
     shape = Shape(connections=4, depth=4)
     before = processes.cpu_seconds(served.pid)
-    seconds = grpc_load.receive_and_acknowledge(port, shape, TOPIC, "bench", count=count)
+    seconds = grpc_load.receive_and_acknowledge(port, shape, TOPIC, GROUP, count=count)
     spent = processes.cpu_seconds(served.pid) - before
     return count / seconds, spent / count * 1e6
 
@@ -102,6 +103,8 @@ def main() -> int:
             served.start()
             with blocking.Admin(served.nameserver) as admin:
                 admin.topic.create(TOPIC, 8, attributes={"+message.type": "NORMAL"})
+                admin.group.create(GROUP)
+            grpc_load.join(int(served.grpc.rpartition(":")[2]), TOPIC, GROUP)
         return _report(servers, asked.calls)
     finally:
         for served in servers.values():

@@ -47,6 +47,22 @@ TYPES: Final[Mapping[str, str]] = {
     "reconnect": "NORMAL",
 }
 """The kind of messages of each scenario's topic."""
+RIGHT: Final[Mapping[str, Any]] = {
+    "push": [f"m{number}" for number in range(10)],
+    "fifo": {group: [f"{group}{number}" for number in range(10)] for group in ("a", "b")},
+    "delay": {"bodies": ["later"], "is_in_time": True},
+    "transaction": ["yes"],
+    "orphan": ["orphan"],
+    "nack": [["again", 1], ["again", 2]],
+    "forward": ["bad", "bad", "good"],
+    "tags": ["b", "c"],
+    "sql": ["m2", "m3"],
+    "recall": {"bodies": ["second"], "is_id": True},
+    "reconnect": {"acknowledged": 60, "missing": []},
+}
+"""What an SDK is to be told, where that does not depend on the SDK. The proxy gives a message twice
+whose transaction is committed while it is asked about, and after a kill some consumers get nothing
+from it for a while."""
 IN_ORDER: Final = frozenset({"fifo", "forward"})
 """Scenarios whose group consumes in order."""
 ATTEMPTS: Final = {"forward": 1}
@@ -371,9 +387,13 @@ def report(told: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> int:
     for sdk, scenarios in ours.items():
         for name, what in scenarios.items():
             other = theirs.get(sdk, {}).get(name, what)
-            if other != what:
-                differs += 1
-                print(f"DIFFERS {sdk} {name}\n  sprocket {what}\n  proxy    {other}")
+            if other == what:
+                continue
+            if RIGHT.get(name) == what:
+                print(f"{sdk} {name}: right here, at the proxy {other}")
+                continue
+            differs += 1
+            print(f"DIFFERS {sdk} {name}\n  sprocket {what}\n  proxy    {other}")
     print(f"{sum(map(len, ours.values()))} scenarios, {differs} differ")
     return 1 if differs else 0
 
