@@ -86,6 +86,7 @@ class Place(Generic[W]):
         etcd: Where it reaches the members of etcd, `host:port` each.
         to_etcd: That can be cut.
         to_it: What leads from its slave to it, and to its master.
+        stays: What else leads to it, and is cut in the end.
         wrapper: What its command begins with.
     """
 
@@ -95,6 +96,7 @@ class Place(Generic[W]):
     etcd: Sequence[str]
     to_etcd: W
     to_it: W
+    stays: W | None = None
     wrapper: Sequence[str] = ()
 
 
@@ -111,12 +113,19 @@ class Ground(Generic[W]):
     nameserver: Sequence[str] = ()
 
 
-def on_loopback(etcd: EtcdCluster) -> Ground[Links]:
-    """Return two places on this machine, each with an address of its own."""
+def on_loopback(etcd: EtcdCluster, *, cuts_clients: bool) -> Ground[Links]:
+    """Return two places on this machine, each with an address of its own.
+
+    Args:
+        etcd: Decides.
+        cuts_clients: Whether who is cut off from the other member is cut off from everybody who
+            knows its address, and not at its own one.
+    """
     found = []
     for number in (1, 2):
         port, host = peers.free_port((-2, 0, 1)), f"127.0.0.{number + 1}"
         to_etcd = Links([Forwarder(one.port) for one in etcd.members])
+        to_clients, to_slaves = (Forwarder(one, host, one) for one in (port, port + 1))
         found.append(
             Place(
                 own_address=f"127.0.0.1:{port}",
@@ -124,7 +133,8 @@ def on_loopback(etcd: EtcdCluster) -> Ground[Links]:
                 options=("--set", f"server.advertised_host={host}"),
                 etcd=[f"127.0.0.1:{one.port}" for one in to_etcd.all],
                 to_etcd=to_etcd,
-                to_it=Links([Forwarder(one, host, one) for one in (port, port + 1)]),
+                to_it=Links([to_slaves, to_clients] if cuts_clients else [to_slaves]),
+                stays=Links([] if cuts_clients else [to_clients]),
             )
         )
     return Ground(places=found)
@@ -216,6 +226,8 @@ class Member(Generic[W]):
         """Cut all its links."""
         self.to_etcd.cut()
         self.to_it.cut()
+        if self.place.stays is not None:
+            self.place.stays.cut()
 
 
 class HaSet(Generic[W]):
@@ -339,13 +351,29 @@ class HaSet(Generic[W]):
 
 @contextmanager
 def running(
-    folder: Path, options: Sequence[str] = (), source: Path = ROOT / "src"
+    folder: Path,
+    options: Sequence[str] = (),
+    source: Path = ROOT / "src",
+    *,
+    cuts_clients: bool = False,
 ) -> Iterator[HaSet[Links]]:
-    """Give a set of which the first member is master, and both are in sync. Raises PeerMissing."""
+    """Give a set of which the first member is master, and both are in sync.
+
+    Args:
+        folder: Holds all that the processes write.
+        options: Of the brokers.
+        source: The folder with the package of ours that is run.
+        cuts_clients: See `on_loopback`.
+
+    Raises:
+        PeerMissing: There is no etcd.
+    """
     etcd = EtcdCluster(etcd_cluster.program(), folder / "etcd")
     ha: HaSet[Links] | None = None
     try:
-        ha = HaSet(folder, etcd.start(), on_loopback(etcd), options, source)
+        ha = HaSet(
+            folder, etcd.start(), on_loopback(etcd, cuts_clients=cuts_clients), options, source
+        )
         ha.begin()
         yield ha
     finally:

@@ -118,7 +118,7 @@ def torture(folder: Path, count: int, seed: int, of: Sequence[str], source: Path
     """
     random = Random(seed)
     outcomes: list[Outcome] = []
-    with ha_set.running(folder, OPTIONS, source) as ha:
+    with ha_set.running(folder, OPTIONS, source, cuts_clients=True) as ha:
         load = Load([one.own_address for one in ha.members], seed)
         check = Check(ha, load.acks)
         scene = Scene(ha, load, check, random)
