@@ -22,8 +22,7 @@ SDK_PYTHON := .peers/sdks/python/bin/python
 SDK_NODE := .peers/sdks/node/node_modules/rocketmq-client-nodejs/package.json
 SDK_JAVA := .peers/sdks/java/lib/rocketmq-client-java-5.1.0.jar
 SDK_GO := .peers/sdks/go/peer
-SDK_RUST := .peers/sdks/rust/peer
-PEERS_SDKS := $(if $(SPROCKET_SDK_RUST),,$(SDK_RUST)) $(if $(SPROCKET_SDK_GO),,$(SDK_GO)) $(if $(SPROCKET_ROCKETMQ_PROXY_LIB),,$(PROXY_JAR)) $(if $(SPROCKET_SDK_PYTHON),,$(SDK_PYTHON)) $(if $(SPROCKET_SDK_NODE),,$(SDK_NODE)) $(if $(SPROCKET_SDK_JAVA),,$(SDK_JAVA))
+PEERS_SDKS := $(if $(SPROCKET_SDK_GO),,$(SDK_GO)) $(if $(SPROCKET_ROCKETMQ_PROXY_LIB),,$(PROXY_JAR)) $(if $(SPROCKET_SDK_PYTHON),,$(SDK_PYTHON)) $(if $(SPROCKET_SDK_NODE),,$(SDK_NODE)) $(if $(SPROCKET_SDK_JAVA),,$(SDK_JAVA))
 NEEDS_MAVEN = command -v mvn >/dev/null || { echo "peers: needs Maven (mvn) and a JDK 17; on Debian: apt-get install maven openjdk-17-jdk-headless" >&2; exit 1; }
 COPY_JARS = mvn --batch-mode --quiet dependency:copy-dependencies -DincludeScope=runtime
 
@@ -71,7 +70,7 @@ $(SPARK_KAFKA_JAR): bench/java/pom-spark-kafka.xml
 	@$(COPY_JARS) --file $< -DoutputDirectory=$(CURDIR)/$(SPARK_KAFKA)/lib
 	@touch $@
 
-peers-sdks: $(PEERS_SDKS) ## fetch RocketMQ's proxy 5.3.3, and its SDKs for Python, Node, Java, Go and Rust, once
+peers-sdks: $(PEERS_SDKS) ## fetch RocketMQ's proxy 5.3.3, and its SDKs for Python, Node, Java and Go, once
 
 $(PROXY_JAR): tests/interop/java/pom-proxy.xml
 	@$(NEEDS_MAVEN)
@@ -102,13 +101,6 @@ $(SDK_GO): $(wildcard tests/interop/sdks/go/*)
 	@echo "peers-sdks: RocketMQ's Go SDK 5.1.2 into $@"
 	@mkdir -p $(dir $@)
 	@cd tests/interop/sdks/go && go build -o $(CURDIR)/$@ .
-
-$(SDK_RUST): $(wildcard tests/interop/sdks/rust/* tests/interop/sdks/rust/src/*)
-	@command -v cargo >/dev/null || { echo "peers-sdks: needs Rust 1.75 or newer and cargo; on Debian: apt-get install cargo" >&2; exit 1; }
-	@echo "peers-sdks: RocketMQ's Rust SDK 5.0.0 into $@"
-	@mkdir -p $(dir $@)
-	@cargo build --quiet --release --manifest-path tests/interop/sdks/rust/Cargo.toml --target-dir $(dir $@)target
-	@cp $(dir $@)target/release/peer $@
 
 $(H2SPEC):
 	@command -v go >/dev/null || { echo "h2spec: needs Go 1.21 or newer; on Debian: apt-get install golang-go" >&2; exit 1; }

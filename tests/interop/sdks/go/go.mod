@@ -2,9 +2,10 @@ module peer
 
 go 1.21
 
+require github.com/apache/rocketmq-clients/golang/v5 v5.1.2
+
 require (
 	contrib.go.opencensus.io/exporter/ocagent v0.6.0 // indirect
-	github.com/apache/rocketmq-clients/golang/v5 v5.1.2 // indirect
 	github.com/census-instrumentation/opencensus-proto v0.3.0 // indirect
 	github.com/dchest/siphash v1.2.3 // indirect
 	github.com/go-playground/locales v0.14.0 // indirect
