@@ -84,9 +84,9 @@ $(SDK_JAVA): tests/interop/java/pom-sdk.xml
 	@$(COPY_JARS) --file $< -DoutputDirectory=$(CURDIR)/.peers/sdks/java/lib
 	@touch $@
 
-$(SDK_PYTHON):
+$(SDK_PYTHON): | $(STAMP)
 	@echo "peers-sdks: RocketMQ's Python SDK 5.1.2 into .peers/sdks/python, about 90 MB"
-	@$(PYTHON) -m venv .peers/sdks/python
+	@$(BIN)/python -m venv .peers/sdks/python
 	@$@ -m pip install --quiet rocketmq-python-client==5.1.2
 
 $(SDK_NODE): tests/interop/sdks/node/package.json
