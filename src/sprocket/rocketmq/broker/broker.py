@@ -185,7 +185,7 @@ class Broker:
         self._rules = Rules(rights, self.thread) if isinstance(rights, RuleReader) else None
         # A sync waits for no other work of the disk, and none of that for a sync that stalls.
         self._sync_thread = DiskThread("sprocket-sync")
-        self.in_flight = InFlight(place, self.offsets)
+        self.in_flight = InFlight(place, self.offsets, store.written)
         self.orders = Orders(place, self.offsets, store.log_clock)
         self.pop_hold = PopHold(loop)
         self.delay_progress = DelayProgress(place, store, is_whole=not store.report.damage)

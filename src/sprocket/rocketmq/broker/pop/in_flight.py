@@ -75,6 +75,8 @@ class Pop(Struct):
         settled: A bit for each message that is.
         revive_queue: That of RocketMQ's revive topic which its handles name.
         is_written: Whether a checkpoint of it is on the way to that topic.
+        copied: A bit for each message that is to be settled by a copy of it.
+        copied_to: Where the log ends behind these copies: it has them if it is so long.
     """
 
     id: PopId
@@ -83,6 +85,8 @@ class Pop(Struct):
     settled: int = 0
     revive_queue: int = 0
     is_written: bool = False
+    copied: int = 0
+    copied_to: int = 0
 
     @property
     def due_at_ms(self) -> int:
@@ -120,13 +124,17 @@ class Pop(Struct):
         return True
 
 
-_Row: TypeAlias = tuple[int, int, int, list[int], int, int, bool, bool]
+_Row: TypeAlias = tuple[int, int, int, list[int], int, int, int, int, bool, bool]
 """A pop as a line of the journal has it: see `codec.config.tables.PopLine`."""
+
+
+_FileRow: TypeAlias = tuple[int, int, int, list[int], int, int, int, int, bool, bool, int]
+"""The same with its checksum."""
 
 
 class _File(TypedDict, total=False):
     dataVersion: object
-    pops: dict[str, dict[int, list[tuple[int, int, int, list[int], int, int, bool, bool, int]]]]
+    pops: dict[str, dict[int, list[_FileRow]]]
     epoch: int
     sprocketSequence: int | None
 
@@ -166,6 +174,7 @@ class InFlight:
     Args:
         place: Where the store lies.
         offsets: What groups have committed; told how far they are.
+        log_end: Where the log ends.
 
     Attributes:
         table: File, journal and version.
@@ -174,8 +183,10 @@ class InFlight:
     Threads: event loop only.
     """
 
-    def __init__(self, place: Place, offsets: ConsumerOffsets) -> None:
+    def __init__(self, place: Place, offsets: ConsumerOffsets, log_end: int) -> None:
         self._offsets = offsets
+        self._log_end = log_end
+        self._void: dict[tuple[PoppedQueue, PopId], Pop] = {}
         self._queues: dict[PoppedQueue, _Queue] = {}
         self._due: list[tuple[int, PoppedQueue, PopId]] = []
         self._acks: dict[tuple[PoppedQueue, PopId], Pop] = {}
@@ -184,6 +195,9 @@ class InFlight:
         self._clock = place.clock
         for line in self.table.load(_File, self._read):
             self._take_row(_queue(line[1], line[2]), line[3:])
+        for (key, _), pop in self._void.items():
+            self._write(key, pop)  # or the copies would come to count once the log has grown
+        self._void.clear()
         self._begin(is_foreign=offsets.table.is_void)
         for key in list(self._queues):
             self._commit(key)
@@ -276,6 +290,32 @@ class InFlight:
             if pop.is_settled:
                 self._commit(key)
         return found
+
+    def note_copies(self, key: PoppedQueue, of: PopId, offsets: Iterable[int], end: int) -> None:
+        """Note copies of messages of a pop that are about to be written to the log.
+
+        After a kill they count as settled if the log has the copies, so that none is copied twice;
+        until then they are not. `settle` follows once the copies are stored.
+
+        Args:
+            key: Of which queue.
+            of: Which pop.
+            offsets: Of the messages.
+            end: Where the log will end behind the copies; 0 if there are none after all.
+
+        Raises:
+            DiskFull, DiskFailed: A kill may have them copied twice.
+        """
+        queue = self._queues.get(key)
+        pop = None if queue is None else queue.pops.get(of)
+        if pop is None:
+            return
+        differences = [offset - of.start for offset in offsets]
+        pop.copied = sum(1 << pop.differences.index(difference) for difference in differences)
+        pop.copied_to = end
+        if not end:
+            pop.copied = 0
+        self._write(key, pop)
 
     def settle_offset(self, key: PoppedQueue, offset: int) -> bool:
         """Settle a message, whichever pop has it now; tell whether one has.
@@ -472,16 +512,23 @@ class InFlight:
 
     def _take_row(self, key: PoppedQueue, row: _Row) -> None:
         """Take a row of the file, or what a line of the journal has of a pop. Raises WireError."""
-        start, popped_at_ms, invisible_ms, differences, settled, revive_queue, *flags = row
+        start, popped_at_ms, invisible_ms, differences, settled, copied, copied_to, *rest = row
         if not 0 < len(differences) <= COUNT_MAX:
             raise WireError(f"a pop of {len(differences)} messages, expected 1 to {COUNT_MAX}")
-        is_written, is_ack = flags
+        revive_queue, is_written, is_ack = rest
+        has_copies = copied_to <= self._log_end
+        if has_copies:
+            settled |= copied
         of = PopId(start, popped_at_ms)
-        pop = Pop(of, invisible_ms, differences, settled, revive_queue, is_written)
+        pop = Pop(of, invisible_ms, differences, settled, revive_queue, bool(is_written))
         if is_ack:
             self._acks[key, of] = pop
+            return
+        self._put(key, pop)
+        if has_copies:
+            self._void.pop((key, of), None)
         else:
-            self._put(key, pop)
+            self._void[key, of] = pop
 
 
 def _row(key: PoppedQueue, pop: Pop, *, is_ack: bool = False) -> list[object]:
@@ -501,6 +548,8 @@ def _members(pop: Pop, *, is_ack: bool) -> _Row:
         pop.invisible_ms,
         [*pop.differences],
         pop.settled,
+        pop.copied,
+        pop.copied_to,
         pop.revive_queue,
         pop.is_written,
         is_ack,

@@ -122,11 +122,22 @@ class Reviver:
                 self._settle(one)
         copied = [(one, copy) for one, copy in found if copy is not None]
         if copied:
-            self._durable.append(
-                [copy for _, copy in copied], self._told, [one for one, _ in copied]
-            )
+            asked = [one for one, _ in copied]
+            self._durable.append([copy for _, copy in copied], self._told, asked)
+            self._note_copies(asked, self._store.end)
         else:
             self._is_working = False
+
+    def _note_copies(self, asked: Sequence[_Due], end: int) -> None:
+        """Note copies that are about to be written, or with 0 that they were not."""
+        offsets: dict[tuple[PoppedQueue, PopId], list[int]] = {}
+        for one in asked:
+            offsets.setdefault((one.key, one.pop.id), []).append(one.offset)
+        for (key, of), several in offsets.items():
+            try:
+                self._in_flight.note_copies(key, of, several, end)
+            except StoreError as error:
+                _log.error("a message may be given once more after a kill", why=str(error))
 
     def _copy(self, key: PoppedQueue, pop: Pop, offset: int) -> NewRecord | None:
         """Return a message as its group is to get it again; None if it is gone."""
@@ -156,6 +167,7 @@ class Reviver:
             for one in asked:
                 self._settle(one)
             return
+        self._note_copies(asked, 0)
         pops: dict[tuple[PoppedQueue, PopId], Pop] = {
             (one.key, one.pop.id): one.pop for one in asked
         }

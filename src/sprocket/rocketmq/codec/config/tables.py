@@ -217,10 +217,11 @@ DelayLine: TypeAlias = tuple[int, int, int, int]
 """A line of the journal of delay levels: its sequence, level, queue offset, and the physical offset
 where the log ended behind the copies."""
 
-PopLine: TypeAlias = tuple[int, str, int, int, int, int, list[int], int, int, bool, bool]
+PopLine: TypeAlias = tuple[int, str, int, int, int, int, list[int], int, int, int, int, bool, bool]
 """A line of the journal of pops: its sequence, `topic@group`, queue, where a pop begins,
 when it was popped, for how long it is invisible, how far each message is from there, a bit for
-each that is settled, the revive queue of its handles, whether a checkpoint of it is on the way to
+each that is settled, one for each that is if the log goes up to a place, that place, the revive
+queue of its handles, whether a checkpoint of it is on the way to
 the revive topic, and whether the line is not of a pop, but of acknowledgements of one that has
 such."""
 

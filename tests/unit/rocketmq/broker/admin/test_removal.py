@@ -47,7 +47,7 @@ class Scene:
         self.offsets = ConsumerOffsets(Place(disk, FOLDER, clock))
         self.stats = Stats(clock)
         self.hold = PullHold(asyncio.get_running_loop(), PullSettings())
-        self.in_flight = InFlight(Place(disk, FOLDER, clock), self.offsets)
+        self.in_flight = InFlight(Place(disk, FOLDER, clock), self.offsets, 0)
         self.orders = Orders(Place(disk, FOLDER, clock), self.offsets, self.store.log_clock)
         self.removal = Removal(
             self.store,

@@ -24,11 +24,11 @@ def fresh() -> SimulatedDisk:
     return disk
 
 
-def opened(disk: SimulatedDisk) -> tuple[InFlight, ConsumerOffsets]:
+def opened(disk: SimulatedDisk, log_end: int = 0) -> tuple[InFlight, ConsumerOffsets]:
     """Open both tables on a disk."""
     place = Place(disk, "/s", FakeClock())
     offsets = ConsumerOffsets(place)
-    return InFlight(place, offsets), offsets
+    return InFlight(place, offsets, log_end), offsets
 
 
 def test_a_group_goes_on_behind_what_it_popped() -> None:
@@ -46,6 +46,34 @@ def test_a_group_goes_on_behind_what_it_popped() -> None:
     assert pops.settle(KEY, first.id, [5]) == [5]
     assert (offsets.get("g", "t", 0), len(pops), pops.next_offset(KEY)) == (11, 0, None)
     assert not pops.settle(KEY, first.id, [5])
+
+
+def test_after_a_kill_copies_count_if_the_log_has_them() -> None:
+    """Those that it does not have never come to count, however long it becomes."""
+    disk = fresh()
+    pops, _ = opened(disk)
+    first = pops.add(KEY, PopId(5, 1_000), [5, 6, 9], 60_000)
+    pops.note_copies(KEY, first.id, [6, 9], 700)
+    assert first.open_offsets == [5, 6, 9], "not before they are stored"
+    pops.settle(KEY, first.id, [5])
+    with_copies, offsets = opened(disk.kill(), 700)
+    assert (len(with_copies), offsets.get("g", "t", 0)) == (0, 10)
+    killed = disk.kill()
+    for log_end in (699, 5_000):
+        without, offsets = opened(killed, log_end)
+        assert [pop.open_offsets for _, pop in without.take_due(90_000, 9)] == [[6, 9]], log_end
+        killed = killed.kill()
+
+
+def test_copies_that_were_refused_do_not_count() -> None:
+    """Their messages are open, however long the log is."""
+    disk = fresh()
+    pops, _ = opened(disk)
+    first = pops.add(KEY, PopId(5, 1_000), [5, 6], 60_000)
+    pops.note_copies(KEY, first.id, [5, 6], 700)
+    pops.note_copies(KEY, first.id, [5, 6], 0)
+    again, _ = opened(disk.kill(), 5_000)
+    assert [pop.open_offsets for _, pop in again.take_due(90_000, 9)] == [[5, 6]]
 
 
 def test_what_is_due_is_given_once() -> None:
@@ -216,7 +244,7 @@ def test_what_is_in_flight_ends_when_rocketmq_was_here() -> None:
     foreign(disk)
     place = Place(disk, "/s", FakeClock(1_800_000_000_000))
     offsets = ConsumerOffsets(place)
-    after = InFlight(place, offsets)
+    after = InFlight(place, offsets, 0)
     assert (len(after), after.late_acks(), after.epoch == pops.epoch) == (0, [], False)
     assert len(opened(disk.kill())[0]) == 0, "also for the next process"
 
