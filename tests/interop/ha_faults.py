@@ -315,22 +315,27 @@ def _is_done(command: list[str]) -> bool:
 class GrowTrap:
     """Waits for the request in which a master adds its slave, and decides what becomes of it.
 
+    From then on the master hears nothing of etcd on any connection: what it watches would tell it.
+
     Args:
         fate: That.
+        silence: Has nothing come back to the master.
 
     Attributes:
         is_sprung: Set once it was seen.
     """
 
-    def __init__(self, fate: Fate) -> None:
+    def __init__(self, fate: Fate, silence: Callable[[], None]) -> None:
         self.is_sprung = threading.Event()
         self._fate = fate
+        self._silence = silence
         self._state = base64.b64encode(f"{KEYS}state".encode()).decode()
 
     def look(self, data: bytes) -> Fate:
         """See `forwarder.Look`."""
         if self.is_sprung.is_set() or not self._is_growth(data):
             return Fate.CARRIED
+        self._silence()
         self.is_sprung.set()
         return self._fate
 
@@ -355,7 +360,7 @@ def kill_while_growing(scene: Scene) -> None:
     victim = scene.random.choice((master, master, slave))
     slave.kill()
     scene.ha.wait_alone(master)
-    trap = GrowTrap(fate)
+    trap = GrowTrap(fate, lambda: master.to_etcd.silence(Way.BACK))
     master.to_etcd.look(trap.look)
     slave.start()
     assert trap.is_sprung.wait(60), "a slave that has all is added"

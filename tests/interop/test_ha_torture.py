@@ -42,7 +42,8 @@ def sent(*writes: dict[str, object], path: str = "/v3/kv/txn") -> bytes:
 def test_the_trap_waits_for_a_slave_that_is_added() -> None:
     """And catches one request only."""
     grown, alone = {"isr": ["1/a", "2/b"]}, {"isr": ["1/a"]}
-    trap = GrowTrap(Fate.LOST)
+    silences: list[bool] = []
+    trap = GrowTrap(Fate.LOST, lambda: silences.append(True))
     for data in (
         sent(put("state", alone)),
         sent(put("leader", {}), put("state", grown)),
@@ -55,6 +56,7 @@ def test_the_trap_waits_for_a_slave_that_is_added() -> None:
     assert not trap.is_sprung.is_set()
     assert trap.look(sent(put("state", grown))) is Fate.LOST
     assert trap.is_sprung.is_set()
+    assert silences == [True]
     assert trap.look(sent(put("state", grown))) is Fate.CARRIED
 
 
