@@ -20,6 +20,7 @@ from sprocket.node.rocketmq import BROKER, GEOMETRY_GROUPS, NAMESERVER, Node
 from sprocket.rocketmq.client import Admin
 from sprocket.rocketmq.codec.bodies import SetReplicas
 from sprocket.rocketmq.errors import NoRoute
+from sprocket.rocketmq.failover import mastership
 from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.settings import (
     BrokerSettings,
@@ -301,8 +302,11 @@ def test_a_member_cuts_its_log_at_damage_in_either_role(monkeypatch: pytest.Monk
     assert follows == [True, True], "as a slave, then as a master"
 
 
-def test_a_topic_and_an_offset_are_there_after_a_hand_over() -> None:
+def test_a_topic_and_an_offset_are_there_after_a_hand_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """However short before it they were made: the other one is waited for."""
+    monkeypatch.setattr(mastership, "TABLES_SECONDS", LONG_SECONDS)  # on a busy machine, too
 
     async def scenario() -> None:
         async with running() as members:

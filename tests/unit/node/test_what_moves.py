@@ -5,6 +5,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 from tests.broker_pair import until
 from tests.unit.node.test_broker_set import Set, run, running
 from tests.unit.rocketmq.conftest import RawClient, message_ext
@@ -12,6 +13,7 @@ from tests.unit.rocketmq.server.handlers.messages.test_transactions import endin
 from tests.waits import LONG_SECONDS
 
 from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.failover import mastership
 from sprocket.rocketmq.settings import TransactionSettings
 
 QUEUES = 4
@@ -31,8 +33,15 @@ async def begun(members: Set) -> RawClient:
     return client
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have masters that hand over wait for tables on a busy machine, too."""
+    monkeypatch.setattr(mastership, "TABLES_SECONDS", LONG_SECONDS)
+
+
 async def switched(members: Set, epoch: int = 1) -> RawClient:
     """Have the other one be master."""
+    await members.in_sync(2)
     await members.admin.failover.hand_over("broker-a", 2 if epoch % 2 else 1)
     return await members.master(epoch)
 

@@ -176,6 +176,7 @@ class SetMember:
 
     def hand_over(self) -> str:
         """Begin to hand over; return why not, or nothing."""
+        self._look()  # slaves are to have the tables as they are now
         why = self.mastership.hand_over(self._now())
         self._look()
         return why
