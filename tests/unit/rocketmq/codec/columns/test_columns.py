@@ -166,3 +166,11 @@ def test_wrong_sums_are_those_that_the_plain_check_finds(last_has_tail: bool) ->
             seen += 1
             assert kept.wrong_sums().tolist() == [False, expected, False], at
     assert seen > (end - first) // 2
+
+
+@pytest.mark.parametrize("others_have_tails", [False, True])
+def test_a_record_without_a_tail_has_its_body_compared(others_have_tails: bool) -> None:
+    """Whatever those before it end in."""
+    data = bytearray(_log("a", "b", crc_tail=others_have_tails) + _log("c"))
+    data[int(_found(bytes(data), None).body_start[2])] ^= 0x40
+    assert _found(bytes(data), None).wrong_sums().tolist() == [False, False, True]
