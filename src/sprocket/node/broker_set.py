@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _log = log.get_logger(__name__)
 
 OPERATOR = "operator"
-"""What the setting is where nobody decides but an operator."""
+"""The value of `ha.decider` for a set whose master is chosen by an operator."""
 PORTS = ("broker", "vip", "grpc", "slaves")
 """Those of the broker, as far as it has them."""
 

@@ -430,7 +430,7 @@ class Broker:
     def keep_pops(self, is_ordered: bool, done: Callable[[StoreError | None], None]) -> None:
         """Call `done` when what was noted of pops is as safe as the flush mode asks.
 
-        What is consumed in order is committed, too; of other pops that follows from what is noted.
+        Ordered pops also commit offsets; for other pops the offset is derived from the journal.
         """
         if self._is_sync:
             (self._order_snapshots if is_ordered else self._pop_snapshots).when_durable(done)

@@ -1,4 +1,4 @@
-"""What a producer is told of a message that was stored, beside where it lies."""
+"""What the answer to a send holds besides the position of the stored message."""
 
 from sprocket.rocketmq.codec.record import properties, recall_handle
 from sprocket.rocketmq.model.internal import HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
