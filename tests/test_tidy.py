@@ -299,6 +299,8 @@ def test_repository_stands_alone(what: str) -> None:
 MAY_NEED_NUMPY = (
     "cli.folder",
     "node.backup",
+    "node.broker_role",
+    "node.replicas",
     "rabbitmq.broker",
     "rabbitmq.codec.columns",
     "rabbitmq.codec.index",
@@ -530,8 +532,8 @@ def test_the_glossary_names_what_is_there() -> None:
 
 FLOORS = ("base", "runtime", "node")
 OF_A_PRODUCT = (
-    *("node/backup.py", "node/broker_set.py", "node/products.py", "node/rabbitmq.py"),
-    "node/rocketmq.py",
+    *("node/backup.py", "node/broker_role.py", "node/broker_set.py", "node/products.py"),
+    *("node/rabbitmq.py", "node/replicas.py", "node/rocketmq.py"),
 )
 """A file for each product, the table of them, and what does something with all that they keep."""
 OF_ONE_PRODUCT = re.compile(

@@ -18,6 +18,8 @@ INDEX_HEADER_BYTES = 40
 INDEX_SLOT_BYTES = 4
 INDEX_UNIT_BYTES = 20
 """The parts of an index file."""
+GEOMETRY_GROUPS = ("log.", "queue.", "index.", "compaction_files.")
+"""How the settings of a geometry begin."""
 _UNIT_FILES_MIN = 5
 """A file of records is as long as so many files of their units, at least."""
 

@@ -100,6 +100,10 @@ class BrokerSettings:
     NameServer sooner."""
 
 
+NAMESERVER_FOLDER = "namesrv"
+"""What a NameServer keeps, in the folder of a store in the same process."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NameServerSettings:
     """How long a NameServer believes in a broker, and what it answers."""
@@ -517,6 +521,11 @@ class RightsSettings:
     unchecked_codes: tuple[RequestNumber, ...] = ()
     """Requests that need no policy, by their codes; authorizationWhitelist."""
 
+    @property
+    def is_guarded(self) -> bool:
+        """Whether requests are checked."""
+        return self.authentication or self.authorization or bool(self.rules_path)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
@@ -553,3 +562,9 @@ class Settings:
         return Geometry(
             log=self.log, queue=self.queue, index=self.index, compaction=self.compaction_files
         )
+
+    @property
+    def lets_slaves_in(self) -> bool:
+        """Whether slaves may come; not from anywhere where all others must sign."""
+        own = self.replication
+        return own.takes_slaves and (bool(own.networks) or not self.rights.is_guarded)

@@ -16,12 +16,12 @@ from sprocket.base.errors import BrokerRefused, SettingsError
 from sprocket.base.settings import Loaded
 from sprocket.node.broker_set import check_settings
 from sprocket.node.host import Host
-from sprocket.node.rocketmq import BROKER, GEOMETRY_GROUPS, NAMESERVER, Node
+from sprocket.node.rocketmq import BROKER, NAMESERVER, Node
 from sprocket.rocketmq.client import Admin
 from sprocket.rocketmq.codec.bodies import SetReplicas
 from sprocket.rocketmq.errors import NoRoute
 from sprocket.rocketmq.failover import mastership
-from sprocket.rocketmq.geometry import Geometry
+from sprocket.rocketmq.geometry import GEOMETRY_GROUPS, Geometry
 from sprocket.rocketmq.settings import (
     BrokerSettings,
     FailoverSettings,

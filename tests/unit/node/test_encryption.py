@@ -17,8 +17,9 @@ from tests.unit.rocketmq.conftest import RawClient
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import ClientError, SettingsError
 from sprocket.node import throw_away
+from sprocket.node.broker_role import nameserver_tls
 from sprocket.node.encryption import NodeEncryption
-from sprocket.node.rocketmq import Node, nameserver_tls
+from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.client import ClientSettings
 from sprocket.rocketmq.client.admin import Admin
 from sprocket.rocketmq.geometry import Geometry

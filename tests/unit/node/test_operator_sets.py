@@ -14,9 +14,10 @@ from sprocket.base.errors import ClientError, SettingsError
 from sprocket.base.settings import Loaded
 from sprocket.node.broker_set import check_settings
 from sprocket.node.host import Host
-from sprocket.node.rocketmq import BROKER, GEOMETRY_GROUPS, NAMESERVER
+from sprocket.node.rocketmq import BROKER, NAMESERVER
 from sprocket.rocketmq.client import Admin
 from sprocket.rocketmq.codec.bodies import SetReplicas
+from sprocket.rocketmq.geometry import GEOMETRY_GROUPS
 from sprocket.rocketmq.settings import (
     BrokerSettings,
     FailoverSettings,

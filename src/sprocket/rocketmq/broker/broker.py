@@ -7,6 +7,7 @@ that it needs.
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 from sprocket.base import log
 from sprocket.base.disk import steps
@@ -102,43 +103,66 @@ FILTERS_SECONDS = 10.0
 """How often conditions of groups are written that have changed, RocketMQ's interval."""
 
 
+@dataclass(frozen=True, slots=True)
+class OpenFolder:
+    """The folder of a broker, open.
+
+    Attributes:
+        place: Where it lies, and the clock for everything that has a time.
+        store: The broker closes it.
+        reads: Reads of it on the loop; the broker stops them.
+        subscriptions: What the store tries messages on; the broker fills it.
+        rights: Users and what they may do, or the rules of RocketMQ 4 for that; None if everybody
+            may do everything.
+    """
+
+    place: Place
+    store: Store
+    reads: ColdReads
+    subscriptions: dict[str, Sequence[GroupFilter]]
+    rights: RightsTables | RuleReader | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Callbacks:
+    """What a broker has others do.
+
+    Attributes:
+        notify: Tells a consumer that its group changed.
+        ask: Asks a producer how a transaction ended.
+        topics_changed: Told of topics that are new or differ, with none if one was removed.
+    """
+
+    notify: Callable[[Link, str], None]
+    ask: Ask
+    topics_changed: Callable[[list[TopicConfig]], None]
+
+
 class Broker:
     """Everything that one broker is made of.
 
     Args:
-        place: Where the store lies, and the clock for everything that has a time.
-        store: The open store; the broker closes it.
-        reads: Reads of it on the loop; the broker stops them.
+        folder: What it keeps.
         settings: All groups; each part gets its own.
         store_host: The advertised address, as records hold it.
-        notify: Tells a consumer that its group changed.
-        ask: Asks a producer how a transaction ended.
+        callbacks: What it has others do.
         pressure: Told how much waits for the disk.
-        topics_changed: Told of topics that are new or differ, with none if one was removed.
-        subscriptions: What the store tries messages on; filled here.
-        rights: Users and what they may do, or the rules of RocketMQ 4 for that; None if everybody
-            may do everything.
         slaves: Have the log as well; None if this broker waits for none.
     Threads: event loop only.
     """
 
     def __init__(
         self,
-        place: Place,
-        store: Store,
-        reads: ColdReads,
+        folder: OpenFolder,
         settings: Settings,
         store_host: bytes,
-        notify: Callable[[Link, str], None],
-        ask: Ask,
+        callbacks: Callbacks,
         pressure: Pressure,
-        topics_changed: Callable[[list[TopicConfig]], None],
-        subscriptions: dict[str, Sequence[GroupFilter]],
-        rights: RightsTables | RuleReader | None = None,
         slaves: Slaves | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
-        clock = place.clock
+        place, store, reads = folder.place, folder.store, folder.reads
+        rights, clock = folder.rights, place.clock
         self.place = place
         self.store = store
         self.reads = reads
@@ -149,7 +173,7 @@ class Broker:
             place,
             settings.broker,
             settings.topics,
-            topics_changed,
+            callbacks.topics_changed,
             in_store=lambda: topics_in(store),
             light_queues=has_light,
         )
@@ -170,12 +194,12 @@ class Broker:
             sql_filters,
             self.filter_turns,
             settings.pull,
-            MessageBits(settings.store, subscriptions, is_certain=store.report.clean),
+            MessageBits(settings.store, folder.subscriptions, is_certain=store.report.clean),
         )
         self.members = ClientManager(
             clock,
             settings.members.expiry_ms / 1000,
-            notify,
+            callbacks.notify,
             self.groups.notifies_members,
             self.filter_rules,
         )
@@ -288,7 +312,7 @@ class Broker:
             store.log_clock,
             loop,
             self.members,
-            ask,
+            callbacks.ask,
             settings.transactions,
             keep_ms=settings.retention.keep_hours * 3_600_000,
             make_topic=topics.make_internal,

@@ -12,7 +12,7 @@ from sprocket.base.disk import NonblockingDisk, read_file, replace_file, steps
 from sprocket.base.errors import DiskFull
 from sprocket.base.place import Place
 from sprocket.base.units import MIB
-from sprocket.rocketmq.broker.broker import Broker
+from sprocket.rocketmq.broker.broker import Broker, Callbacks, OpenFolder
 from sprocket.rocketmq.broker.delivery import HeldPull
 from sprocket.rocketmq.geometry import Geometry
 from sprocket.rocketmq.model.group import Heartbeat, Membership, SubscriptionGroup
@@ -56,16 +56,11 @@ def run(
         )
         store = Store.open(disk, "/s", settings.store, clock, Geometry.small())
         broker = Broker(
-            Place(disk, "/s", clock),
-            store,
-            ColdReads(NonblockingDisk(disk), 100),
+            OpenFolder(Place(disk, "/s", clock), store, ColdReads(NonblockingDisk(disk), 100), {}),
             settings,
             HERE,
-            notify,
-            nobody_asked,
+            Callbacks(notify=notify, ask=nobody_asked, topics_changed=lambda _: None),
             Pressure(MIB, MIB),
-            lambda _: None,
-            {},
         )
         try:
             await scenario(broker, disk)
