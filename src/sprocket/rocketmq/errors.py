@@ -20,14 +20,23 @@ ClientError
     └── ReplyTimeout        a request by message was stored, but nobody replied in time
 """
 
+from collections.abc import Mapping
 from enum import Enum
+from typing import Final
 
 from sprocket.base.errors import (
     ClientError,
+    DiskBusy,
+    DiskFailed,
+    DiskFull,
     MessageTooLarge,
+    ReplicaLate,
+    ReplicaMissing,
     RequestTimeout,
     SprocketError,
     StoreError,
+    StoreFailed,
+    SyncLate,
 )
 
 
@@ -68,6 +77,38 @@ class ExpressionIllegal(SprocketError):
 
 class Incomparable(SprocketError):
     """An expression cannot be evaluated for a message, which then does not pass."""
+
+
+class NotStored(Enum):
+    """What became of a message that is not stored as asked; a server has a code for each."""
+
+    SYNC_LATE = "stored, but no sync was seen to end in time"
+    REPLICA_LATE = "stored, but not on as many machines in time"
+    REPLICA_MISSING = "stored, but there are too few machines that could have it, too"
+    ILLEGAL = "it can never be stored as it is"
+    BUSY = "too much waits for the disk"
+    UNAVAILABLE = "the disk takes nothing now"
+    OTHER = "only the text says why"
+
+
+_NOT_STORED: Final[Mapping[type[StoreError], NotStored]] = {
+    SyncLate: NotStored.SYNC_LATE,
+    ReplicaLate: NotStored.REPLICA_LATE,
+    ReplicaMissing: NotStored.REPLICA_MISSING,
+    MessageTooLarge: NotStored.ILLEGAL,
+    MessageIllegal: NotStored.ILLEGAL,
+    DiskBusy: NotStored.BUSY,
+    DiskFull: NotStored.UNAVAILABLE,
+    DiskFailed: NotStored.UNAVAILABLE,
+    StoreFailed: NotStored.UNAVAILABLE,
+}
+"""By the class of an error, or the nearest one above it."""
+
+
+def not_stored(error: StoreError) -> NotStored:
+    """Return what became of a message of which the store says this."""
+    classes = type(error).__mro__
+    return next((_NOT_STORED[one] for one in classes if one in _NOT_STORED), NotStored.OTHER)
 
 
 class Refusal(Enum):

@@ -4,8 +4,7 @@ Whatever a handler raises becomes the status of its answer; a wrong request is n
 
     Declined                its code and text
     Refused                 the code that `CODES` has for its kind
-    DiskBusy                TOO_MANY_REQUESTS
-    StoreError              what `store_code` says
+    StoreError              the code that `STORE_CODES` has for what became of the message
     any other exception     INTERNAL_SERVER_ERROR, logged with context
 
 Source: RocketMQ `ResponseBuilder`, `GrpcMessagingApplication`.
@@ -17,22 +16,11 @@ from typing import Final, Generic, TypeVar
 from google.protobuf.message import Message
 
 from sprocket.base import log
-from sprocket.base.errors import (
-    DiskBusy,
-    DiskFailed,
-    DiskFull,
-    MessageTooLarge,
-    ReplicaLate,
-    ReplicaMissing,
-    StoreError,
-    StoreFailed,
-    SyncLate,
-    WireError,
-)
+from sprocket.base.errors import StoreError, WireError
 from sprocket.rocketmq.codec.grpc.messages import Resource, Status
 from sprocket.rocketmq.codec.grpc.resource_names import full_name
 from sprocket.rocketmq.codec.grpc.status import Code, Declined
-from sprocket.rocketmq.errors import MessageIllegal, Refusal, Refused
+from sprocket.rocketmq.errors import NotStored, Refusal, Refused, not_stored
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.grpc import GrpcCall, StatusCode
 
@@ -65,6 +53,17 @@ CODES: Final[Mapping[Refusal, Code]] = {
 }
 """What a status says of a request that the broker declines."""
 
+STORE_CODES: Final[Mapping[NotStored, Code]] = {
+    NotStored.SYNC_LATE: Code.MASTER_PERSISTENCE_TIMEOUT,
+    NotStored.REPLICA_LATE: Code.SLAVE_PERSISTENCE_TIMEOUT,
+    NotStored.REPLICA_MISSING: Code.HA_NOT_AVAILABLE,
+    NotStored.ILLEGAL: Code.MESSAGE_CORRUPTED,
+    NotStored.BUSY: Code.TOO_MANY_REQUESTS,
+    NotStored.UNAVAILABLE: Code.INTERNAL_SERVER_ERROR,
+    NotStored.OTHER: Code.INTERNAL_SERVER_ERROR,
+}
+"""What a status says of a message that is not stored as its sender asked."""
+
 OK: Final = Status(code=Code.OK, message=Code.OK.name)
 
 _log = log.get_limited_logger(__name__)
@@ -75,21 +74,9 @@ def status(code: Code, why: str = "") -> Status:
     return Status(code=code, message=why or code.name)
 
 
-def store_code(error: StoreError) -> Code:
-    """Return the code of what the store says."""
-    if isinstance(error, SyncLate):
-        return Code.MASTER_PERSISTENCE_TIMEOUT
-    if isinstance(error, ReplicaLate):
-        return Code.SLAVE_PERSISTENCE_TIMEOUT
-    if isinstance(error, ReplicaMissing):
-        return Code.HA_NOT_AVAILABLE
-    if isinstance(error, DiskBusy):
-        return Code.TOO_MANY_REQUESTS
-    if isinstance(error, MessageTooLarge | MessageIllegal):
-        return Code.MESSAGE_CORRUPTED
-    if isinstance(error, DiskFull | DiskFailed | StoreFailed):
-        return Code.INTERNAL_SERVER_ERROR
-    return Code.INTERNAL_SERVER_ERROR
+def store_status(error: StoreError) -> Status:
+    """Return the status that tells what the store says."""
+    return status(STORE_CODES[not_stored(error)], str(error))
 
 
 def status_of(error: Exception) -> Status:
@@ -99,7 +86,7 @@ def status_of(error: Exception) -> Status:
     if isinstance(error, Refused):
         return status(CODES[error.why], error.remark)
     if isinstance(error, StoreError):
-        return status(store_code(error), str(error))
+        return store_status(error)
     if isinstance(error, WireError):
         return status(Code.INTERNAL_SERVER_ERROR, str(error))
     _log.error("a call failed unexpectedly", exc_info=error)

@@ -52,7 +52,7 @@ from sprocket.rocketmq.server.grpc.calls import (
     ClientCall,
     status,
     status_of,
-    store_code,
+    store_status,
 )
 from sprocket.rocketmq.server.grpc.dispatch import busy
 from sprocket.rocketmq.store.log import AppendedBatch
@@ -225,7 +225,7 @@ class GrpcSends:
         self, asked: Sequence[_Asked], stored: AppendedBatch | None, error: StoreError | None
     ) -> Release:
         """Prepare the answers, or say why nothing is stored."""
-        why = OK if error is None else status(store_code(error), str(error))
+        why = OK if error is None else store_status(error)
         single: list[tuple[SendCall, bytes]] = []
         parts: list[tuple[_Asked, SendResultEntry]] = []
         for number, one in enumerate(asked):

@@ -2,22 +2,13 @@
 
 import struct
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from msgspec import structs
 
-from sprocket.base.errors import (
-    DiskFailed,
-    DiskFull,
-    MessageTooLarge,
-    ReplicaLate,
-    ReplicaMissing,
-    StoreError,
-    StoreFailed,
-    SyncLate,
-)
+from sprocket.base.errors import StoreError
 from sprocket.rocketmq.broker.messages import (
     DurableAppender,
     Release,
@@ -41,7 +32,7 @@ from sprocket.rocketmq.codec.headers import (
     SendMessageV2,
 )
 from sprocket.rocketmq.codec.record import properties
-from sprocket.rocketmq.errors import MessageIllegal
+from sprocket.rocketmq.errors import NotStored, not_stored
 from sprocket.rocketmq.model.message import NewHalf, NewRecord, SendRequest
 from sprocket.rocketmq.model.rights import Action
 from sprocket.rocketmq.server.dispatch import (
@@ -59,6 +50,17 @@ from sprocket.runtime.cold_reads import ColdReads
 from sprocket.runtime.driver import Peer
 
 M = TypeVar("M", SendMessage, SendMessageBack)
+
+CODES: Mapping[NotStored, ResponseCode] = {
+    NotStored.SYNC_LATE: ResponseCode.FLUSH_DISK_TIMEOUT,
+    NotStored.REPLICA_LATE: ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    NotStored.REPLICA_MISSING: ResponseCode.SLAVE_NOT_AVAILABLE,
+    NotStored.ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+    NotStored.BUSY: ResponseCode.SYSTEM_ERROR,
+    NotStored.UNAVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
+    NotStored.OTHER: ResponseCode.SYSTEM_ERROR,
+}
+"""What the answer to a send says."""
 
 MAX_RECONSUME_VERSION = 121
 """3.4.9: from here on a retry's own `maxReconsumeTimes` overrides the group's."""
@@ -228,7 +230,7 @@ class SendHandlers:
         """Make any answer: where a message or those of a batch lie, or why not."""
         if stored is None:
             assert error is not None
-            return encoded(request, Answer(_code(error), Region(), str(error)))
+            return encoded(request, Answer(CODES[not_stored(error)], Region(), str(error)))
         *before, last = stored.physical_offsets
         header = SendMessageAnswer(
             msg_id=f"{self._before_last_id(before)}{last:016X}",
@@ -240,7 +242,7 @@ class SendHandlers:
         )
         if error is None:
             return encoded(request, Answer(0, header))
-        return encoded(request, Answer(_code(error), header, str(error)))
+        return encoded(request, Answer(CODES[not_stored(error)], header, str(error)))
 
     def _before_last_id(self, physical_offsets: Sequence[int]) -> str:
         """Return the offset message ids of some places in the log, and how the next one begins."""
@@ -299,18 +301,3 @@ def meant(header: M, version: int) -> M:
     if header.max_reconsume_times is None or version >= MAX_RECONSUME_VERSION:
         return header
     return structs.replace(header, max_reconsume_times=None)
-
-
-def _code(error: StoreError) -> ResponseCode:
-    """Return RocketMQ's code for what became of a send."""
-    if isinstance(error, SyncLate):
-        return ResponseCode.FLUSH_DISK_TIMEOUT
-    if isinstance(error, ReplicaLate):
-        return ResponseCode.FLUSH_SLAVE_TIMEOUT
-    if isinstance(error, ReplicaMissing):
-        return ResponseCode.SLAVE_NOT_AVAILABLE
-    if isinstance(error, MessageTooLarge | MessageIllegal):
-        return ResponseCode.MESSAGE_ILLEGAL
-    if isinstance(error, DiskFull | DiskFailed | StoreFailed):
-        return ResponseCode.SERVICE_NOT_AVAILABLE
-    return ResponseCode.SYSTEM_ERROR
