@@ -13,6 +13,7 @@ import struct
 
 from msgspec import Struct
 
+from sprocket.base.disk import Buffer
 from sprocket.base.errors import WireError
 from sprocket.base.units import KIB, MIB
 
@@ -84,35 +85,41 @@ class ReportReader:
 
 
 class PartReader:
-    """Reads what a master sends, however it is cut."""
+    """Reads what a master sends, however it is cut.
+
+    Of bytes that may be overwritten later, as those of `runtime.driver.bulk`, it keeps a copy.
+    """
 
     def __init__(self) -> None:
         self.broken: WireError | None = None
-        self._rest = b""
+        self._rest = bytearray()
         self._wanted = _HEAD.size
 
-    def receive(self, data: bytes) -> list[ReplicaPart]:
+    def receive(self, data: Buffer) -> list[ReplicaPart]:
         """Return the parts that bytes complete, those that follow each other as one.
+
+        Each byte is copied once, and once more in the part that comes in several pieces.
 
         Raises:
             WireError: What follows cannot be one.
         """
+        view = memoryview(data)
         found: list[tuple[int, memoryview]] = []
         at = 0
         while self._rest:
-            more = data[at : at + self._wanted - len(self._rest)]
+            more = view[at : at + self._wanted - len(self._rest)]
             at += len(more)
             self._rest += more
-            if self._take(self._rest, 0, found):
-                self._rest = b""
+            if self._take(memoryview(self._rest), 0, found):
+                self._rest = bytearray()
             elif not more:
                 return []
-        while (behind := self._take(data, at, found)) != at:
+        while (behind := self._take(view, at, found)) != at:
             at = behind
-        self._rest = data[at:]
+        self._rest += view[at:]
         return _joined(found)
 
-    def _take(self, data: bytes, at: int, found: list[tuple[int, memoryview]]) -> int:
+    def _take(self, data: memoryview, at: int, found: list[tuple[int, memoryview]]) -> int:
         """Take up the part that begins at a place, if it is whole; return where the next begins."""
         self._wanted = _HEAD.size
         if len(data) - at < self._wanted:
@@ -124,7 +131,7 @@ class PartReader:
         if len(data) - at < self._wanted:
             return at
         behind = at + self._wanted
-        found.append((start, memoryview(data)[at + _HEAD.size : behind]))
+        found.append((start, data[at + _HEAD.size : behind]))
         return behind
 
 

@@ -28,10 +28,11 @@ And a master of ours tells such slaves that its tables (topics, groups, offsets)
 import struct
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar, cast
 
 from msgspec import Struct
 
+from sprocket.base.disk import Buffer
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec.replication import PART_BYTES_MAX
 from sprocket.rocketmq.model.epochs import NO_EPOCH, Epoch, Epochs
@@ -185,56 +186,76 @@ class _Kind(NamedTuple, Generic[F]):
     """
 
     head: struct.Struct
-    read: Callable[[bytes | bytearray, int], tuple[F | None, int]]
+    read: Callable[[memoryview, int], tuple[F | None, int]]
 
 
 class FrameReader(Generic[F]):
     """Reads frames, however they are cut. `slave_frames` and `master_frames` make one.
 
+    Of bytes that may be overwritten later, as those of `runtime.driver.bulk`, it keeps a copy.
+
     Args:
         who: Who sends them, for errors.
         kinds: What there may be, by state.
+        finish: Makes what is returned of the frames that some bytes complete; those may be views of
+            the bytes.
     """
 
-    def __init__(self, who: str, kinds: "Mapping[int, _Kind[F]]") -> None:
+    def __init__(
+        self,
+        who: str,
+        kinds: "Mapping[int, _Kind[F]]",
+        finish: Callable[[list[F]], list[F]] = lambda frames: frames,
+    ) -> None:
         self.broken: WireError | None = None
         self._who = who
         self._kinds = kinds
+        self._finish = finish
         self._waiting = bytearray()
         self._wanted = _STATE.size
 
-    def receive(self, data: bytes | bytearray) -> list[F]:
+    def receive(self, data: Buffer) -> list[F]:
         """Return the frames that bytes complete.
 
         Raises:
             WireError: What follows cannot be one.
         """
-        if self._waiting:
-            self._waiting += data
-            data = self._waiting
+        view = memoryview(data)
         found: list[F] = []
         at = 0
-        while len(data) - at >= self._wanted:
-            frame, size = self._frame(data, at)
-            if frame is None:
-                self._wanted = size
-                continue
-            found.append(frame)
-            at += size
-            self._wanted = _STATE.size
-        if found or data is not self._waiting:
-            self._waiting = bytearray(data[at:])
-        return found
+        while self._waiting:
+            more = view[at : at + self._wanted - len(self._waiting)]
+            at += len(more)
+            self._waiting += more
+            if len(self._waiting) < self._wanted:
+                return []
+            if self._take(memoryview(self._waiting), 0, found):
+                self._waiting = bytearray()
+        while (behind := self._take(view, at, found)) != at:
+            at = behind
+        self._waiting += view[at:]
+        return self._finish(found)
 
-    def _frame(self, data: bytes | bytearray, at: int) -> tuple[F | None, int]:
-        """Return the frame at a position with its size, or None and how much of it is needed."""
+    def _take(self, data: memoryview, at: int, found: list[F]) -> int:
+        """Take up the frame that begins at a place, if it is whole; return where the next begins.
+
+        If it is not, `_wanted` is how much of it is needed to know more.
+        """
+        self._wanted = _STATE.size
+        if len(data) - at < _STATE.size:
+            return at
         (state,) = _STATE.unpack_from(data, at)
         kind = self._kinds.get(state)
         if kind is None:
             raise WireError(f"{self._who} sends a frame of state {state}")
-        if len(data) - at < kind.head.size:
-            return None, kind.head.size
-        return kind.read(data, at)
+        self._wanted = kind.head.size
+        if len(data) - at < self._wanted:
+            return at
+        frame, self._wanted = kind.read(data, at)
+        if frame is None:
+            return at
+        found.append(frame)
+        return at + self._wanted
 
 
 def slave_frames() -> FrameReader[SlaveHandshake | SlaveReport]:
@@ -243,11 +264,40 @@ def slave_frames() -> FrameReader[SlaveHandshake | SlaveReport]:
 
 
 def master_frames() -> FrameReader[MasterHandshake | EpochPart | TablesChanged]:
-    """Return what reads a master's frames."""
-    return FrameReader("a master", _OF_MASTERS)
+    """Return what reads a master's frames; parts of an epoch that follow each other are one."""
+    return FrameReader("a master", _OF_MASTERS, _joined)
 
 
-def _read_slave_handshake(data: bytes | bytearray, at: int) -> tuple[SlaveHandshake, int]:
+def _joined(
+    frames: list[MasterHandshake | EpochPart | TablesChanged],
+) -> list[MasterHandshake | EpochPart | TablesChanged]:
+    """Return frames of a master, with bytes of their own; a heartbeat stays by itself."""
+    found: list[MasterHandshake | EpochPart | TablesChanged] = []
+    pieces: list[Buffer] = []
+    for number, frame in enumerate(frames):
+        if not isinstance(frame, EpochPart) or not frame.data:
+            found.append(frame)
+            continue
+        pieces.append(frame.data)
+        if number + 1 < len(frames) and _goes_on(frame, frames[number + 1]):
+            continue
+        data = b"".join(pieces)
+        start = frame.end - len(data)
+        found.append(EpochPart(start, frame.epoch, frame.confirmed, data))
+        pieces = []
+    return found
+
+
+def _goes_on(part: EpochPart, frame: MasterHandshake | EpochPart | TablesChanged) -> bool:
+    """Return whether a frame is the part that follows another one, in the same epoch."""
+    return (
+        isinstance(frame, EpochPart)
+        and len(frame.data) > 0
+        and (frame.start, frame.epoch) == (part.end, part.epoch)
+    )
+
+
+def _read_slave_handshake(data: memoryview, at: int) -> tuple[SlaveHandshake, int]:
     _, last_file_only, does_not_count, broker_id = _SLAVE_HANDSHAKE.unpack_from(data, at)
     said = SlaveHandshake(
         broker_id=broker_id,
@@ -257,7 +307,7 @@ def _read_slave_handshake(data: bytes | bytearray, at: int) -> tuple[SlaveHandsh
     return said, _SLAVE_HANDSHAKE.size
 
 
-def _read_member_handshake(data: bytes | bytearray, at: int) -> tuple[SlaveHandshake, int]:
+def _read_member_handshake(data: memoryview, at: int) -> tuple[SlaveHandshake, int]:
     _, last_file_only, does_not_count, broker_id, incarnation, epoch, end = (
         _MEMBER_HANDSHAKE.unpack_from(data, at)
     )
@@ -277,14 +327,14 @@ def _read_member_handshake(data: bytes | bytearray, at: int) -> tuple[SlaveHands
     return said, _MEMBER_HANDSHAKE.size
 
 
-def _read_slave_report(data: bytes | bytearray, at: int) -> tuple[SlaveReport, int]:
+def _read_slave_report(data: memoryview, at: int) -> tuple[SlaveReport, int]:
     _, end = _SLAVE_REPORT.unpack_from(data, at)
     if end < 0:
         raise WireError(f"a slave reports that its log ends at {end}")
     return SlaveReport(end), _SLAVE_REPORT.size
 
 
-def _read_member_report(data: bytes | bytearray, at: int) -> tuple[SlaveReport, int]:
+def _read_member_report(data: memoryview, at: int) -> tuple[SlaveReport, int]:
     _, end, epoch, tables = _MEMBER_REPORT.unpack_from(data, at)
     if end < 0 or epoch < 0 or tables < 0:
         raise WireError(
@@ -293,7 +343,7 @@ def _read_member_report(data: bytes | bytearray, at: int) -> tuple[SlaveReport, 
     return SlaveReport(end, epoch, tables), _MEMBER_REPORT.size
 
 
-def _read_master_handshake(data: bytes | bytearray, at: int) -> tuple[MasterHandshake | None, int]:
+def _read_master_handshake(data: memoryview, at: int) -> tuple[MasterHandshake | None, int]:
     _, size, end, epoch = _MASTER_HANDSHAKE.unpack_from(data, at)
     if end < 0 or epoch < NO_EPOCH:
         raise WireError(f"a master's log ends at {end} in epoch {epoch}")
@@ -312,7 +362,7 @@ def _read_master_handshake(data: bytes | bytearray, at: int) -> tuple[MasterHand
     return MasterHandshake(end, epoch, epochs), whole
 
 
-def _read_part(data: bytes | bytearray, at: int) -> tuple[EpochPart | None, int]:
+def _read_part(data: memoryview, at: int) -> tuple[EpochPart | None, int]:
     _, size, start, number, epoch_start, confirmed = _PART_HEAD.unpack_from(data, at)
     if start < 0 or not 0 <= size <= PART_BYTES_MAX:
         raise WireError(f"a master sends {size} bytes of its log from {start} on")
@@ -324,11 +374,12 @@ def _read_part(data: bytes | bytearray, at: int) -> tuple[EpochPart | None, int]
     whole = _PART_HEAD.size + size
     if len(data) - at < whole:
         return None, whole
-    part = bytes(data[at + _PART_HEAD.size : at + whole])
+    # A view, of which `_joined` makes bytes together with those of the parts that follow.
+    part = cast("bytes", data[at + _PART_HEAD.size : at + whole]) if size else b""
     return EpochPart(start, Epoch(number, epoch_start), confirmed, part), whole
 
 
-def _read_tables(data: bytes | bytearray, at: int) -> tuple[TablesChanged, int]:
+def _read_tables(data: memoryview, at: int) -> tuple[TablesChanged, int]:
     _, version = _TABLES.unpack_from(data, at)
     if version < 0:
         raise WireError(f"a master has tables of version {version}")

@@ -19,7 +19,7 @@ from sprocket.rocketmq.codec.switch_frames import EpochPart, MasterHandshake, Ta
 from sprocket.rocketmq.store.log import LogStream, StoredRecords
 from sprocket.rocketmq.store.store import Store
 
-UNSTORED_BYTES_MAX = 64 * MIB
+UNSTORED_BYTES_MAX = 32 * MIB
 """With so much that is not written yet, or not synced where that is waited for, no more is read."""
 
 MasterFrame: TypeAlias = "ReplicaPart | MasterHandshake | EpochPart | TablesChanged"

@@ -5,12 +5,17 @@ what the system has, up to its size.
 """
 
 import asyncio
+from typing import cast
 
 from sprocket.runtime.driver.peer import Peer
 
 
 class BulkReader(asyncio.BufferedProtocol):
-    """Stands before a peer, and gives it what comes in pieces of up to `read_bytes`."""
+    """Stands before a peer, and gives it what comes in pieces of up to `read_bytes`.
+
+    They are not copied: the connection that reads them gets a view, which the next read overwrites,
+    and has copied what it keeps when it returns.
+    """
 
     def __init__(self, peer: Peer, read_bytes: int) -> None:
         self._peer = peer
@@ -38,4 +43,5 @@ class BulkReader(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Hand on what was read; called by the event loop."""
-        self._peer.data_received(bytes(self._buffer[:nbytes]))
+        # A view is read as bytes are. The side that has opened a connection never keeps any.
+        self._peer.data_received(cast("bytes", self._buffer[:nbytes]))

@@ -218,7 +218,8 @@ async def connect(
     """Open one connection; `factory`, `on_event` and `settings` are as for `listen`.
 
     The handshake's time counts, where there is one. `read_bytes` is how much is read at once of a
-    connection that brings much; 0 leaves that to the event loop.
+    connection that brings much; 0 leaves that to the event loop. With it the connection gets views,
+    and copies what it keeps.
 
     Raises:
         NotConnected: Nobody answered within `timeout_seconds`, or the address refused.

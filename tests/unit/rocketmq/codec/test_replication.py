@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.bulk_reads import received
 
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import replication
@@ -38,7 +39,7 @@ def test_parts_are_the_same_however_they_are_cut(
 ) -> None:
     """Each once, in order."""
     reader = PartReader()
-    found = [part for data in cut(framed(parts), places) for part in reader.receive(data)]
+    found = received(reader, cut(framed(parts), places))
     assert found == parts
 
 

@@ -17,6 +17,7 @@ from sprocket.rocketmq.codec.replication import (
 )
 from sprocket.rocketmq.errors import LogsDiffer
 from sprocket.rocketmq.settings import RetentionSettings
+from sprocket.rocketmq.store.log import Tail, log_stream
 
 SEGMENT = SMALL.log.segment_bytes
 
@@ -36,9 +37,32 @@ def test_an_empty_slave_gets_all_and_what_comes() -> None:
     assert slave.errors == []
 
 
+@pytest.mark.parametrize("columns_min", [1, 1 << 30])
+def test_queues_and_index_are_made_of_what_came(
+    columns_min: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As columns or record by record, in any pieces; nothing is read from the files for it."""
+    monkeypatch.setattr(log_stream, "COLUMNS_MIN", columns_min)
+    monkeypatch.setattr(Tail, "_read_file", None)
+    for piece in (100, 700, 5000, None):
+        master, slave = Master(), Follower()
+        master.add(*[200] * 40)
+        slave.link(master)
+        slave.take_all(master, piece)
+        slave.store.dispatch_index()
+        assert slave.store.dispatched == slave.store.written == master.store.written
+        for number in range(40):
+            found = slave.store.find("topic", f"M{number}", max_count=2).offsets
+            assert found == master.store.find("topic", f"M{number}", max_count=2).offsets
+            assert len(found) == 1
+        slave.cut()
+        assert_same(master.store, slave.store)
+
+
 @pytest.mark.parametrize("step", [449, pytest.param(1, marks=pytest.mark.nightly)])
-def test_the_link_is_cut_at_every_byte(step: int) -> None:
+def test_the_link_is_cut_at_every_byte(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a short history with the ends of two files; each time the next link goes on."""
+    monkeypatch.setattr(log_stream, "COLUMNS_MIN", 1)
     master = Master()
     sizes = [200, 1500, 1900, 1, 1700, 300, 2000, 1800]
     master.add(*sizes)
@@ -65,8 +89,9 @@ NIGHT = [pytest.param(seed, marks=pytest.mark.nightly) for seed in range(4, 400)
 
 
 @pytest.mark.parametrize("seed", [*range(4), *NIGHT])
-def test_cuts_and_restarts_at_random(seed: int) -> None:
+def test_cuts_and_restarts_at_random(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of the slave's process, with what it had not synced lost in any way."""
+    monkeypatch.setattr(log_stream, "COLUMNS_MIN", 1 if seed % 2 else 1 << 30)
     random = Random(seed)
     master, slave = Master(), Follower()
     for _ in range(12):

@@ -11,14 +11,14 @@ from sprocket.runtime.driver import Peer
 
 
 class Pieces:
-    """Gives what comes as it comes."""
+    """Gives what comes as it comes, copied as it is kept."""
 
     def __init__(self) -> None:
         self.broken: WireError | None = None
 
     def receive(self, data: bytes) -> list[bytes]:
         """Return the piece."""
-        return [data]
+        return [bytes(data)]
 
 
 def test_all_comes_in_its_order_in_pieces_of_the_size_that_was_asked_for() -> None:

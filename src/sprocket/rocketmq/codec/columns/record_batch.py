@@ -108,6 +108,11 @@ class RecordBatch:
         return len(self.size)
 
     @property
+    def start(self) -> int:
+        """Physical offset of the first record."""
+        return int(self.physical_offset[0])
+
+    @property
     def end(self) -> int:
         """Physical offset behind the last record."""
         return int(self.physical_offset[-1]) + int(self.size[-1])
@@ -185,6 +190,10 @@ class RecordBatch:
     def keep(self, mask: Mask) -> "RecordBatch":
         """Return some of the records, which then need not follow each other."""
         return RecordBatch(self.records.keep(mask))
+
+    def part(self, first: int, stop: int) -> "RecordBatch":
+        """Return the records from number `first` up to `stop`."""
+        return RecordBatch(self.records.part(first, stop))
 
     def next_offset(self, number: int) -> int:
         """Return the queue offset behind one record."""

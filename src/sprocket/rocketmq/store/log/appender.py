@@ -30,6 +30,7 @@ from sprocket.rocketmq.store.log.commit_log import CommitLog
 from sprocket.rocketmq.store.log.flusher import Flusher
 from sprocket.rocketmq.store.log.log_stream import StoredRecords
 from sprocket.rocketmq.store.log.offset_assigner import Key, OffsetAssigner, check_queue
+from sprocket.rocketmq.store.log.tail import FOLLOWED_BYTES_MAX
 
 _ODD_FLAGS = TRANSACTION_PREPARED | INNER_BATCH
 """A prepared or rolled back record takes no place in its queue, an inner batch many."""
@@ -150,6 +151,7 @@ class Appender:
     def follow(self, why: str) -> None:
         """Take nothing but records of another log from now on: `append` raises StoreFailed."""
         self._follows = why
+        self._log.tail.kept_bytes_max = FOLLOWED_BYTES_MAX
         self._is_refusing = True
 
     @property

@@ -34,6 +34,7 @@ from sprocket.base.errors import (
     WireError,
 )
 from sprocket.base.units import KIB
+from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import Entry, record
 from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, parts
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
@@ -75,6 +76,7 @@ class CommitLog:
         self.crc_tail = crc_tail
         self._segment_bytes = files.segment_bytes
         self._runs: list[tuple[int, list[record.Encoded]]] = []
+        self._batches: list[RecordBatch] = []
         self.written = PhysicalOffset(end)
         self.warm_from: int = end
         self._go_to(end)
@@ -153,6 +155,8 @@ class CommitLog:
         """Take up records as another log has them, at the same place; see `append`."""
         assert stored.start == self.end, (stored.start, self.end)
         self._take([stored.data], len(stored.data))
+        if stored.batch is not None:
+            self._batches.append(stored.batch)
         if stored.end != self.end or not stored.end % self._segment_bytes:
             self._go_to(stored.end)
 
@@ -210,9 +214,11 @@ class CommitLog:
             except (DiskFull, DiskFailed) as error:
                 self._take_back(error, touched_end)
                 raise
+            for batch in self._batches:
+                self.tail.add_batch(batch)
             for run in runs:
                 self.tail.add(run)
-            self._runs = []
+            self._runs, self._batches = [], []
             self._buffers = None
             self.written = self.end
         return self.written
@@ -226,7 +232,7 @@ class CommitLog:
 
     def give_up_unwritten(self) -> None:
         """Forget what was appended since the last write."""
-        self._runs = []
+        self._runs, self._batches = [], []
         self._go_to(self.written)
 
     def _take_back(self, error: DiskFull | DiskFailed, touched_end: int) -> None:

@@ -6,14 +6,16 @@ files; what comes behind the last of them waits for its rest.
 
 Each record is looked at as far as all who follow a log rely on it: it says that it lies where it
 does, its lengths add up, and it ends before its file. Checksums are compared by who reads bodies.
+Many records are looked at as columns, and those are given with them: queues and index, which come
+next, need not decode the same bytes again.
 """
 
-import numpy as np
 from msgspec import Struct
 
 from sprocket.base.errors import WireError
 from sprocket.base.units import KIB
 from sprocket.rocketmq.codec import columns
+from sprocket.rocketmq.codec.columns import RecordBatch
 from sprocket.rocketmq.codec.record import record_scan
 from sprocket.rocketmq.codec.record_layout import (
     BLANK_BYTES,
@@ -32,8 +34,6 @@ BESIDE_BODY_BYTES_MAX = 128 * KIB
 COLUMNS_MIN = 48
 """From so many records on numpy looks at all of them in less time, see `codec.columns`."""
 
-_ALL = 1 << 62
-
 
 class StoredRecords(Struct, frozen=True, gc=False):
     """Records as another log has them, which lie behind each other in one file.
@@ -44,6 +44,7 @@ class StoredRecords(Struct, frozen=True, gc=False):
         count: How many they are; 0 if it is only the end of a file.
         last_start: Where the last of them begins, −1 without any.
         end: Where the log goes on: behind them, or in the next file.
+        batch: They as columns, all of them; None if they are few.
     """
 
     start: int
@@ -51,6 +52,23 @@ class StoredRecords(Struct, frozen=True, gc=False):
     count: int
     last_start: int
     end: int
+    batch: RecordBatch | None = None
+
+
+class _Whole(Struct, frozen=True, gc=False):
+    """Records that are whole.
+
+    Attributes:
+        count: How many.
+        last: Where in what has come the last of them begins; −1 without any.
+        behind: Where it ends.
+        records: They as columns, if there are many and nothing about them is odd.
+    """
+
+    count: int
+    last: int
+    behind: int
+    records: columns.Records | None
 
 
 class LogStream:
@@ -118,8 +136,8 @@ class LogStream:
         start = self.place
         room = self._segment_bytes - start % self._segment_bytes
         limit = min(len(data), at + room - BLANK_BYTES)
-        positions, behind = record_scan.positions(data, at, limit, _ALL)
-        self._check_all(data, positions, behind, start - at)
+        whole = self._whole(data, at, limit, start - at)
+        behind = whole.behind
         self.place = start + behind - at
         blank = self._after(data, behind, room - (behind - at))
         if blank:
@@ -128,26 +146,38 @@ class LogStream:
             behind += BLANK_BYTES
         if behind == at:
             return None, at
-        last = start + positions[-1] - at if positions else -1
+        last = start + whole.last - at if whole.count else -1
         return StoredRecords(
-            start, memoryview(data)[at:behind], len(positions), last, self.place
+            start,
+            memoryview(data)[at:behind],
+            whole.count,
+            last,
+            self.place,
+            None if whole.records is None else RecordBatch(whole.records),
         ), behind
 
-    def _check_all(self, data: bytes, positions: list[int], behind: int, base: int) -> None:
-        """Raise WireError unless records may lie where they do.
+    def _whole(self, data: bytes, at: int, limit: int, base: int) -> "_Whole":
+        """Return the records that are whole, looked at.
 
         Args:
             data: What has come.
-            positions: Where they begin in it.
-            behind: Where the last of them ends.
+            at: Where in it the first begins.
+            limit: Where in it the last ends at most.
             base: The place of the first byte of `data`.
+
+        Raises:
+            WireError: One may not lie where it does.
         """
+        positions, behind = record_scan.positions(data, at, limit, COLUMNS_MIN)
         if len(positions) >= COLUMNS_MIN:
-            found = columns.records(data, np.array(positions, np.int64), behind, base)
-            if len(found) == len(positions):
-                return
+            scan = columns.scan(data, at, limit)
+            records = columns.records(data, scan.positions, scan.stopped_at, base)
+            if len(records) == len(scan.positions):
+                return _Whole(len(records), int(records.start[-1]), scan.stopped_at, records)
+            positions, behind = scan.positions.tolist(), scan.stopped_at
         for position in positions:
             self._check(data, position, base + position)
+        return _Whole(len(positions), positions[-1] if positions else -1, behind, None)
 
     def _check(self, data: bytes, position: int, place: int) -> None:
         """Raise WireError unless the record at a position may lie at a place of the log."""

@@ -92,14 +92,19 @@ class PageCache:
         self._lowest = _NOWHERE
         self._polled_at = self._monotonic()
 
-    def give_back(self) -> None:
-        """Have the system forget a part of what is not to stay; to be called after each write."""
+    def give_back(self, bytes_max: int = PART_BYTES_MAX) -> None:
+        """Have the system forget a part of what is not to stay; to be called after each write.
+
+        Args:
+            bytes_max: Of that part. With many written bytes a call more is needed, or what comes
+                next gets new pages.
+        """
         log, start = self._log, self.given_back
         log.warm_from = max(log.warm_from, log.written - self._memory_bytes)
         end = min(self._flush.synced, log.written - self._cached_bytes)
         if not self._cached_bytes or end - start < PART_BYTES_MIN:
             return
-        end = min(end, start + PART_BYTES_MAX, self._lowest_reader(self._monotonic()))
+        end = min(end, start + bytes_max, self._lowest_reader(self._monotonic()))
         if end - start >= PART_BYTES_MIN:
             self.given_back = end
             log.warm_from = max(log.warm_from, end)

@@ -5,7 +5,8 @@ record. So, unlike in `log_scanner`, nothing is searched for and no checksum com
 is found there is an error. The end of a file is known by its blank record: there the next file
 begins.
 
-A few records are returned as entries, many as columns; the content is the same. A part has a copy
+A few records are returned as entries, many as columns; the content is the same. Columns that were
+made before, of what came from another log, are returned as they are. A part has a copy
 of what it needs of the log, and holds no file.
 """
 
@@ -71,6 +72,9 @@ def next_part(
     few = min(most, COLUMNS_MIN)
     place = start
     while place < limit:
+        kept = tail.batch(place, limit, most)
+        if kept is not None:
+            return LogPart(start, kept.end, kept)
         segment = tail.files.segment(place)
         data = tail.read(place, min(limit, segment.end))
         found, stopped_at = record_scan.positions(data, 0, len(data), few)

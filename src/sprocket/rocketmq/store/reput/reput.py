@@ -31,9 +31,9 @@ from sprocket.rocketmq.store.queue import QueueKey, Queues, UnitAssigner, UnitBa
 from sprocket.rocketmq.store.reput import log_follower
 from sprocket.rocketmq.store.reput.log_follower import LogPart
 
-INDEX_BACKLOG_BYTES_MAX = 64 * MIB
-"""Of the log that the index may lack; beyond that it follows at the next dispatch. What was written
-so short a time ago is in memory, where reading it again costs no wait."""
+INDEX_BACKLOG_BYTES_MAX = 8 * MIB
+"""Of the log that the index may lack; beyond that it follows at the next dispatch. So much is still
+in the tail (`KEPT_BYTES_MAX`), as columns if it came so; more would be read and decoded again."""
 
 ROUNDS_MAX = 1024
 """Rounds kept for `take_fresh`; a store whose owner never asks loses the oldest."""

@@ -66,6 +66,8 @@ class FakeJob:
 class FakeStore:
     """The part of the store that `GroupCommit` sees, with what it did written down."""
 
+    is_following = False
+
     def __init__(self, clock: FakeClock, flush: str) -> None:
         self.settings = StoreSettings(flush=cast("Any", flush))
         self.clock = clock

@@ -9,8 +9,10 @@ from tests.stores import new
 from sprocket.base.disk import SegmentFiles
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec.record import record
+from sprocket.rocketmq.codec.record_layout import I32
 from sprocket.rocketmq.model.message import NewRecord
 from sprocket.rocketmq.store.log import CommitLog, LogStream, StoredRecords
+from sprocket.rocketmq.store.log import log_stream as module
 from sprocket.testing.disk import SimulatedDisk
 
 SEGMENT = 2048
@@ -44,9 +46,22 @@ def pieces(data: bytes, random: Random) -> list[bytes]:
     return [data[a:b] for a, b in pairwise([0, *sorted(set(ends)), len(data)])]
 
 
+def _end_of(records: StoredRecords) -> int:
+    """Return where the last record ends."""
+    (size,) = I32.unpack_from(records.data, records.last_start - records.start)
+    return int(records.last_start + size)
+
+
+@pytest.mark.parametrize("columns_min", [1, 1 << 30])
 @pytest.mark.parametrize("seed", range(20))
-def test_any_pieces_make_the_same_log(seed: int) -> None:
-    """Byte for byte; and after each piece the log ends where a record, or a file, does."""
+def test_any_pieces_make_the_same_log(
+    seed: int, columns_min: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Byte for byte; and after each piece the log ends where a record, or a file, does.
+
+    Many records come as columns as well, and those say the same.
+    """
+    monkeypatch.setattr(module, "COLUMNS_MIN", columns_min)
     data = a_log(seed=seed)
     disk = SimulatedDisk()
     disk.make_folder("/log")
@@ -57,6 +72,12 @@ def test_any_pieces_make_the_same_log(seed: int) -> None:
         for records in stream.take(piece):
             log.append_stored(records)
             count += records.count
+            has_batch = records.count >= columns_min
+            assert (records.batch is not None) is has_batch
+            if records.batch is not None:
+                entries = records.batch.entries()
+                assert [one.physical_offset for one in entries][:: len(entries)] == [records.start]
+                assert (len(entries), records.batch.end) == (records.count, _end_of(records))
             assert log.end == records.end
         received += len(piece)
         assert stream.received == received or stream.place == received

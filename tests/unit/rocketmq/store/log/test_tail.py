@@ -4,11 +4,11 @@ import errno
 from itertools import pairwise
 
 import pytest
-from tests.stores import filled_parts, log_files, new, open_parts, overwrite
+from tests.stores import SMALL, filled_parts, log_files, new, open_parts, overwrite
 
 from sprocket.base.disk import SegmentFiles
 from sprocket.base.errors import DiskFull
-from sprocket.rocketmq.store.log import Tail
+from sprocket.rocketmq.store.log import Tail, log_stream
 from sprocket.rocketmq.store.log import tail as module
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.disk import SimulatedDisk
@@ -94,3 +94,36 @@ def test_a_record_longer_than_a_read_comes_whole(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "READ_BYTES", 100)
     _, files, places = _written(3)
     assert len(Tail(files).read(0, places[-1])) == places[1]
+
+
+def test_records_that_came_as_columns_are_given_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From any of them on, as many as one asks for, up to any end; what is between is read."""
+    monkeypatch.setattr(log_stream, "COLUMNS_MIN", 2)
+    disk, store, _ = filled_parts(12)
+    places = [int(place) for place, _ in store.records()]
+    ends = [*places[1:], int(store.end)]
+    assert ends[-1] < SMALL.log.segment_bytes
+    data = bytes(store.log_part(0, ends[-1]))
+    tail, stream = Tail(log_files(disk)), log_stream.LogStream(0, SMALL.log.segment_bytes, 2048)
+    seam = 5
+    for piece in (data[: ends[seam] - 1], data[ends[seam] - 1 :]):
+        for found in stream.take(piece):
+            if found.batch is not None:
+                tail.add_batch(found.batch)
+            tail.add((found.start, found.end, [found.data]))
+    for number, place in enumerate(places):
+        last = seam - 1 if number < seam else len(places) - 1
+        for end in ends[number:]:
+            for count in (1, 2, 99):
+                batch = tail.batch(place, end, count)
+                if number == seam:
+                    assert batch is None
+                    continue
+                wanted = min(last + 1, ends.index(end) + 1, number + count)
+                assert batch is not None
+                assert batch.physical_offset.tolist() == places[number:wanted]
+    assert tail.batch(places[0] + 1, ends[-1], 99) is None
+    assert tail.batch(0, ends[-1], 99) is tail.batch(0, ends[seam], 99)
+    assert tail.read(places[seam], ends[-1]) == data[places[seam] : ends[seam]]
+    tail.drop(ends[-1])
+    assert tail.batch(places[-1], ends[-1], 99) is None
