@@ -8,7 +8,8 @@
 What was written is sent at once if anybody waits for slaves, else some milliseconds later, with all
 that came meanwhile. It is sent from memory, as views that nobody copies. What is older is read
 beside the loop (`runtime.cold_reads`), a piece at a time, so that a slave that comes late waits for
-the disk and nobody waits for it. In one turn of the loop a slave gets `TURN_BYTES` at most.
+the disk and nobody waits for it. In one turn of the loop a slave gets `TURN_BYTES` at most while
+somebody sends messages.
 
 Invariants
 
@@ -19,6 +20,7 @@ Invariants
 Source: RocketMQ `DefaultHAService`, `DefaultHAConnection`; docs/formats/replication.md.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -26,7 +28,7 @@ from functools import partial
 from sprocket.base import log
 from sprocket.base.clock import Clock
 from sprocket.base.errors import DiskBusy, StoreError, WireError
-from sprocket.base.units import KIB
+from sprocket.base.units import KIB, MIB
 from sprocket.rocketmq.codec import switch_frames
 from sprocket.rocketmq.model.epochs import ReplicaId
 from sprocket.rocketmq.model.offsets import ANYWHERE
@@ -41,6 +43,17 @@ from sprocket.runtime.timers import Timer, Timers
 
 TURN_BYTES = 256 * KIB
 """Sent to one slave in one turn of the loop: some 0.1 ms."""
+
+QUIET_TURN_BYTES = MIB
+"""The same while nobody sends messages: fewer turns."""
+
+PACE_SECONDS, PACE_BYTES_MIN = 0.001, 16 * MIB
+"""While somebody sends messages, a slave that lacks so much gets a piece at most so often: a group
+of messages takes some turns of the loop, and would wait for a piece in each. That is some 200 MiB/s
+yet; a slave that falls back all the same gets more."""
+
+SENDERS_SECONDS = 0.05
+"""After so long without a message nobody sends any."""
 
 GATHER_SECONDS = 0.01
 """How long what was written is gathered where nobody waits for slaves: one piece of many records
@@ -85,6 +98,8 @@ class Slave:
         self.heard_at = self.sent_at = 0.0
         self.allowance, self.allowed_at = 0.0, 0.0
         """Bytes that it may be sent, if there is a limit; as of a time."""
+        self.lacked = self.lacked_before = 0
+        """When it was looked last, and the time before that."""
         self.is_busy = False
         """A part is being read, or the next turn sends one."""
 
@@ -143,6 +158,7 @@ class Slaves:
         self._confirmed: int = store.written
         self._times = WrittenTimes(store.written, clock.monotonic())
         self._told: Callable[[], None] = _nobody
+        self._wrote_at = -math.inf
         self._is_stopped = False
 
     def start(self, told: Callable[[], None]) -> None:
@@ -199,7 +215,8 @@ class Slaves:
 
     def wrote(self, end: int) -> None:
         """Have slaves get what was written up to here."""
-        self._times.note(end, self._clock.monotonic())
+        self._wrote_at = self._clock.monotonic()
+        self._times.note(end, self._wrote_at)
         if self._acks.is_needed:
             if self.are_missing:
                 self._ends.clear()  # nobody waits for one of them
@@ -283,11 +300,16 @@ class Slaves:
             self._count()
         self._begin(slave)
 
+    @property
+    def _has_senders(self) -> bool:
+        """Whether somebody has sent messages lately."""
+        return self._clock.monotonic() - self._wrote_at < SENDERS_SECONDS
+
     def _allowed(self, slave: Slave) -> int:
         """Return how much a slave may be sent now; 0 if it is to wait."""
         rate = self._settings.bytes_per_second_max
         if not rate:
-            return TURN_BYTES
+            return TURN_BYTES if self._has_senders else QUIET_TURN_BYTES
         now = self._clock.monotonic()
         gained = (now - slave.allowed_at) * rate
         slave.allowance, slave.allowed_at = min(TURN_BYTES, slave.allowance + gained), now
@@ -304,7 +326,7 @@ class Slaves:
     def _begin_at(self, slave: Slave, place: int) -> None:
         """Note from where on a slave is to be sent the log."""
         slave.place = place
-        lacks = self._store.written - place
+        lacks = slave.lacked = slave.lacked_before = self._store.written - place
         _log.info("a slave has come", slave=slave.address, at=place, lacks=lacks)
 
     def _left(self, peer: Peer) -> None:
@@ -350,9 +372,21 @@ class Slaves:
         slave.sent_bytes += len(data)
         slave.sent_at = self._clock.monotonic()
         if slave.place < self._store.written:
-            self._timers.call_soon(partial(self._send, slave))
+            self._send_on(slave)
         else:
             slave.is_busy = False
+
+    def _send_on(self, slave: Slave) -> None:
+        """Send the next parts in the next turn of the loop, or later; see `PACE_SECONDS`."""
+        send = partial(self._send, slave)
+        lacks = self._store.written - slave.place
+        is_for_senders = (
+            lacks > PACE_BYTES_MIN and slave.lacked <= slave.lacked_before and self._has_senders
+        )
+        if is_for_senders:
+            self._timers.call_later(PACE_SECONDS, send)
+        else:
+            self._timers.call_soon(send)
 
     def _failed(self, slave: Slave, error: Exception) -> None:
         """Try again if the disk has too much to do, else end the connection of a slave."""
@@ -373,6 +407,7 @@ class Slaves:
         now = self._clock.monotonic()
         for slave in self.all:
             self._warn(slave)
+            slave.lacked_before, slave.lacked = slave.lacked, self._store.written - slave.place
             if now - slave.heard_at >= self._settings.silence_seconds:
                 slave.peer.abort(f"the slave says nothing for {now - slave.heard_at:.0f} s")
             elif slave.place < 0 or slave.is_busy:

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import pytest
 from tests.replicas import Master, Wire, log_of
 
 from sprocket.base.errors import DiskBusy
 from sprocket.rocketmq.codec.replication import FROM_FIRST, PartReader, ReplicaPart
 from sprocket.rocketmq.model.offsets import ANYWHERE
+from sprocket.rocketmq.replication import slaves
 
 
 def join(master: Master, asked: int) -> Wire:
@@ -215,3 +217,26 @@ def test_too_few_follow_closely() -> None:
     assert not master.slaves.are_too_few
     wire.close()
     assert master.slaves.are_too_few
+
+
+def test_a_late_slave_gets_pieces_apart_while_somebody_sends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Unless it falls back; and all at once when nobody has sent anything for a while."""
+    monkeypatch.setattr(slaves, "TURN_BYTES", 512)
+    monkeypatch.setattr(slaves, "PACE_BYTES_MIN", 512)
+    for falls_back in (False, True):
+        master = Master(part_bytes=512)
+        master.add(*[300] * 20)
+        wire = join(master, FROM_FIRST)
+        assert len(parts(wire)) == 1
+        for _ in range(3):
+            master.timers.advance(1)
+            assert len(parts(wire)) == 1
+        if falls_back:
+            (slave,) = master.slaves.all
+            slave.lacked = slave.lacked_before + 1
+        else:
+            master.clock.advance(60)
+        master.timers.advance(1)
+        assert master.slaves.all[0].place == master.store.written
