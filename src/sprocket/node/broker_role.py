@@ -344,7 +344,8 @@ def _following(opened: _Opened, broker: Broker, registration: Registration) -> _
     if not own.is_slave:
         return None
     signed = signed_requests(settings.rights)
-    master = MasterPlaces(own.master_address, registration, clock, signed)
+    tls = brokers_tls(settings.tls)
+    master = MasterPlaces(own.master_address, registration, clock, signed, tls)
     versions = TableVersions()
     retry_seconds = SET_RETRY_SECONDS if is_in_set else RETRY_SECONDS
     link = link_to_master(broker, own, opened.joined, versions, master, retry_seconds)
@@ -433,6 +434,14 @@ def nameserver_tls(settings: TlsSettings) -> SSLContext | None:
     """Return what the broker's connections to NameServers use, None if they are plain."""
     is_wanted = settings.to_nameservers or settings.mode == "enforcing"
     return context_towards_servers(settings) if is_wanted else None
+
+
+def brokers_tls(settings: TlsSettings) -> SSLContext | None:
+    """Return what connections to brokers with the same log use, None if they are plain.
+
+    They have the same settings: one that takes no plain connections asks none.
+    """
+    return context_towards_servers(settings) if settings.mode == "enforcing" else None
 
 
 def _refuse_foreign(place: Place, other_folders: frozenset[str]) -> None:

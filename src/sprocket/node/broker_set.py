@@ -142,13 +142,16 @@ def check_settings(settings: Settings) -> None:
         raise SettingsError("ha.user: a user of etcd has a password, ha.password_path")
 
 
-def operator_of(settings: Settings, site: Site, make_request: "MakeRequest") -> "OperatorDecider":
+def operator_of(
+    settings: Settings, site: Site, make_request: "MakeRequest", tls: "SSLContext | None"
+) -> "OperatorDecider":
     """Return what keeps an operator's word.
 
     Args:
         settings: All groups.
         site: Where this runs.
         make_request: Makes what other members are asked.
+        tls: Encrypts that; None if it is plain.
     """
     from sprocket.rocketmq.failover import MemberId
     from sprocket.rocketmq.failover.operator import OperatorDecider
@@ -157,7 +160,7 @@ def operator_of(settings: Settings, site: Site, make_request: "MakeRequest") -> 
 
     own, place = settings.ha, site.place
     others = OtherMembers(
-        own.others, settings.broker.name, place.clock, own.timeout_ms / 1000, make_request
+        own.others, settings.broker.name, place.clock, own.timeout_ms / 1000, make_request, tls
     )
     site.parts.callback(others.close)
     return OperatorDecider(

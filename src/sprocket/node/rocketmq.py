@@ -113,7 +113,7 @@ def has_grpc() -> bool:
 
 async def _open_broker(site: Site) -> Serve:
     """Open the store; in a set it is opened when clients are let in, in the role that it has."""
-    from sprocket.node.broker_role import open_role, signed_requests
+    from sprocket.node.broker_role import brokers_tls, open_role, signed_requests
 
     settings = site.given.of(Settings)
     if not settings.ha.decider:
@@ -130,7 +130,9 @@ async def _open_broker(site: Site) -> Serve:
     if settings.ha.decider == OPERATOR:
         from sprocket.rocketmq.failover.operator import encode_notice
 
-        said = operator_of(settings, site, signed_requests(settings.rights))
+        said = operator_of(
+            settings, site, signed_requests(settings.rights), brokers_tls(settings.tls)
+        )
         members = BrokerSet(
             site, settings, open_role, said, lambda: encode_notice(said.notice).decode()
         )

@@ -3,21 +3,28 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
 
 import pytest
+from tests import certificates
 from tests.interop import peers
 from tests.unit.node.test_broker_set import GEOMETRY, sent
 from tests.unit.rocketmq.conftest import RawClient
 from tests.waits import LONG_SECONDS
 
+from sprocket.base.clock import SystemClock
 from sprocket.base.errors import ClientError, SettingsError
 from sprocket.base.settings import Loaded
+from sprocket.node.broker_role import brokers_tls
 from sprocket.node.broker_set import check_settings
 from sprocket.node.host import Host
 from sprocket.node.rocketmq import BROKER, NAMESERVER
 from sprocket.rocketmq.client import Admin
-from sprocket.rocketmq.codec.bodies import SetReplicas
+from sprocket.rocketmq.codec.bodies import SetReplicas, SetReplicasTable, decode
+from sprocket.rocketmq.codec.codes import RequestCode
+from sprocket.rocketmq.codec.headers import NoFields
 from sprocket.rocketmq.geometry import GEOMETRY_GROUPS
+from sprocket.rocketmq.remoting import open_channel
 from sprocket.rocketmq.settings import (
     BrokerSettings,
     FailoverSettings,
@@ -25,6 +32,7 @@ from sprocket.rocketmq.settings import (
     ServerSettings,
     Settings,
     StoreSettings,
+    TlsSettings,
 )
 from sprocket.runtime import driver
 from sprocket.testing.disk import SimulatedDisk
@@ -42,6 +50,7 @@ class Pair:
         self.ports = {number: peers.free_port((0, 1)) for number in (1, 2)}
         self.disks = {number: SimulatedDisk() for number in (1, 2)}
         self.hosts: dict[int, Host] = {}
+        self.tls = TlsSettings()
 
     async def start(self, number: int) -> None:
         """Start a member."""
@@ -53,6 +62,7 @@ class Pair:
             queue=GEOMETRY.queue,
             index=GEOMETRY.index,
             replication=ReplicationSettings(ack_timeout_ms=300),
+            tls=self.tls,
             ha=FailoverSettings(
                 decider="operator",
                 others=(f"127.0.0.1:{self.ports[3 - number]}",),
@@ -230,3 +240,25 @@ def test_settings_that_do_not_fit(ha: FailoverSettings, named: str) -> None:
     """Others are named where an operator decides, and only there."""
     with pytest.raises(SettingsError, match=named):
         check_settings(Settings(ha=ha))
+
+
+def test_members_that_take_no_plain_connections_ask_each_other(tmp_path: Path) -> None:
+    """Over TLS: each knows what the other one reports of itself."""
+    made = certificates.make(tmp_path)
+
+    async def scenario(pair: Pair) -> None:
+        pair.tls = TlsSettings(mode="enforcing", cert_path=made.cert, key_path=made.key)
+        for number in (1, 2):
+            await pair.start(number)
+        tls, code = brokers_tls(pair.tls), RequestCode.CONTROLLER_GET_SYNC_STATE_DATA
+        for number in (1, 2):
+            channel = await open_channel(f"127.0.0.1:{pair.ports[number]}", SystemClock(), tls=tls)
+            known: set[int | None] = set()
+            async with asyncio.timeout(LONG_SECONDS):
+                while known != {1, 2}:
+                    answer = await channel.ask(code, NoFields(), timeout_ms=10_000)
+                    view = decode(SetReplicasTable, answer.body).sets["broker-a"]
+                    known = {one.broker_id for one in view.others}
+            channel.close()
+
+    run(scenario)
