@@ -9,6 +9,7 @@ import pytest
 from tests.broker_pair import until
 from tests.unit.node.test_broker_set import Set, run, running
 from tests.unit.rocketmq.conftest import RawClient, message_ext
+from tests.unit.rocketmq.server.handlers.messages.test_pop_requests import handles, messages
 from tests.unit.rocketmq.server.handlers.messages.test_transactions import ending, half
 from tests.waits import LONG_SECONDS
 
@@ -157,5 +158,39 @@ def test_locks_are_taken_anew_and_pulls_that_wait_end() -> None:
         assert (await waiting).code == 19, "there was nothing"
         assert await locked(second, "b") == 1
         assert await locked(second, "a") == 0
+
+    moving(scenario)
+
+
+def test_what_was_popped_moves_with_its_acknowledgements() -> None:
+    """Neither comes again at the new master, which takes handles; what is open comes in time."""
+
+    async def pop(client: RawClient) -> Any:
+        asked = {"consumerGroup": "g", "topic": "T", "queueId": -1, "maxMsgNums": 32}
+        asked |= {"invisibleTime": 600_000, "pollTime": 0, "initMode": 0, "bornTime": 0}
+        return await client.call(200050, asked)
+
+    async def scenario(members: Set, first: RawClient) -> None:
+        for number in range(5):
+            assert (await first.call(310, message_ext(e=0), b"m%d" % number)).code == 0
+        found: list[tuple[Any, str]] = []
+        async with asyncio.timeout(LONG_SECONDS):
+            while len(found) < 5:
+                answer = await pop(first)
+                found += handles(answer) if answer.code == 0 else []
+        for number in (1, 2, 4):
+            place, text = found[number]
+            assert (await first.call(200051, {**place, "extraInfo": text})).code == 0
+        second = await switched(members)
+        assert (await pop(second)).code != 0
+        place, text = found[3]
+        assert (await second.call(200051, {**place, "extraInfo": text})).code == 0
+        place, text = found[0]
+        soon = {**place, "extraInfo": text, "invisibleTime": 1}
+        assert (await second.call(200053, soon)).code == 0
+        async with asyncio.timeout(LONG_SECONDS):
+            while (answer := await pop(second)).code != 0:
+                await asyncio.sleep(0.05)
+        assert [one.body for one in messages(answer)] == [b"m0"]
 
     moving(scenario)

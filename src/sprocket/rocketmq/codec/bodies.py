@@ -15,7 +15,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from msgspec import Struct, convert, field
+from msgspec import Struct, ValidationError, convert, field, json
 
 from sprocket.base.errors import WireError
 from sprocket.base.units import MIB
@@ -584,11 +584,34 @@ class ConsumeTimeSpans(Struct, frozen=True):
     ] = field(name="consumeTimeSpanSet")
 
 
+def _rows(kind: Any) -> As:
+    """Mark rows of values of several types, which are none of RocketMQ's."""
+
+    def back(found: object) -> Any:
+        try:
+            return convert(found, kind, str_keys=True)
+        except ValidationError as error:
+            raise WireError(f"rows of pops: {error}") from error
+
+    return As(object, lambda rows: rows, back)
+
+
 class OffsetTable(Struct, frozen=True, kw_only=True):
-    """The answer of GET_ALL_CONSUMER_OFFSET 43: offsets by `topic@group` and queue."""
+    """The answer of GET_ALL_CONSUMER_OFFSET 43: offsets by `topic@group` and queue.
+
+    Attributes:
+        pops: What is in flight, queue by queue; None if that was not asked for, or is not known.
+        ordered_pops: The same of those that consume in order.
+    """
 
     version: DataVersion = field(name="dataVersion")
     offsets: Mapping[str, Mapping[int, int]] = field(name="offsetTable")
+    pops: Annotated[Sequence[tables.PoppedRows] | None, _rows(list[tables.PoppedRows])] = field(
+        name="sprocketPops", default=None
+    )
+    ordered_pops: Annotated[Sequence[tables.OrderedRow] | None, _rows(list[tables.OrderedRow])] = (
+        field(name="sprocketOrderedPops", default=None)
+    )
 
 
 class DelayOffsets(Struct, frozen=True, kw_only=True):
@@ -621,12 +644,26 @@ def broker_stats_end(total_lag: int, total_in_flight: int) -> bytes:
     return b'],"totalDiff":%d,"totalInflightDiff":%d}' % (total_lag, total_in_flight)
 
 
-def offset_table_pieces(table: OffsetTable) -> Iterator[bytes]:
-    """Write the answer of GET_ALL_CONSUMER_OFFSET 43 in pieces; the table may change meanwhile."""
-    return declared.coalesced(_offset_table(table))
+def offset_table_pieces(
+    table: OffsetTable,
+    pops: Iterable[tables.PoppedRows] | None = None,
+    ordered_pops: Iterable[tables.OrderedRow] | None = None,
+) -> Iterator[bytes]:
+    """Write the answer of GET_ALL_CONSUMER_OFFSET 43 in pieces; the table may change meanwhile.
+
+    Args:
+        table: The offsets.
+        pops: What is in flight; None if that was not asked for.
+        ordered_pops: The same of those that consume in order.
+    """
+    return declared.coalesced(_offset_table(table, pops, ordered_pops))
 
 
-def _offset_table(table: OffsetTable) -> Iterator[bytes]:
+def _offset_table(
+    table: OffsetTable,
+    pops: Iterable[tables.PoppedRows] | None,
+    ordered_pops: Iterable[tables.OrderedRow] | None,
+) -> Iterator[bytes]:
     yield b'{"dataVersion":' + declared.encode(table.version) + b',"groupTopicMap":{'
     keys = list(table.offsets)
     groups: dict[str, list[str]] = {}
@@ -646,7 +683,22 @@ def _offset_table(table: OffsetTable) -> Iterator[bytes]:
         if queues is not None:
             yield mark + declared.encode(key) + b":" + fastjson.int_map(queues).encode()
             mark = b","
-    yield b"}}"
+    yield b"}"
+    if pops is not None:
+        yield b',"sprocketPops":['
+        mark = b""
+        for rows in pops:
+            yield mark + json.encode(rows)
+            mark = b","
+        yield b"]"
+    if ordered_pops is not None:
+        yield b',"sprocketOrderedPops":['
+        mark = b""
+        for name, queue_id, pop in ordered_pops:
+            yield mark + json.encode([name, queue_id, declared.plain(pop)])
+            mark = b","
+        yield b"]"
+    yield b"}"
 
 
 # Users and what they may do

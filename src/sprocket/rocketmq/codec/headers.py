@@ -330,6 +330,13 @@ class SearchOffset(Header, frozen=True, kw_only=True):
         return self.boundary_type is not None and self.boundary_type.lower() == "upper"
 
 
+class GetAllOffsets(Header, frozen=True, kw_only=True):
+    """GET_ALL_CONSUMER_OFFSET 43: what groups have committed."""
+
+    with_pops: bool = field(name="sprocketPops", default=False)
+    """Whether what they have popped is asked for, too; RocketMQ passes over it."""
+
+
 class OffsetAnswer(Header, frozen=True, kw_only=True):
     """The answer of 14, 29, 30 and 31."""
 

@@ -165,7 +165,9 @@ def of_administrators(
             reads, slices
         ),
         *GroupHandlers(groups, members, removal, clock, snapshots).rows(slices),
-        *ProgressHandlers(progress, topics, members, offsets, delays, address).rows(reads, slices),
+        *ProgressHandlers(
+            progress, topics, members, offsets, delays, broker.in_flight, broker.orders, address
+        ).rows(reads, slices),
         *TimerHandlers(broker.timed).rows(),
         *StatusHandlers(
             info,

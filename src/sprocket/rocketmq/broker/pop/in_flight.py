@@ -25,7 +25,7 @@ Invariants
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias, TypedDict
+from typing import Final, NamedTuple, TypeAlias, TypedDict
 
 import msgspec
 from msgspec import Struct
@@ -35,7 +35,7 @@ from sprocket.base.checksum import crc31
 from sprocket.base.errors import WireError
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import ConsumerOffsets
-from sprocket.rocketmq.codec.config import fastjson
+from sprocket.rocketmq.codec.config import fastjson, tables
 from sprocket.rocketmq.model.offsets import QueueOffset
 from sprocket.rocketmq.store import config_table
 from sprocket.rocketmq.store.config_table import ConfigTable, Snapshot
@@ -124,8 +124,12 @@ class Pop(Struct):
         return True
 
 
-_Row: TypeAlias = tuple[int, int, int, list[int], int, int, int, int, bool, bool]
+_Row: TypeAlias = tables.PopRow
 """A pop as a line of the journal has it: see `codec.config.tables.PopLine`."""
+
+_FORGOTTEN: Final[_Row] = (-1, 0, 0, [0], 1, 0, 0, 0, False, False)
+"""The line after which nothing is known of a queue: a group that was sent back goes on where it is
+then, not behind what it had popped. It follows lines by which each pop is settled."""
 
 
 _FileRow: TypeAlias = tuple[int, int, int, list[int], int, int, int, int, bool, bool, int]
@@ -449,7 +453,8 @@ class InFlight:
                     self.note_late(key, pop, pop.open_offsets)
                 pop.settled = (1 << len(pop.differences)) - 1
                 self._write(key, pop)
-        self._queues.pop(key, None)
+        if self._queues.pop(key, None) is not None:
+            self._write_row(key, _FORGOTTEN)
 
     def forget_all(self, *, topic: str = "", group: str = "") -> None:
         """Forget what is in flight of a topic or of a group, which was deleted; as `forget`."""
@@ -459,6 +464,51 @@ class InFlight:
     def queues(self) -> Iterator[PoppedQueue]:
         """Give the queues of which something is in flight."""
         yield from self._queues
+
+    def rows(self) -> Iterator[tables.PoppedRows]:
+        """Give what is in flight for who follows, queue by queue; it may change meanwhile."""
+        for key in list(self._queues):
+            queue = self._queues.get(key)
+            if queue is not None:
+                pops = [_members(pop, is_ack=False) for pop in queue.pops.values()]
+                yield f"{key.topic}@{key.group}", key.queue_id, pops
+
+    def follow(self, found: Iterable[tables.PoppedRows]) -> None:
+        """Make this like the table of the master that is followed; what that lacks is settled.
+
+        The log has all that the master's had when it said so. Nobody pops here: whoever does later
+        opens the folder anew.
+
+        Args:
+            found: What its `rows` gave.
+
+        Raises:
+            WireError: They are not those of a table; nothing is changed.
+            DiskFull, DiskFailed: Some may not be like there.
+        """
+        wanted = {
+            _queue(name, queue_id): {pop.id: pop for pop in map(_pop_of, rows)}
+            for name, queue_id, rows in found
+            if rows
+        }
+        for key, queue in list(self._queues.items()):
+            pops = wanted.get(key, {})
+            gone = [pop for of, pop in queue.pops.items() if of not in pops]
+            end = max((pop.end for pop in pops.values()), default=-1)
+            if any(pop.end > end for pop in gone):  # else those before the others were settled
+                self.forget(key)
+                continue
+            for pop in gone:
+                pop.settled = (1 << len(pop.differences)) - 1
+                self._write(key, pop)
+                del queue.pops[pop.id]
+        for key, pops in wanted.items():
+            queue = self._queues.setdefault(key, _Queue())
+            for of, pop in pops.items():
+                if queue.pops.get(of) != pop:
+                    self._write(key, pop)
+                    queue.pops[of] = pop
+                    queue.end = max(queue.end, pop.end)
 
     def _put(self, key: PoppedQueue, pop: Pop, due_at_ms: int | None = None) -> None:
         queue = self._queues.get(key)
@@ -479,9 +529,11 @@ class InFlight:
             self._offsets.commit_aside(group, topic, queue_id, offset)
 
     def _write(self, key: PoppedQueue, pop: Pop, *, is_ack: bool = False) -> None:
+        self._write_row(key, _members(pop, is_ack=is_ack))
+
+    def _write_row(self, key: PoppedQueue, row: _Row) -> None:
         self.table.count_change(1)
-        name = f"{key.topic}@{key.group}"
-        self.table.journal.append(name, key.queue_id, *_members(pop, is_ack=is_ack))
+        self.table.journal.append(f"{key.topic}@{key.group}", key.queue_id, *row)
         self.table.journal.is_behind = True
 
     def _snapshot(self) -> Snapshot:
@@ -512,15 +564,16 @@ class InFlight:
 
     def _take_row(self, key: PoppedQueue, row: _Row) -> None:
         """Take a row of the file, or what a line of the journal has of a pop. Raises WireError."""
-        start, popped_at_ms, invisible_ms, differences, settled, copied, copied_to, *rest = row
-        if not 0 < len(differences) <= COUNT_MAX:
-            raise WireError(f"a pop of {len(differences)} messages, expected 1 to {COUNT_MAX}")
-        revive_queue, is_written, is_ack = rest
-        has_copies = copied_to <= self._log_end
+        if row[0] < 0:
+            self._queues.pop(key, None)
+            self._void = {at: pop for at, pop in self._void.items() if at[0] != key}
+            return
+        pop, is_ack = _pop_of(row), row[-1]
+        of = pop.id
+        has_copies = pop.copied_to <= self._log_end
         if has_copies:
-            settled |= copied
-        of = PopId(start, popped_at_ms)
-        pop = Pop(of, invisible_ms, differences, settled, revive_queue, bool(is_written))
+            pop.settled |= pop.copied
+        pop.copied = pop.copied_to = 0
         if is_ack:
             self._acks[key, of] = pop
             return
@@ -529,6 +582,18 @@ class InFlight:
             self._void.pop((key, of), None)
         else:
             self._void[key, of] = pop
+
+
+def _pop_of(row: _Row) -> Pop:
+    """Return what a row says. Raises WireError."""
+    start, popped_at_ms, invisible_ms, differences, settled, copied, copied_to, *rest = row
+    if not 0 < len(differences) <= COUNT_MAX:
+        raise WireError(f"a pop of {len(differences)} messages, expected 1 to {COUNT_MAX}")
+    revive_queue, is_written, _ = rest
+    of = PopId(start, popped_at_ms)
+    return Pop(
+        of, invisible_ms, differences, settled, revive_queue, bool(is_written), copied, copied_to
+    )
 
 
 def _row(key: PoppedQueue, pop: Pop, *, is_ack: bool = False) -> list[object]:

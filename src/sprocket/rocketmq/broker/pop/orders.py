@@ -240,6 +240,30 @@ class Orders:
         for key in [key for key in self._pops if topic == key.topic or group == key.group]:
             self.forget(key)
 
+    def rows(self) -> Iterator[tables.OrderedRow]:
+        """Give what groups have, for who follows, queue by queue; it may change meanwhile."""
+        for key in list(self._pops):
+            pop = self._pops.get(key)
+            if pop is not None:
+                yield f"{key.topic}@{key.group}", key.queue_id, pop
+
+    def follow(self, found: Iterable[tables.OrderedRow]) -> None:
+        """Make this like the table of the master that is followed.
+
+        Args:
+            found: What its `rows` gave.
+
+        Raises:
+            WireError: They are not those of a table; nothing is changed.
+            DiskFull, DiskFailed: Some may not be like there.
+        """
+        wanted = {_queue(name, queue_id): _checked(pop, name) for name, queue_id, pop in found}
+        for key in [key for key in self._pops if key not in wanted]:
+            self.forget(key)
+        for key, pop in wanted.items():
+            if self._pops.get(key) != pop:
+                self._put(key, pop)
+
     def _put(self, key: PoppedQueue, pop: tables.OrderedPop) -> None:
         self.table.count_change(1)
         self.table.journal.append(f"{key.topic}@{key.group}", key.queue_id, pop)

@@ -225,6 +225,15 @@ queue of its handles, whether a checkpoint of it is on the way to
 the revive topic, and whether the line is not of a pop, but of acknowledgements of one that has
 such."""
 
+PopRow: TypeAlias = tuple[int, int, int, list[int], int, int, int, int, bool, bool]
+"""A pop, as slaves get it: what a `PopLine` has from where the pop begins on."""
+
+PoppedRows: TypeAlias = tuple[str, int, list[PopRow]]
+"""What is in flight of a queue, as slaves get it: `topic@group`, queue, and its pops."""
+
+OrderedRow: TypeAlias = tuple[str, int, OrderedPop]
+"""The last ordered pop of a queue, as slaves get it: `topic@group`, queue, and the pop."""
+
 OrderLine: TypeAlias = tuple[int, str, int, OrderedPop | None]
 """A line of the journal of ordered pops: its sequence, `topic@group`, queue, and what the group has
 of it; None if that is forgotten."""

@@ -1,4 +1,4 @@
-"""What a slave has beside the log, asked of its master: topics, groups, offsets, modes, users.
+"""What a slave has beside the log, asked of its master: topics, groups, offsets, pops, users.
 
 Once a minute the master is asked for all of it, in a set as soon as it says that something has
 changed (`TellingTables`). The tables here are made alike: what differs is
@@ -9,8 +9,11 @@ How far delayed messages were delivered is true of the master's log. Here it cou
 has all that the master's had when it said so, or a message would be passed over whose copy is not
 here yet. So it is with a topic that the master does not have any more: its queues are deleted here
 once all its messages are here. One that was deleted and made again the store finds out by itself.
+And so it is with what is in flight of pops, which names messages of the log: with it a new master
+gives nothing again that was acknowledged, and what was not when it is due.
 
-Source: RocketMQ `SlaveSynchronize`, which does not take users and policies.
+Source: RocketMQ `SlaveSynchronize`, which does not take users and policies. Its pops are in the log
+(`broker.pop.revive_log`).
 """
 
 import asyncio
@@ -28,8 +31,10 @@ from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import DelayOffsets, GroupTable, KeyValueTable, OffsetTable
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode
 from sprocket.rocketmq.codec.config import DataVersion, tables
+from sprocket.rocketmq.codec.ext import Header
 from sprocket.rocketmq.codec.headers import (
     AclFilters,
+    GetAllOffsets,
     NoFields,
     OffsetAnswer,
     TopicQueue,
@@ -56,6 +61,9 @@ that took, but no longer than a round, as it may have many tables, and commits g
 TELL_SECONDS = 0.1
 """How often it is looked whether tables have changed."""
 ANSWER_MS = 10_000
+POPS_SECONDS = 5.0
+"""So long a round waits for the log if pops are all that counts from there on; a slave that is
+further behind takes them in a later one."""
 GONE_MAX = 100
 """Topics of which it is asked in one round whether they were deleted."""
 
@@ -131,9 +139,13 @@ class MasterTables:
             code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
             self._take_groups(await _ask(channel, code, GroupTable))
             self._forget_deleted()
-            self._take_offsets(
-                await _ask(channel, RequestCode.GET_ALL_CONSUMER_OFFSET, OffsetTable)
+            offsets = await _ask(
+                channel,
+                RequestCode.GET_ALL_CONSUMER_OFFSET,
+                OffsetTable,
+                GetAllOffsets(with_pops=True),
             )
+            self._take_offsets(offsets)
             code = RequestCode.GET_ALL_MESSAGE_REQUEST_MODE
             self._take_modes(await _ask(channel, code, tables.RequestModeTable))
             await self._take_rights(channel)
@@ -144,8 +156,8 @@ class MasterTables:
                 gone = []  # one of them may be there again, and have messages before the end
         finally:
             channel.close()
-        if gone or not self._has(delays):
-            await self._take_at(end, delays, gone)
+        if gone or not self._has(delays) or self._has_pops(offsets):
+            await self._take_at(end, delays, offsets, gone)
 
     async def _topics(self, channel: Channel) -> tables.TopicTable:
         """Ask for the topics. Raises as `_ask`."""
@@ -245,16 +257,27 @@ class MasterTables:
         progress = self._broker.delay_progress
         return all(progress.get(level) == offset for level, offset in delays.levels.items())
 
-    async def _take_at(self, end: int, delays: DelayOffsets, gone: Sequence[str]) -> None:
+    def _has_pops(self, offsets: OffsetTable) -> bool:
+        """Say whether the master has told of pops, and there are any, there or here."""
+        pops, ordered = offsets.pops, offsets.ordered_pops
+        if pops is None or ordered is None:
+            return False
+        return bool(pops or ordered or len(self._broker.in_flight) or len(self._broker.orders))
+
+    async def _take_at(
+        self, end: int, delays: DelayOffsets, offsets: OffsetTable, gone: Sequence[str]
+    ) -> None:
         """Take what was true of the master's log at a place, once all before it is here.
 
         Args:
             end: The place.
             delays: How far delayed messages were delivered.
+            offsets: What was in flight.
             gone: Topics that were deleted.
         """
         store, progress = self._broker.store, self._broker.delay_progress
-        for _ in range(int(ROUND_SECONDS / LOOK_SECONDS)):
+        seconds = POPS_SECONDS if self._has(delays) and not gone else ROUND_SECONDS
+        for _ in range(int(seconds / LOOK_SECONDS)):
             if store.written >= end:
                 break
             await asyncio.sleep(LOOK_SECONDS)
@@ -263,6 +286,9 @@ class MasterTables:
         for level, offset in delays.levels.items():
             if progress.get(level) != offset:
                 progress.note(level, offset)
+        if offsets.pops is not None and offsets.ordered_pops is not None:
+            self._broker.in_flight.follow(offsets.pops)
+            self._broker.orders.follow(offsets.ordered_pops)
         for topic in gone:
             store.delete_ended_topic(topic, end)
         self._forget_deleted()
@@ -305,14 +331,19 @@ async def _end(channel: Channel) -> int:
         raise WireError("the master does not tell where its log ends") from None
 
 
-async def _ask(channel: Channel, code: RequestCode, shape: type[T]) -> T:
+async def _ask(
+    channel: Channel,
+    code: RequestCode,
+    shape: type[T],
+    header: Header = NoFields(),  # noqa: B008 - it is frozen
+) -> T:
     """Ask the master for a table.
 
     Raises:
         BrokerRefused: It does not give it.
         ClientError, WireError: It does not answer, or with something else.
     """
-    answer = await channel.ask(code, NoFields(), timeout_ms=ANSWER_MS)
+    answer = await channel.ask(code, header, timeout_ms=ANSWER_MS)
     if answer.code != ResponseCode.SUCCESS:
         raise BrokerRefused(answer.code, answer.remark or "")
     return bodies.decode(shape, answer.body)

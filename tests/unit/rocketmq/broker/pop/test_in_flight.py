@@ -5,7 +5,7 @@ import random
 import pytest
 
 from sprocket.base.disk import read_file, replace_file
-from sprocket.base.errors import DiskFull, ForeignStore
+from sprocket.base.errors import DiskFull, ForeignStore, WireError
 from sprocket.base.place import Place
 from sprocket.rocketmq.broker.groups import ConsumerOffsets
 from sprocket.rocketmq.broker.pop import InFlight, Pop, PopId, PoppedQueue
@@ -255,3 +255,71 @@ def test_nothing_is_kept_of_what_no_pop_has(offsets: list[int]) -> None:
     pops, _ = opened(fresh())
     pops.note_late(KEY, Pop(PopId(3, 9), 1_000, ()), offsets)
     assert pops.late_acks() == []
+
+
+def test_a_group_that_was_sent_back_stays_there_after_a_kill() -> None:
+    """It is not behind what it had popped before, however much of the new pops is settled."""
+    disk = fresh()
+    pops, offsets = opened(disk)
+    pops.add(KEY, PopId(5, 1_000), [5, 6, 7, 8], 60_000)
+    pops.settle(KEY, PopId(5, 1_000), [6])
+    offsets.commit_aside("g", "t", 0, 2)
+    pops.forget(KEY)
+    disk = disk.kill()
+    killed, known = opened(disk)
+    assert (known.get("g", "t", 0), killed.next_offset(KEY), len(killed)) == (2, None, 0)
+    again = killed.add(KEY, PopId(2, 2_000), [2, 3], 60_000)
+    killed.settle(KEY, again.id, [2, 3])
+    last, known = opened(disk.kill())
+    assert (known.get("g", "t", 0), last.next_offset(KEY)) == (4, None)
+
+
+def state(pops: InFlight, disk: SimulatedDisk) -> list[object]:
+    """Return what two tables must have in common: rows, and what is open at the next start."""
+    later, offsets = opened(disk.kill(), 1 << 40)
+    found = [(key, pop.id, pop.open_offsets) for key, pop in later.take_due(1 << 60, 1 << 30)]
+    kept = [(name, queue_id, sorted(rows)) for name, queue_id, rows in pops.rows() if rows]
+    return [sorted(kept), sorted(found), offsets.of("g", "t")]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_slave_has_the_same_in_flight(seed: int) -> None:
+    """After each round, also where it opens the folder anew; whatever happened since the last."""
+    rng = random.Random(seed)
+    master_disk, slave_disk = fresh(), fresh()
+    master, committed = opened(master_disk)
+    slave, offsets = opened(slave_disk)
+    made: list[tuple[PoppedQueue, Pop]] = []
+    for number in range(60):
+        key = rng.choice([KEY, OTHER])
+        if rng.random() < 0.5:
+            start = master.next_offset(key) or committed.get("g", "t", key.queue_id) or 0
+            of = PopId(start, 1_000 + number)
+            some = range(start, start + rng.randint(1, 4))
+            made.append((key, master.add(key, of, some, 60_000, rng.randrange(8))))
+        elif made:
+            key, pop = rng.choice(made)
+            chosen = [one for one in pop.open_offsets if rng.random() < 0.7]
+            if rng.random() < 0.2:
+                master.note_copies(key, pop.id, chosen, number)
+            master.settle(key, pop.id, chosen)
+        if rng.random() < 0.1:
+            master.forget(key)
+        if rng.random() < 0.3:
+            for queue_id, offset in committed.of("g", "t").items():
+                offsets.commit_aside("g", "t", queue_id, offset)
+            slave.follow(list(master.rows()))
+            assert state(slave, slave_disk)[:2] == state(master, master_disk)[:2]
+        if rng.random() < 0.1:
+            slave_disk = slave_disk.kill()
+            slave, offsets = opened(slave_disk)
+
+
+def test_rows_that_are_none_change_nothing() -> None:
+    """A pop has a message at least."""
+    pops, _ = opened(fresh())
+    pops.add(KEY, PopId(5, 1_000), [5], 60_000)
+    before = list(pops.rows())
+    with pytest.raises(WireError, match="a pop of 0 messages"):
+        pops.follow([("t@g", 0, []), ("t@g", 1, [(1, 2, 3, [], 0, 0, 0, 0, False, False)])])
+    assert list(pops.rows()) == before

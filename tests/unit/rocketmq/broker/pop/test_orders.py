@@ -278,3 +278,21 @@ def test_the_file_is_as_rocketmq_writes_it() -> None:
     ours, theirs = (fastjson.read(data) for data in (read_file(lab.disk, FILE), RECORDED))
     assert ours["table"] == theirs["table"]
     assert list(ours["table"]["Popped@popping"][0]) == list(theirs["table"]["Popped@popping"][0])
+
+
+def test_a_slave_has_the_same_in_order() -> None:
+    """What groups have there, what they do not have any more, also after a kill."""
+    master, slave = Lab(), Lab()
+    at_ms = master.pop([5, 6, 7])
+    master.pop([1], key=OTHER)
+    slave.pop([9], key=NAMED)
+    for _ in range(2):
+        slave.orders.follow(list(master.orders.rows()))
+        assert list(slave.orders.rows()) == list(master.orders.rows())
+        assert list(slave.killed().orders.rows()) == list(master.orders.rows())
+        master.orders.acknowledge(KEY, at_ms, 6)
+        master.orders.forget(OTHER)
+    assert len(slave.orders) == 1
+    slave.orders.follow(list(master.orders.rows()))
+    slave.orders.acknowledge(KEY, at_ms, 5)
+    assert slave.committed() == 7, "what was acknowledged there counts here"

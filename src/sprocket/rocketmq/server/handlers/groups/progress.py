@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from sprocket.rocketmq.broker.delay import DelayProgress
 from sprocket.rocketmq.broker.groups import ClientManager, ConsumerOffsets, Progress
+from sprocket.rocketmq.broker.pop import InFlight, Orders
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import (
@@ -16,6 +17,7 @@ from sprocket.rocketmq.codec.bodies import (
 )
 from sprocket.rocketmq.codec.codes import RequestCode
 from sprocket.rocketmq.codec.headers import (
+    GetAllOffsets,
     GetBrokerConsumeStats,
     GetConsumeStats,
     GroupAndTopic,
@@ -38,6 +40,8 @@ class ProgressHandlers:
     _members: ClientManager
     _offsets: ConsumerOffsets
     _delays: DelayProgress
+    _in_flight: InFlight
+    _orders: Orders
     _address: str
 
     def rows(self, reads: ColdReads, slices: Slices) -> list[Row]:
@@ -48,17 +52,19 @@ class ProgressHandlers:
             row(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicOnly, self.groups_of_topic),
             row(RequestCode.QUERY_TOPICS_BY_CONSUMER, GroupOnly, self.topics_of_group),
             row(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, GroupAndTopic, self.subscription),
-            sliced_row(RequestCode.GET_ALL_CONSUMER_OFFSET, NoFields, self.offsets, slices),
+            sliced_row(RequestCode.GET_ALL_CONSUMER_OFFSET, GetAllOffsets, self.offsets, slices),
             sliced_row(RequestCode.GET_CONSUME_STATS, GetConsumeStats, self.of_group, slices),
             sliced_row(
                 RequestCode.GET_BROKER_CONSUME_STATS, GetBrokerConsumeStats, self.of_all, slices
             ),
         ]
 
-    def offsets(self, _: Request, _header: NoFields) -> Sliced[Answer]:
-        """Answer every offset that was committed."""
+    def offsets(self, _: Request, header: GetAllOffsets) -> Sliced[Answer]:
+        """Answer every offset that was committed, and what is in flight if that is asked for."""
         table = OffsetTable(version=self._offsets.table.version, offsets=self._offsets.all())
-        return Answer(body=(yield from body(bodies.offset_table_pieces(table))))
+        pops = self._in_flight.rows() if header.with_pops else None
+        ordered = self._orders.rows() if header.with_pops else None
+        return Answer(body=(yield from body(bodies.offset_table_pieces(table, pops, ordered))))
 
     def delays(self, _: Request, _header: NoFields) -> Answer:
         """Answer how far the delivery of each delay level is."""
