@@ -234,7 +234,7 @@ class Sender:
     def _plain_queues(self, name: str) -> int:
         """Return to how many queues of a topic plain messages may go; 0 if more is to be seen."""
         topic = self._topics.get(name)
-        if topic is None or topic.attributes or name[0] == "%" or name in FORBIDDEN_TO_SEND:
+        if topic is None or topic.is_compacted or name[0] == "%" or name in FORBIDDEN_TO_SEND:
             return 0
         return 0 if topic.order and not self._topics.is_writable else topic.write_queues
 
@@ -258,8 +258,7 @@ class Sender:
         way = InboundMessage(message, message.topic, queue_id, found, message.sys_flag)
         for divert in self._diverters:
             divert(way)
-        if topic.attributes:
-            _check_key(topic, found)
+        _check_key(topic, found)
         if way.sys_flag & _SPECIAL_FLAGS:
             _check_flags(way.sys_flag)
         stored = self._properties(found, {})
@@ -323,15 +322,14 @@ class Sender:
         unique_key = shared.get(properties.UNIQ_KEY, "")
         record = self._bare(request, queue_id, unique_key)
         if is_inner:
-            if topic.attributes:
-                _check_key(topic, shared)
+            _check_key(topic, shared)
             record = structs.replace(record, body=body)
             return self._inner_batch(record, len(parts.bodies), shared)
         if not _NOT_SHARED.isdisjoint(shared):
             shared = {name: value for name, value in shared.items() if name not in _NOT_SHARED}
         flags, bodies, texts = parts
         added = added_to_each(texts, shared, self._suffix)
-        if added is None or topic.attributes:
+        if added is None or topic.is_compacted:
             added = b""
             texts = [self._properties_of_part(topic, text, shared) for text in texts]
         return NewBatch(structs.replace(record, flag=0), flags, bodies, texts, added)
@@ -353,8 +351,7 @@ class Sender:
         """Return the properties to store of any part of a batch."""
         found = properties.decode(given)
         self._refuse_unsupported_in_batch(found)
-        if topic.attributes:
-            _check_key(topic, found)
+        _check_key(topic, found)
         return self._properties(found, shared)
 
     def _properties(self, found: dict[str, str], shared: Mapping[str, str]) -> bytes:

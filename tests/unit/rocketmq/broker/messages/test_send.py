@@ -197,6 +197,7 @@ HEADERS = [
     {"properties": PLAIN, "topic": "NEW"},
     {"properties": PLAIN, "topic": "SCHEDULE_TOPIC_XXXX"},
     {"properties": PLAIN, "topic": "COMPACT"},
+    {"properties": PLAIN, "topic": "TYPED"},
     {"properties": PLAIN, "sys_flag": 4},
     *[{"properties": text, "sys_flag": 4} for text in HALVES],
     {"properties": HALVES[0], "sys_flag": 0x31},
@@ -205,6 +206,7 @@ HEADERS = [
     {"properties": HALVES[0], "queue_id": 2},
     {"properties": HALVES[0], "queue_id": 4},
     {"properties": HALVES[0], "topic": "COMPACT"},
+    {"properties": HALVES[0], "topic": "TYPED"},
     {"properties": HALVES[0], "topic": "NEW"},
     {"properties": HALVES[0], "reconsume_times": 1},
     {"properties": HALVES[0] + "DELAY\x012\x02", "reconsume_times": 1},
@@ -238,6 +240,7 @@ def _harness(new_unique_key: Callable[[], str] | None = None) -> Harness:
     harness = Harness(new_unique_key)
     harness.topics.put(TopicConfig(name="T", read_queues=9, write_queues=3))
     compaction = TopicConfig(name="COMPACT", attributes={"cleanup.policy": "COMPACTION"})
+    harness.topics.put(TopicConfig(name="TYPED", attributes={"message.type": "NORMAL"}))
     harness.topics.put(compaction)
     return harness
 
@@ -383,20 +386,33 @@ def test_what_is_no_pair_goes_the_careful_way(text: str) -> None:
     assert found == _harness().sender.record(sent(header(properties=text)))
 
 
-def test_one_text_that_is_not_ascii_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All are looked at together still, and only that one goes the careful way."""
-    looked: list[ProducedMessage] = []
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[ProducedMessage]:
+    """Return the messages that go the careful way, in a list that grows."""
+    found: list[ProducedMessage] = []
     record = Sender.record
 
     def watched(self: Sender, request: SendRequest) -> NewRecord:
-        looked.append(request.message)
+        found.append(request.message)
         return record(self, request)
 
     monkeypatch.setattr(Sender, "record", watched)
+    return found
+
+
+def test_one_text_that_is_not_ascii_holds_up_no_other(looked: list[ProducedMessage]) -> None:
+    """All are looked at together still, and only that one goes the careful way."""
     texts = [PLAIN % 0, "TAGS\x01é\x02" + PLAIN % 1, PLAIN % 2]
     found = _harness().sender.records(sends(*[header(properties=text) for text in texts]))
     assert [cast("NewRecord", one).unique_key for one in found] == ["U0", "U1", "U2"]
     assert [one.properties for one in looked] == texts[1:2]
+
+
+def test_only_compaction_asks_for_a_look_at_each_message(looked: list[ProducedMessage]) -> None:
+    """Other attributes of a topic change nothing of what is stored."""
+    topics = ("T", "TYPED", "COMPACT")
+    _harness().sender.records(sends(*[header(name, properties=PLAIN % 0) for name in topics]))
+    assert [one.topic for one in looked] == ["COMPACT"]
 
 
 def _has_all(record: NewRecord, text: str) -> None:
