@@ -27,7 +27,16 @@ from sprocket.runtime import http2
 from sprocket.runtime.grpc import messages
 from sprocket.runtime.grpc.messages import ENCODINGS, GZIP, IDENTITY, MessageReader
 from sprocket.runtime.grpc.status import CallFailed, StatusCode, message_text
-from sprocket.runtime.http2 import ErrorCode, Http2Connection
+from sprocket.runtime.http2 import (
+    DataReceived,
+    ErrorCode,
+    Http2Connection,
+    Octets,
+    StreamBegun,
+    StreamEnded,
+    StreamReset,
+    WindowOpened,
+)
 
 Buffer = bytes | bytearray | memoryview
 
@@ -60,18 +69,17 @@ class GrpcCall:
     Attributes:
         method: Which.
         metadata: What the client says beside its messages, by names in small letters.
-        authority: The name by which the client asked for this server.
         timeout_seconds: How long it will wait from the beginning of the call; None for ever.
         context: What its receiver keeps beside it.
     """
 
     __slots__ = (
         "_connection",
+        "_encoding",
         "_has_begun",
         "_reader",
         "_request",
         "_stream",
-        "authority",
         "context",
         "metadata",
         "method",
@@ -83,20 +91,29 @@ class GrpcCall:
         connection: "GrpcConnection",
         stream: http2.Stream,
         method: RpcMethod,
-        reader: MessageReader,
+        encoding: str,
         timeout_seconds: float | None,
     ) -> None:
-        head = stream.head
         self.method = method
-        self.metadata = head.fields
-        self.authority = head.authority
+        self.metadata = stream.head.fields
         self.timeout_seconds = timeout_seconds
         self.context: object = None
         self._connection = connection
         self._stream = stream
-        self._reader = reader
+        self._encoding = encoding
+        self._reader: MessageReader | None = None
         self._request: bytes | None = None
         self._has_begun = False
+
+    @property
+    def authority(self) -> str:
+        """The name by which the client asked for this server."""
+        return self._stream.head.authority
+
+    @property
+    def rest_bytes(self) -> int:
+        """How much there is of a message that is not whole."""
+        return 0 if self._reader is None else self._reader.rest_bytes
 
     @property
     def is_open(self) -> bool:
@@ -109,8 +126,15 @@ class GrpcCall:
         return self._stream.waiting_bytes
 
     def answer(self, message: bytes) -> list[Buffer]:
-        """Return the bytes of a message and the end of the call, which went well."""
-        return self.message(message) + self.end()
+        """Return the bytes of a message and the end of the call, which went well.
+
+        Raises as `message`.
+        """
+        if self._has_begun:
+            return self.message(message) + self.end()
+        self._has_begun = True
+        head = messages.message_head(len(message))
+        return self._connection.http.answer(self._stream, _HEAD, (head, message), _OK)
 
     def message(self, message: bytes) -> list[Buffer]:
         """Return the bytes of a message. Raises WireError if too much waits for this client."""
@@ -219,28 +243,30 @@ class GrpcConnection:
         found: list[Event] = []
         out: list[Buffer] = []
         for event in self.http.receive(data):
-            match event:
-                case http2.DataReceived(stream, part, is_last):
-                    call = stream.context
-                    if isinstance(call, GrpcCall):
-                        self._receive_part(call, part, found, out, is_last=is_last)
-                case http2.StreamBegun(stream, is_last):
-                    self._begin(stream, found, out, is_last=is_last)
-                case http2.StreamEnded(stream):
-                    if isinstance(stream.context, GrpcCall):
-                        self._receive_part(stream.context, b"", found, out, is_last=True)
-                case http2.StreamReset(stream):
-                    if isinstance(stream.context, GrpcCall):
-                        self._unfinished_bytes -= stream.context._reader.rest_bytes
-                        found.append(CallLeft(stream.context))
-                case http2.WindowOpened(stream):
-                    if isinstance(stream.context, GrpcCall):
-                        found.append(CallReady(stream.context))
-                case http2.Octets(buffers):
-                    out += buffers
-                case _:
-                    found.append(event)
-        return [http2.Octets(out), *found] if out else found
+            if isinstance(event, DataReceived):
+                call = event.stream.context
+                if isinstance(call, GrpcCall):
+                    self._receive_part(call, event.data, found, out, is_last=event.is_last)
+            elif isinstance(event, StreamBegun):
+                self._begin(event.stream, found, out, is_last=event.is_last)
+            elif isinstance(event, StreamEnded):
+                call = event.stream.context
+                if isinstance(call, GrpcCall):
+                    self._receive_part(call, b"", found, out, is_last=True)
+            elif isinstance(event, StreamReset):
+                call = event.stream.context
+                if isinstance(call, GrpcCall):
+                    self._unfinished_bytes -= call.rest_bytes
+                    found.append(CallLeft(call))
+            elif isinstance(event, WindowOpened):
+                call = event.stream.context
+                if isinstance(call, GrpcCall):
+                    found.append(CallReady(call))
+            elif isinstance(event, Octets):
+                out += event.buffers
+            else:
+                found.append(event)
+        return [Octets(out), *found] if out else found
 
     def _begin(
         self, stream: http2.Stream, found: list[Event], out: list[Buffer], *, is_last: bool
@@ -280,14 +306,20 @@ class GrpcConnection:
             if timeout is None:
                 raise CallFailed(StatusCode.INTERNAL, f"grpc-timeout is {said!r}")
             seconds = int(timeout[1]) * _SECONDS[timeout[2]]
-        reader = MessageReader(encoding, self._message_bytes_max)
-        return GrpcCall(self, stream, method, reader, seconds)
+        return GrpcCall(self, stream, method, encoding, seconds)
 
     def _receive_part(
         self, call: GrpcCall, part: bytes, found: list[Event], out: list[Buffer], *, is_last: bool
     ) -> None:
         """Take a part of a call's body."""
         reader = call._reader
+        if reader is None:
+            if is_last and not call.method.takes_stream:
+                message = messages.only_message(part, self._message_bytes_max)
+                if message is not None:
+                    found.append(CallBegun(call, message))
+                    return
+            reader = call._reader = MessageReader(call._encoding, self._message_bytes_max)
         before = reader.rest_bytes
         try:
             received = reader.receive(part)

@@ -25,6 +25,17 @@ def message_head(size: int) -> bytes:
     return _HEAD.pack(0, size)
 
 
+def only_message(data: bytes, bytes_max: int) -> bytes | None:
+    """Return the message that is all of a stream's data; None if that has to be looked at closely.
+
+    Nearly all calls come so. It takes a third of what a `MessageReader` does.
+    """
+    if len(data) < HEAD_BYTES:
+        return None
+    flag, size = _HEAD.unpack_from(data)
+    return None if flag or size != len(data) - HEAD_BYTES or size > bytes_max else data[HEAD_BYTES:]
+
+
 class MessageReader:
     """Takes the data of one stream apart, however it is cut.
 

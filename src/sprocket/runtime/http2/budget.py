@@ -29,14 +29,15 @@ class Budget:
         per_second: float = PER_SECOND,
     ) -> None:
         self._monotonic = monotonic
-        self._burst = burst
+        self._burst = float(burst)
         self._per_second = per_second
-        self._left = float(burst)
+        self._left = self._burst
         self._at = monotonic()
 
-    def earn(self) -> None:
-        """Note that the client was sent something that it asked for."""
-        self._left = min(float(self._burst), self._left + PER_ANSWER)
+    def earn(self, count: int = 1) -> None:
+        """Note that the client was sent something that it asked for, or several such things."""
+        left, burst = self._left + count * PER_ANSWER, self._burst
+        self._left = left if left < burst else burst
 
     def spend(self) -> bool:
         """Count one thing more; tell whether there was enough left for it."""
@@ -44,6 +45,6 @@ class Budget:
         if self._left < 0:
             now = self._monotonic()
             earned = max(0.0, now - self._at) * self._per_second
-            self._left = min(float(self._burst), self._left + earned)
+            self._left = min(self._burst, self._left + earned)
             self._at = now
         return self._left >= 0

@@ -61,6 +61,8 @@ TABLE_BYTES: Final = 4096
 CLOSED_REMEMBERED: Final = 256
 """How many streams are known that this side has ended first; frames of them may still come."""
 CONTINUATIONS_MAX: Final = 8
+SHORT_BYTES: Final = frames.FRAME_BYTES_DEFAULT
+"""An answer of so little needs no more than a frame for each of its parts, at any client."""
 WINDOW_LITTLE: Final = 64
 """A window opened by less than this counts against the budget."""
 
@@ -118,9 +120,10 @@ class Stream:
         """How much of the answer waits for the client's windows."""
         self._send_window = send_window
         self._received_bytes = 0
+        """Counted if its head says how many there will be."""
         self._unacknowledged = 0
         """Received, and not given back to the client's window yet."""
-        self._waiting: deque[Buffer] = deque()
+        self._waiting: deque[Buffer] | None = None
         self._is_ending: bytes | None = None
         """The trailers that follow what waits, as a block."""
 
@@ -222,6 +225,9 @@ class Http2Connection:
         self._budget = Budget(monotonic)
         self._headers = HeaderDecoder(TABLE_BYTES)
         self._data = bytearray()
+        """What was read of a frame that is not whole."""
+        self._whole_bytes = 0
+        """How long that is when it is whole, as far as that is known."""
         self._needs_preface = True
         self._needs_settings = True
         self._last = 0
@@ -246,11 +252,17 @@ class Http2Connection:
         """Take bytes and return the events that they complete, in their order; `Octets` first."""
         if self.is_over:
             return ()
-        self._data += data
+        kept = self._data
+        if kept:
+            kept += data
+            if len(kept) < self._whole_bytes:
+                return ()
+            data = bytes(kept)
+            kept.clear()
         events: list[Event] = []
         self._events = events
         try:
-            self._read()
+            self._read(data)
         except _Broken as broken:
             events.append(self._fail(broken))
         if self._out and not self.is_over:
@@ -269,30 +281,35 @@ class Http2Connection:
 
     # What is read
 
-    def _read(self) -> None:
-        data = self._data
-        if self._needs_preface and not self._read_preface():
-            return
+    def _read(self, data: bytes) -> None:
+        """Take the frames of some bytes, and keep the beginning of one that is not whole."""
         at, end = 0, len(data)
-        limit = self._limits.frame_bytes
-        while end - at >= HEAD_BYTES:
-            size, kind, flags, number = frames.read_head(data, at)
+        if self._needs_preface:
+            if not self._read_preface(data):
+                self._data += data
+                return
+            at = len(frames.PREFACE)
+        limit, read_head = self._limits.frame_bytes, frames.read_head
+        whole = at + HEAD_BYTES
+        while whole <= end:
+            size, kind, flags, number = read_head(data, at)
             if size > limit:
                 raise _Broken(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {size} bytes")
-            start = at + HEAD_BYTES
-            if end - start < size:
+            start, whole = whole, whole + size
+            if whole > end:
                 break
-            at = start + size
-            self._take(kind, flags, number, bytes(data[start:at]))
-        del data[:at]
+            self._take(kind, flags, number, data[start:whole])
+            at, whole = whole, whole + HEAD_BYTES
+        if at < end:
+            self._data += data[at:]
+            self._whole_bytes = whole - at
 
-    def _read_preface(self) -> bool:
-        seen = self._data[: len(frames.PREFACE)]
+    def _read_preface(self, data: bytes) -> bool:
+        seen = data[: len(frames.PREFACE)]
         if not frames.PREFACE.startswith(seen):
             raise _Broken(ErrorCode.PROTOCOL_ERROR, "this is not HTTP/2")
         if len(seen) < len(frames.PREFACE):
             return False
-        del self._data[: len(frames.PREFACE)]
         self._needs_preface = False
         limits = self._limits
         said = {
@@ -311,14 +328,8 @@ class Http2Connection:
 
     def _take(self, kind: int, flags: int, number: int, payload: bytes) -> None:
         """Take one frame."""
-        if self._block is not None and (
-            kind != FrameType.CONTINUATION or number != self._block_stream
-        ):
-            raise _Broken(ErrorCode.PROTOCOL_ERROR, "a header block is interrupted")
-        if self._needs_settings:
-            if kind != FrameType.SETTINGS or flags & ACK:
-                raise _Broken(ErrorCode.PROTOCOL_ERROR, "the first frame is not SETTINGS")
-            self._needs_settings = False
+        if self._block is not None or self._needs_settings:
+            self._check_turn(kind, flags, number)
         take = _TAKE.get(kind)
         if take is None:
             self._spend()
@@ -328,6 +339,17 @@ class Http2Connection:
         except _StreamBroken as broken:
             self._spend()
             self._end_broken(broken)
+
+    def _check_turn(self, kind: int, flags: int, number: int) -> None:
+        """Refuse any frame but the one that has to be next."""
+        if self._block is not None and (
+            kind != FrameType.CONTINUATION or number != self._block_stream
+        ):
+            raise _Broken(ErrorCode.PROTOCOL_ERROR, "a header block is interrupted")
+        if self._needs_settings:
+            if kind != FrameType.SETTINGS or flags & ACK:
+                raise _Broken(ErrorCode.PROTOCOL_ERROR, "the first frame is not SETTINGS")
+            self._needs_settings = False
 
     def _end_broken(self, broken: _StreamBroken) -> None:
         stream = self.streams.get(broken.number)
@@ -344,8 +366,10 @@ class Http2Connection:
             raise _Broken(ErrorCode.ENHANCE_YOUR_CALM, "too many frames that ask for nothing")
 
     def _take_data(self, flags: int, number: int, payload: bytes) -> None:
+        stream = self.streams.get(number)
+        if stream is None:
+            self._check_begun(number)
         size = len(payload)
-        stream = self._known(number)
         self._receive_window -= size
         if self._receive_window < 0:
             raise _Broken(ErrorCode.FLOW_CONTROL_ERROR, "more data than the window allows")
@@ -360,17 +384,16 @@ class Http2Connection:
             return  # on its way when this side ended it
         if stream.has_ended:
             raise _StreamBroken(number, ErrorCode.STREAM_CLOSED)
-        data = _unpadded(flags, payload)
+        data = _unpadded(payload) if flags & PADDED else payload
         has_ended = bool(flags & END_STREAM)
         if not data and not has_ended:
             self._spend()
             return
-        stream._received_bytes += len(data)
         length = stream.head.content_length
-        if length is not None and (
-            stream._received_bytes > length or (has_ended and stream._received_bytes != length)
-        ):
-            raise _StreamBroken(number, ErrorCode.PROTOCOL_ERROR)
+        if length is not None:
+            stream._received_bytes += len(data)
+            if stream._received_bytes > length or (has_ended and stream._received_bytes != length):
+                raise _StreamBroken(number, ErrorCode.PROTOCOL_ERROR)
         stream._unacknowledged += size
         if stream._unacknowledged > self._limits.stream_window_bytes:
             raise _StreamBroken(number, ErrorCode.FLOW_CONTROL_ERROR)
@@ -381,18 +404,22 @@ class Http2Connection:
             stream._unacknowledged = 0
         self._events.append(DataReceived(stream, data, has_ended))
 
-    def _known(self, number: int) -> Stream | None:
-        """Return an open stream, None for one that is over."""
+    def _check_begun(self, number: int) -> None:
+        """Refuse a frame of a stream that never was."""
         if number == 0:
             raise _Broken(ErrorCode.PROTOCOL_ERROR, "a stream's frame for the connection")
         if number > self._last:
             raise _Broken(ErrorCode.PROTOCOL_ERROR, f"stream {number} was not begun")
+
+    def _known(self, number: int) -> Stream | None:
+        """Return an open stream, None for one that is over."""
+        self._check_begun(number)
         return self.streams.get(number)
 
     def _take_headers(self, flags: int, number: int, payload: bytes) -> None:
         if number % 2 == 0:
             raise _Broken(ErrorCode.PROTOCOL_ERROR, f"a client begins no stream {number}")
-        block = _unpadded(flags, payload)
+        block = _unpadded(payload) if flags & PADDED else payload
         if flags & PRIORITY:
             if len(block) < 5:
                 raise _Broken(ErrorCode.FRAME_SIZE_ERROR, "HEADERS without its priority")
@@ -427,7 +454,7 @@ class Http2Connection:
                 self._take_trailers(stream, block, has_ended=has_ended)
                 return
             if number <= self._last:
-                self._headers.skip(block)
+                self._headers.read(block)
             else:
                 head = self._headers.request(block)
         except UnreadableBlock as error:
@@ -453,7 +480,7 @@ class Http2Connection:
 
     def _take_trailers(self, stream: Stream, block: bytes, *, has_ended: bool) -> None:
         if stream.has_ended:
-            self._headers.skip(block)
+            self._headers.read(block)
             raise _StreamBroken(stream.number, ErrorCode.STREAM_CLOSED)
         trailers = self._headers.trailers(block)
         length = stream.head.content_length
@@ -579,6 +606,8 @@ class Http2Connection:
             stream._send_window -= size
             self._budget.earn()
             return [frames.head(size, FrameType.DATA, 0, stream.number), *pieces]
+        if stream._waiting is None:
+            stream._waiting = deque()
         stream._waiting += pieces
         stream.waiting_bytes += size
         self.waiting_bytes += size
@@ -597,11 +626,30 @@ class Http2Connection:
     def answer(
         self, stream: Stream, head: bytes, pieces: Sequence[Buffer], trailers: bytes
     ) -> list[Buffer]:
-        """Return a whole answer: `begin`, `data` and `end` at once."""
-        out = self.begin(stream, head)
-        if pieces:
-            out += self.data(stream, pieces)
-        return out + self.end(stream, trailers)
+        """Return a whole answer: `begin`, `data` and `end` at once.
+
+        That of a short one is a single buffer, which costs a third of what its parts do.
+        """
+        number, size = stream.number, sum(map(len, pieces))
+        if (
+            not stream.is_open
+            or not stream.has_ended
+            or stream.waiting_bytes
+            or not 0 < size <= min(SHORT_BYTES, self._send_window, stream._send_window)
+            or len(head) > SHORT_BYTES
+            or len(trailers) > SHORT_BYTES
+        ):
+            out = self.begin(stream, head)
+            if pieces:
+                out += self.data(stream, pieces)
+            return out + self.end(stream, trailers)
+        self._send_window -= size
+        self._budget.earn(2)
+        self._forget(stream)
+        begun = frames.head(len(head), FrameType.HEADERS, END_HEADERS, number)
+        said = frames.head(size, FrameType.DATA, 0, number)
+        ended = frames.head(len(trailers), FrameType.HEADERS, END_HEADERS | END_STREAM, number)
+        return [b"".join((begun, head, said, *pieces, ended, trailers))]
 
     def reset(self, stream: Stream, code: ErrorCode) -> list[Buffer]:
         """Return what ends a stream at once."""
@@ -634,7 +682,8 @@ class Http2Connection:
     def _waiting_frames(self, stream: Stream) -> list[Buffer]:
         """Take from what waits what the windows allow."""
         out: list[Buffer] = []
-        while stream.waiting_bytes:
+        waiting = stream._waiting
+        while waiting is not None and stream.waiting_bytes:
             room = min(self._frame_bytes, self._send_window, stream._send_window)
             if room <= 0:
                 break
@@ -646,9 +695,9 @@ class Http2Connection:
             stream.waiting_bytes -= size
             self.waiting_bytes -= size
             while size:
-                piece = memoryview(stream._waiting.popleft())
+                piece = memoryview(waiting.popleft())
                 if len(piece) > size:
-                    stream._waiting.appendleft(piece[size:])
+                    waiting.appendleft(piece[size:])
                     piece = piece[:size]
                 out.append(piece)
                 size -= len(piece)
@@ -679,7 +728,7 @@ class Http2Connection:
         del self.streams[stream.number]
         self.waiting_bytes -= stream.waiting_bytes
         stream.waiting_bytes = 0
-        stream._waiting.clear()
+        stream._waiting = None
 
 
 _DEPENDS_ON_ITSELF: Final = 0x100
@@ -700,10 +749,8 @@ _TAKE: Final[dict[int, Callable[[Http2Connection, int, int, bytes], None]]] = {
 """What takes a frame, by its type."""
 
 
-def _unpadded(flags: int, payload: bytes) -> bytes:
-    """Return the payload of a frame without its padding."""
-    if not flags & PADDED:
-        return payload
+def _unpadded(payload: bytes) -> bytes:
+    """Return the payload of a padded frame without its padding."""
     if not payload or payload[0] >= len(payload):
         raise _Broken(ErrorCode.PROTOCOL_ERROR, "a frame that is nothing but padding")
     return payload[1 : len(payload) - payload[0]]

@@ -119,6 +119,37 @@ def test_messages_are_the_same_however_they_are_cut(sent: list[bytes], places: l
     ]
 
 
+@given(st.binary(max_size=40) | st.just(bytes(MESSAGE_BYTES_MAX + 1)), st.data())
+def test_a_request_is_the_same_however_it_is_cut(sent: bytes, data: st.DataObject) -> None:
+    """In one frame or many: a call, or the same refusal; also of bytes that are not a message."""
+    flag, more = data.draw(st.sampled_from((0, 0, 1, 7))), data.draw(st.binary(max_size=3))
+    body = (message(sent, flag) + more)[: data.draw(st.integers(0, len(sent) + 12))]
+    told = []
+    for place in (0, data.draw(st.integers(0, len(body)))):
+        caller = Caller()
+        parts = frame(DATA, 0, 1, body[:place]) if place else b""
+        events = caller.server.receive(
+            caller.begin(1) + parts + frame(DATA, END_STREAM, 1, body[place:])
+        )
+        ends = [payload for kind, _, _, payload in read(octets(events)) if kind == HEADERS]
+        told.append((ends, [one.message for one in events if isinstance(one, CallBegun)]))
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("size", [0, 20, 20_000, 70_000])
+def test_an_answer_at_once_is_a_message_and_the_end(size: int) -> None:
+    """Byte by byte, and both leave the same waiting."""
+    told = []
+    for is_whole in (True, False):
+        caller = Caller()
+        (event,) = caller.call(1, message(b""))
+        assert isinstance(event, CallBegun)
+        call, answer = event.call, bytes(size)
+        out = call.answer(answer) if is_whole else call.message(answer) + call.end()
+        told.append((b"".join(out), call.waiting_bytes, call.is_open))
+    assert told[0] == told[1]
+
+
 def with_field(name: str, value: str) -> Fields:
     """Return a request's fields with one changed or added."""
     kept = [(key, value if key == name else old) for key, old in POST]

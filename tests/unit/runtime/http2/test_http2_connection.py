@@ -4,7 +4,7 @@ import struct
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.runtime.http2.http2_client import (
     ACK,
@@ -110,6 +110,47 @@ def test_a_request_and_its_answer() -> None:
     assert client.fields(told[2][3]) == [("grpc-status", "0")]
     assert not client.server.streams
     assert client.server.data(stream, [b"more"]) == client.server.end(stream, END) == []
+
+
+PINGS = frame(PING, 0, 0, bytes(8)) * 1_100
+"""More than a client may send that is answered nothing else; each is of 17 bytes."""
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.integers(0, 40_000), max_size=3),
+    st.sampled_from((b"", HEAD, bytes(20_000))),
+    st.integers(0, 70_000),
+    st.booleans(),
+)
+def test_an_answer_at_once_is_what_its_parts_are(
+    sizes: list[int], head: bytes, window: int, ended: bool
+) -> None:
+    """Bytes, windows and budget, however long it is and however much may be sent."""
+    pieces = [bytes([number]) * size for number, size in enumerate(sizes)]
+    told: list[tuple[object, ...]] = []
+    for is_whole in (True, False):
+        client = Client()
+        client.tell(frame(SETTINGS, 0, 0, struct.pack(">HI", 4, window)))
+        stream = begun(client, 1, END_HEADERS | (END_STREAM if ended else 0))
+        server = client.server
+        client.tell(PINGS[:340])
+        client.said()
+        if is_whole:
+            out = server.answer(stream, head, pieces, END)
+        else:
+            out = [*server.begin(stream, head)]
+            out += server.data(stream, pieces) if pieces else []
+            out += server.end(stream, END)
+        opened = struct.pack(">I", 200_000)
+        client.tell(frame(WINDOW, 0, 0, opened) + frame(WINDOW, 0, 1, opened))
+        told.append((b"".join(out), client.said(), server.waiting_bytes, stream.is_open))
+        other = begun(client, 3)
+        client.tell(frame(WINDOW, 0, 3, struct.pack(">I", 1 << 30)))
+        much = b"".join(server.data(other, [bytes(300_000)]))  # what the window has left
+        client.tell(PINGS)  # and the budget
+        told[-1] += (len(much), client.said())
+    assert told[0] == told[1]
 
 
 def conversation(client: Client) -> bytes:

@@ -1,0 +1,113 @@
+"""Header blocks are read as the `hpack` package reads them, whoever wrote them."""
+
+from contextlib import suppress
+
+import hpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sprocket.runtime.http2.header_blocks import HeaderDecoder, MalformedHeaders, UnreadableBlock
+
+NAMES = st.sampled_from((":path", ":authority", "te", "content-type", "x-mq-client-id", "x" * 40))
+VALUES = st.sampled_from(("", "/", "POST", "trailers", "5.1.2")) | st.text(
+    st.characters(min_codepoint=32, max_codepoint=126), max_size=300
+)
+KINDS = st.sampled_from((0x40, 0x00, 0x10))
+"""Kept in the table, not kept, never to be kept."""
+FIELDS = st.lists(st.tuples(NAMES, VALUES, KINDS, st.booleans()), max_size=12)
+
+TABLE_BYTES = 4096
+
+
+class Pair:
+    """Both readers of one connection."""
+
+    def __init__(self) -> None:
+        self.ours = HeaderDecoder(TABLE_BYTES)
+        self.theirs = hpack.Decoder(max_header_list_size=16_384)
+
+    def check(self, block: bytes) -> bool:
+        """Have both read a block: the same fields, or none; tell which."""
+        try:
+            expected = [tuple(one) for one in self.theirs.decode(block, raw=True)]
+        except (hpack.HPACKError, IndexError, ValueError):
+            with pytest.raises(UnreadableBlock):
+                self.ours.read(block)
+            return False
+        assert [*self.ours.read(block)] == expected
+        return True
+
+
+def number(value: int, bits: int, first: int) -> bytes:
+    """Return a number behind the bits of `first`."""
+    most = (1 << bits) - 1
+    if value < most:
+        return bytes((first | value,))
+    found, value = bytearray((first | most,)), value - most
+    while value >= 128:
+        found.append(value & 127 | 128)
+        value >>= 7
+    return bytes((*found, value))
+
+
+def text(value: str, *, is_packed: bool) -> bytes:
+    """Return a text as it is, or packed."""
+    data = value.encode()
+    if is_packed:
+        data = hpack.Encoder().huffman_coder.encode(data)
+    return number(len(data), 7, 0x80 if is_packed else 0) + data
+
+
+@given(st.lists(FIELDS, max_size=6))
+def test_literals_are_read_whatever_their_kind(
+    blocks: list[list[tuple[str, str, int, bool]]],
+) -> None:
+    """Packed or not, kept or not; the blocks of a connection, one after the other."""
+    pair = Pair()
+    for fields in blocks:
+        pair.check(
+            b"".join(
+                bytes((kind,)) + text(name, is_packed=packed) + text(value, is_packed=packed)
+                for name, value, kind, packed in fields
+            )
+        )
+
+
+@given(st.lists(FIELDS, min_size=1, max_size=8))
+def test_what_an_encoder_makes_is_read(blocks: list[list[tuple[str, str, int, bool]]]) -> None:
+    """With what it keeps in its table, until that is full, and changes of its size."""
+    pair, encoder = Pair(), hpack.Encoder()
+    for place, fields in enumerate(blocks):
+        if place % 3 == 2:
+            encoder.header_table_size = 4096 if encoder.header_table_size < 4096 else 200
+        pair.check(encoder.encode([(name, value) for name, value, _, _ in fields]))
+
+
+@given(st.lists(st.binary(max_size=60), max_size=4))
+def test_any_bytes_are_fields_or_none(blocks: list[bytes]) -> None:
+    """After others that were read; and no other error is raised."""
+    pair = Pair()
+    for block in (b"\x83\x86", *blocks):
+        with suppress(MalformedHeaders, UnreadableBlock):
+            HeaderDecoder(TABLE_BYTES).request(block)
+        if not pair.check(block):
+            return
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        bytes.fromhex("ff8080808001"),  # an index that is far too large
+        bytes.fromhex("ff80808080808001"),
+        bytes.fromhex("80"),  # index 0
+        bytes.fromhex("8320"),  # a size behind a field
+        bytes.fromhex("3fe2ff03"),  # a table that is too large
+        bytes.fromhex("0081ff"),  # a name of nothing but padding
+        bytes.fromhex("0003616263"),  # no value
+    ],
+)
+def test_what_cannot_be_read_is_told(block: bytes) -> None:
+    """By the same error."""
+    with pytest.raises(UnreadableBlock):
+        HeaderDecoder(TABLE_BYTES).read(block)
