@@ -22,6 +22,7 @@ from sprocket.rocketmq.model.pop import PopHandle, PopTopic
 
 _FIELDS = 7
 _DIGITS_MAX = 19
+_TOPICS = {kind.value: kind for kind in PopTopic}
 
 
 def handle_text(handle: PopHandle) -> str:
@@ -45,25 +46,24 @@ def read_handle(text: str) -> PopHandle:
     if len(fields) not in (_FIELDS, _FIELDS + 1):
         raise WireError(f"a handle has {len(fields)} fields, expected 7 or 8: {text[:200]!r}")
     broker = fields.pop(5)
-    if not all(_is_number(field) for field in fields):
+    digits, sizes = "".join(fields), [len(field) for field in fields]
+    is_right = min(sizes) > 0 and max(sizes) <= _DIGITS_MAX
+    if not (is_right and digits.isascii() and digits.isdecimal()):
         raise WireError(f"a handle has a field that is not a number: {text[:200]!r}")
     start, popped_at_ms, invisible_ms, revive_queue, topic, queue_id, *offset = map(int, fields)
-    if topic not in (kind.value for kind in PopTopic):
+    kind = _TOPICS.get(topic)
+    if kind is None:
         raise WireError(f"a handle is of topic {topic}, expected 0, 1 or 2: {text[:200]!r}")
     return PopHandle(
         start,
         popped_at_ms,
         invisible_ms,
         revive_queue,
-        PopTopic(topic),
+        kind,
         broker,
         queue_id,
         offset[0] if offset else None,
     )
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX
 
 
 def starts_text(pops: Iterable[tuple[PopTopic, int, int]]) -> str:

@@ -1,5 +1,8 @@
 """A message that a client sends, as the broker's services take it.
 
+Each look at a field of a protobuf message makes an object: every field is read once, and what is
+made of all of them in one pass (`checked`) says where the message goes.
+
 Source: RocketMQ `SendMessageActivity.buildMessageProperty`, `SendMessageActivity.buildSysFlag`.
 """
 
@@ -8,8 +11,12 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final
 
+from msgspec import Struct
+
 from sprocket.base import compression
 from sprocket.base.compression import Method
+from sprocket.rocketmq.codec.grpc import checks
+from sprocket.rocketmq.codec.grpc.checks import MessageLimits
 from sprocket.rocketmq.codec.grpc.messages import Message
 from sprocket.rocketmq.codec.grpc.status import Code, Declined
 from sprocket.rocketmq.codec.grpc.times import ms_of
@@ -17,7 +24,6 @@ from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.model.message import (
     TRANSACTION_PREPARED,
     ProducedMessage,
-    SendRequest,
     compression_flag,
 )
 
@@ -58,76 +64,104 @@ def type_of(found: Mapping[str, str]) -> MessageType:
     return MessageType.FIFO if MESSAGE_GROUP in found else MessageType.NORMAL
 
 
-def type_said(message: Message) -> MessageType:
-    """Return of what kind a message is that was sent; its fields decide, as in the proxy."""
-    said = message.system_properties
-    if said.message_type == MessageType.TRANSACTION:
-        return MessageType.TRANSACTION
-    if said.HasField("delivery_timestamp"):
-        return MessageType.DELAY
-    return MessageType.FIFO if said.HasField("message_group") else MessageType.NORMAL
+class CheckedMessage(Struct, frozen=True, gc=False):
+    """A message that may be stored.
+
+    Attributes:
+        topic: Its name at the broker.
+        type: Of what kind it is; its fields decide, as in the proxy.
+        group: The name of those that are to stay in order with it; empty if there are none.
+        sys_flag: See `model.message`.
+        born_at_ms: Wall time at the client.
+        properties: Its property string.
+        body: As it is stored.
+    """
+
+    topic: str
+    type: MessageType
+    group: str
+    sys_flag: int
+    born_at_ms: int
+    properties: str
+    body: bytes
+
+    def produced(self, queue_id: int) -> ProducedMessage:
+        """Return what the broker takes of it, beside its body, for one queue."""
+        return ProducedMessage(
+            topic=self.topic,
+            queue_id=queue_id,
+            sys_flag=self.sys_flag,
+            born_timestamp=self.born_at_ms,
+            flag=0,
+            producer_group=self.topic,
+            properties=self.properties,
+        )
 
 
-def send_request(
-    message: Message, topic: str, queue_id: int, address: str, body_bytes_max: int
-) -> SendRequest:
-    """Return what the broker is to store.
+def checked(message: Message, topic: str, address: str, limits: MessageLimits) -> CheckedMessage:
+    """Return what is to be stored of a message.
 
     Args:
-        message: One that was checked.
+        message: As it came.
         topic: Its name at the broker.
-        queue_id: Where it goes.
         address: Of its client, `ip:port` or `[ip]:port`.
-        body_bytes_max: The largest body, unpacked.
+        limits: What it may be like.
 
     Raises:
-        Declined: Its body is not packed as it says, or is too large.
+        Declined: It cannot be stored; with the code of what is wrong.
     """
-    said = message.system_properties
-    sys_flag, body = 0, message.body
-    if said.body_encoding == Encoding.GZIP:
-        body = repacked(body, body_bytes_max)
-        sys_flag = compression_flag(Method.ZLIB)
-    if said.message_type == MessageType.TRANSACTION:
-        sys_flag |= TRANSACTION_PREPARED
-    produced = ProducedMessage(
-        topic=topic,
-        queue_id=queue_id,
-        sys_flag=sys_flag,
-        born_timestamp=ms_of(said.born_timestamp),
-        flag=0,
-        producer_group=topic,
-        properties=_properties(message, topic, address),
-    )
-    return SendRequest(produced, body, address)
-
-
-def _properties(message: Message, topic: str, address: str) -> str:
-    """Return the property string of a message."""
-    said = message.system_properties
-    parts = [f"{properties.UNIQ_KEY}\x01{said.message_id}\x02"]
-    parts += [f"{name}\x01{value}\x02" for name, value in message.user_properties.items()]
-    if said.tag:
-        parts.append(f"{properties.TAGS}\x01{said.tag}\x02")
-    if said.keys:
-        parts.append(f"{properties.KEYS}\x01{' '.join(said.keys)}\x02")
-    parts.append(f"{RECONSUME_TIME}\x01{said.delivery_attempt}\x02")
-    parts.append(f"{properties.PRODUCER_GROUP}\x01{topic}\x02")
-    if said.message_group:
-        parts.append(f"{MESSAGE_GROUP}\x01{said.message_group}\x02")
-    if said.trace_context:
-        parts.append(f"{TRACE_CONTEXT}\x01{said.trace_context}\x02")
-    parts.append(f"{BORN_HOST}\x01{said.born_host or address.rpartition(':')[0]}\x02")
-    parts.append(f"{properties.BORN_TIMESTAMP}\x01{ms_of(said.born_timestamp)}\x02")
+    body = message.body
+    checks.check_body(len(body), limits)
+    said, user = message.system_properties, message.user_properties
+    tag, keys = said.tag, said.keys
+    if user or tag or keys:
+        checks.check_properties(user, tag, keys)
+    message_id = said.message_id
+    checks.check_message_id(message_id)
+    kind, sys_flag, more = MessageType.NORMAL, 0, ""
+    group = said.message_group
+    if group or said.HasField("message_group"):
+        checks.check_message_group(group)
+        kind = MessageType.FIFO
     if said.HasField("delivery_timestamp"):
         due_at_ms = ms_of(said.delivery_timestamp)
-        parts.append(f"{properties.TIMER_DELIVER_MS}\x01{due_at_ms}\x02")
+        checks.check_due(due_at_ms, limits)
+        kind, more = MessageType.DELAY, f"{properties.TIMER_DELIVER_MS}\x01{due_at_ms}\x02"
+    recovery_seconds = 0
+    if said.HasField("orphaned_transaction_recovery_duration"):
+        recovery_seconds = said.orphaned_transaction_recovery_duration.seconds
+        checks.check_recovery(recovery_seconds)
     if said.message_type == MessageType.TRANSACTION:
-        parts.append(f"{properties.TRAN_MSG}\x01true\x02")
-        seconds = said.orphaned_transaction_recovery_duration.seconds
-        if seconds:
-            parts.append(f"{properties.CHECK_IMMUNITY_SECONDS}\x01{seconds}\x02")
-    return "".join(parts)
+        kind, sys_flag = MessageType.TRANSACTION, TRANSACTION_PREPARED
+        more += f"{properties.TRAN_MSG}\x01true\x02"
+        if recovery_seconds:
+            more += f"{properties.CHECK_IMMUNITY_SECONDS}\x01{recovery_seconds}\x02"
+    if said.body_encoding == Encoding.GZIP:
+        body = repacked(body, limits.body_bytes_max)
+        sys_flag |= compression_flag(Method.ZLIB)
+    born_at_ms = ms_of(said.born_timestamp)
+    own = "".join([f"{name}\x01{value}\x02" for name, value in user.items()]) if user else ""
+    if tag:
+        own += f"{properties.TAGS}\x01{tag}\x02"
+    if keys:
+        own += f"{properties.KEYS}\x01{' '.join(keys)}\x02"
+    in_order = f"{MESSAGE_GROUP}\x01{group}\x02" if group else ""
+    trace = said.trace_context
+    if trace:
+        in_order += f"{TRACE_CONTEXT}\x01{trace}\x02"
+    text = (
+        f"{_ID}{message_id}\x02{own}{_ATTEMPT}{said.delivery_attempt}\x02{_GROUP}{topic}\x02"
+        f"{in_order}{_HOST}{said.born_host or address.rpartition(':')[0]}\x02"
+        f"{_BORN}{born_at_ms}\x02{more}"
+    )
+    return CheckedMessage(topic, kind, group, sys_flag, born_at_ms, text, body)
+
+
+_ID: Final = f"{properties.UNIQ_KEY}\x01"
+_ATTEMPT: Final = f"{RECONSUME_TIME}\x01"
+_GROUP: Final = f"{properties.PRODUCER_GROUP}\x01"
+_HOST: Final = f"{BORN_HOST}\x01"
+_BORN: Final = f"{properties.BORN_TIMESTAMP}\x01"
 
 
 def repacked(body: bytes, bytes_max: int) -> bytes:

@@ -16,14 +16,9 @@ from sprocket.rocketmq.codec.grpc.message_in import (
     Encoding,
     type_of,
 )
-from sprocket.rocketmq.codec.grpc.messages import (
-    DeadLetterQueue,
-    Digest,
-    Message,
-    SystemProperties,
-)
+from sprocket.rocketmq.codec.grpc.messages import Message, ReceiveMessageResponse, Resource
 from sprocket.rocketmq.codec.grpc.resource_names import resource
-from sprocket.rocketmq.codec.grpc.times import duration, timestamp
+from sprocket.rocketmq.codec.grpc.times import set_duration, set_timestamp
 from sprocket.rocketmq.codec.record import properties
 from sprocket.rocketmq.model.message import StoredMessage
 
@@ -38,23 +33,55 @@ def message(stored: StoredMessage, topic: str) -> Message:
     Args:
         stored: As it lies in the log.
         topic: The topic that its consumer asked for; it may lie in a retry topic.
+    """
+    made = Message()
+    _fill(made, stored, resource(topic))
+    return made
 
+
+def received(stored: StoredMessage, topic: Resource, receipt: str, invisible_ms: int) -> bytes:
+    """Return the part of the answer to a receive that gives a message, encoded.
+
+    Args:
+        stored: As it lies in the log.
+        topic: The topic that its consumer asked for.
+        receipt: The handle by which its consumer names it.
+        invisible_ms: For how long nobody else gets it.
+    """
+    answer = ReceiveMessageResponse()
+    made = answer.message
+    _fill(made, stored, topic)
+    said = made.system_properties
+    said.receipt_handle = receipt
+    set_duration(said.invisible_duration, invisible_ms)
+    return answer.SerializeToString()
+
+
+def _fill(made: Message, stored: StoredMessage, topic: Resource) -> None:
+    """Say all of a stored message.
+
+    Field by field, as messages that are made beside it would be copied into it, the body too.
     """
     found, body = stored.properties, _body(stored)
-    said = SystemProperties(
-        message_id=stored.message_id,
-        keys=stored.keys,
-        body_digest=Digest(type=_MD5, checksum=_md5(body)),
-        body_encoding=Encoding.IDENTITY,
-        message_type=type_of(found),
-        born_timestamp=timestamp(stored.born_at_ms),
-        born_host=found.get(BORN_HOST) or _host(stored.born_host),
-        store_timestamp=timestamp(stored.stored_at_ms),
-        store_host=_host(stored.store_host),
-        queue_id=stored.queue_id,
-        queue_offset=stored.queue_offset,
-        delivery_attempt=stored.reconsume_times + 1,
-    )
+    made.topic.CopyFrom(topic)
+    made.body = body
+    for name in found.keys() - properties.RESERVED:
+        made.user_properties[name] = found[name]
+    said = made.system_properties
+    said.message_id = stored.message_id
+    digest = said.body_digest
+    digest.type, digest.checksum = _MD5, _md5(body)
+    said.body_encoding = Encoding.IDENTITY
+    said.message_type = type_of(found)
+    set_timestamp(said.born_timestamp, stored.born_at_ms)
+    said.born_host = found.get(BORN_HOST) or _host(stored.born_host)
+    set_timestamp(said.store_timestamp, stored.stored_at_ms)
+    said.store_host = _host(stored.store_host)
+    said.queue_id = stored.queue_id
+    said.queue_offset = stored.queue_offset
+    said.delivery_attempt = stored.reconsume_times + 1
+    if stored.keys:
+        said.keys.extend(stored.keys)
     if stored.tags:
         said.tag = stored.tags
     if MESSAGE_GROUP in found:
@@ -63,21 +90,10 @@ def message(stored: StoredMessage, topic: str) -> Message:
         said.trace_context = found[TRACE_CONTEXT]
     due = found.get(properties.TIMER_DELIVER_MS, "")
     if due.isdecimal() and due.isascii():
-        said.delivery_timestamp.CopyFrom(timestamp(int(due)))
+        set_timestamp(said.delivery_timestamp, int(due))
     if _DEAD_TOPIC in found:
-        said.dead_letter_queue.CopyFrom(
-            DeadLetterQueue(topic=found[_DEAD_TOPIC], message_id=found.get(_DEAD_ID, ""))
-        )
-    kept = {name: value for name, value in found.items() if name not in properties.RESERVED}
-    return Message(topic=resource(topic), user_properties=kept, system_properties=said, body=body)
-
-
-def received(stored: StoredMessage, topic: str, receipt: str, invisible_ms: int) -> Message:
-    """Return a message as its consumer gets it. Arguments as for `message`."""
-    made = message(stored, topic)
-    made.system_properties.receipt_handle = receipt
-    made.system_properties.invisible_duration.CopyFrom(duration(invisible_ms))
-    return made
+        dead = said.dead_letter_queue
+        dead.topic, dead.message_id = found[_DEAD_TOPIC], found.get(_DEAD_ID, "")
 
 
 def _body(stored: StoredMessage) -> bytes:

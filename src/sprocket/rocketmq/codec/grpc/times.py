@@ -25,6 +25,16 @@ def timestamp(ms: int) -> Timestamp:
     return Timestamp(seconds=ms // 1000, nanos=ms % 1000 * _NANOS)
 
 
+def set_timestamp(field: Timestamp, ms: int) -> None:
+    """Set a field to a point in time; see `timestamp`."""
+    field.seconds, field.nanos = ms // 1000, ms % 1000 * _NANOS
+
+
 def duration(ms: int) -> Duration:
     """Return a duration, not negative."""
     return Duration(seconds=ms // 1000, nanos=ms % 1000 * _NANOS)
+
+
+def set_duration(field: Duration, ms: int) -> None:
+    """Set a field to a duration; see `duration`."""
+    field.seconds, field.nanos = ms // 1000, ms % 1000 * _NANOS

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from sprocket.rocketmq.codec.grpc import receipt_handle
+from sprocket.rocketmq.codec.grpc import quick_answers, receipt_handle
 from sprocket.rocketmq.codec.grpc.checks import check_group, check_invisible, check_topic
 from sprocket.rocketmq.codec.grpc.messages import (
     AckMessageEntry,
@@ -46,12 +46,14 @@ class _Settled(Struct, frozen=True):
     """What became of one message of an acknowledgement.
 
     Attributes:
-        entry: What names it.
+        message_id: Its id, as the client gave it.
+        handle: What names it.
         status: What is said of it.
         is_ordered: Whether it is consumed in order.
     """
 
-    entry: AckMessageEntry
+    message_id: str
+    handle: str
     status: Status
     is_ordered: bool = False
 
@@ -68,12 +70,13 @@ class AckHandlers:
         """Note that messages were consumed. Raises Declined."""
         request = call.request
         topic, group = self._names(call, call.name(request.topic), call.name(request.group))
-        count = len(request.entries)
+        entries = request.entries
+        count = len(entries)
         if not count:
             raise Declined(Code.INTERNAL_SERVER_ERROR, "ack message result is empty")
         if count > ENTRIES_MAX:
             raise Declined(Code.BAD_REQUEST, f"{count} entries, {ENTRIES_MAX} may be")
-        found = [self._acknowledge(call, one, topic, group) for one in request.entries]
+        found = [self._acknowledge(call, one, topic, group) for one in entries]
         told = partial(_acknowledged, call, found)
         if any(one.status is OK for one in found):
             is_ordered = any(one.is_ordered for one in found)
@@ -85,12 +88,13 @@ class AckHandlers:
         self, call: AckCall, entry: AckMessageEntry, topic: str, group: str
     ) -> "_Settled":
         """Note it of one message, and return what is said of that."""
+        message_id, handle = entry.message_id, entry.receipt_handle
         try:
-            receipt = self._receipt(call, entry.receipt_handle)
+            receipt = self._receipt(call, handle)
             self._popped.settle(receipt, topic, group)
         except Exception as error:  # of this message, not of the others
-            return _Settled(entry, status_of(error))
-        return _Settled(entry, OK, receipt.handle.is_ordered)
+            return _Settled(message_id, handle, status_of(error))
+        return _Settled(message_id, handle, OK, receipt.handle.is_ordered)
 
     def change(self, call: ChangeCall) -> None:
         """Have a message come again at another time. Raises Declined, Refused, StoreError."""
@@ -141,10 +145,15 @@ def answer_when_done(call: ClientCall[Q, A], answer: A, error: Exception | None)
 
 def _acknowledged(call: AckCall, found: Sequence[_Settled], error: Exception | None) -> None:
     """Answer with what became of each message."""
+    if error is None and all(one.status is OK for one in found):
+        call.answer_encoded(
+            quick_answers.acknowledged([(one.message_id, one.handle) for one in found])
+        )
+        return
     entries = [
         AckMessageResultEntry(
-            message_id=one.entry.message_id,
-            receipt_handle=one.entry.receipt_handle,
+            message_id=one.message_id,
+            receipt_handle=one.handle,
             status=one.status if error is None or one.status is not OK else status_of(error),
         )
         for one in found

@@ -105,7 +105,7 @@ class ClientCall(Generic[Q, A]):
         on_left: Called once if the client does not wait any more, or is gone.
     """
 
-    __slots__ = ("_failing", "_rpc", "on_left", "on_message", "peer", "request")
+    __slots__ = ("_failing", "_rpc", "on_left", "peer", "request")
 
     def __init__(
         self,
@@ -117,7 +117,6 @@ class ClientCall(Generic[Q, A]):
         self.peer = peer
         self.request = request
         self.on_left: Callable[[], None] | None = None
-        self.on_message: Callable[[Q], None] | None = None
         self._rpc = rpc
         self._failing = failing
         rpc.context = self
@@ -174,6 +173,10 @@ class ClientCall(Generic[Q, A]):
         """Answer, and end the call."""
         self._say(answer.SerializeToString(), is_last=True)
 
+    def answer_encoded(self, *data: bytes) -> None:
+        """Send answers that are encoded already, and end the call."""
+        self._say(*data, is_last=True)
+
     def give(self, answer: A) -> None:
         """Send one of several answers."""
         self._say(answer.SerializeToString(), is_last=False)
@@ -199,6 +202,8 @@ class ClientCall(Generic[Q, A]):
         """
         rpc = self._rpc
         try:
+            if is_last and len(data) == 1:
+                return rpc.answer(data[0])
             buffers = [part for one in data for part in rpc.message(one)]
         except WireError as error:
             self.peer.abort(str(error))

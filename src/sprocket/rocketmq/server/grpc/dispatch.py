@@ -184,29 +184,28 @@ class GrpcDispatcher:
 
     def __call__(self, peer: Peer, event: Event) -> None:
         """Handle one event of a connection; what `runtime.driver.listen` wants."""
-        match event:
-            case CallBegun(call, message):
-                self._rows[call.method.path].begin(peer, call, message, self._guard)
-                if call.is_open:
-                    peer.when_closed(closed)
-            case MessageReceived(call, message):
-                receive = self._rows[call.method.path].receive
-                if receive is not None and call.is_open:
-                    receive(call, message, self._guard)
-            case MessagesEnded(call):
-                _leave(call)
-                if call.is_open:
-                    peer.send(call.end())
-            case CallLeft(call):
-                _leave(call)
-            case http2.Octets(buffers):
-                peer.send(buffers)
-            case http2.ConnectionFailed(octets, why):
-                _log.info("a client broke the rules of HTTP/2", peer=peer.told_address, why=why)
-                peer.send([octets])
-                peer.close()
-            case _:
-                pass
+        if isinstance(event, CallBegun):
+            call = event.call
+            self._rows[call.method.path].begin(peer, call, event.message, self._guard)
+            if call.is_open:
+                peer.when_closed(closed)
+        elif isinstance(event, MessageReceived):
+            call = event.call
+            receive = self._rows[call.method.path].receive
+            if receive is not None and call.is_open:
+                receive(call, event.message, self._guard)
+        elif isinstance(event, MessagesEnded):
+            _leave(event.call)
+            if event.call.is_open:
+                peer.send(event.call.end())
+        elif isinstance(event, CallLeft):
+            _leave(event.call)
+        elif isinstance(event, http2.Octets):
+            peer.send(event.buffers)
+        elif isinstance(event, http2.ConnectionFailed):
+            _log.info("a client broke the rules of HTTP/2", peer=peer.told_address, why=event.why)
+            peer.send([event.octets])
+            peer.close()
 
 
 def closed(peer: Peer) -> None:

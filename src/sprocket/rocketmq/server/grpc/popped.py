@@ -24,6 +24,7 @@ from sprocket.rocketmq.codec.grpc import receipt_handle
 from sprocket.rocketmq.codec.grpc.receipt_handle import Receipt
 from sprocket.rocketmq.codec.grpc.status import Code, Declined
 from sprocket.rocketmq.model.message import SendBackRequest
+from sprocket.rocketmq.model.pop import PopTopic
 from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.runtime.cold_reads import ColdReads
 
@@ -165,8 +166,9 @@ class PoppedMessages:
     def queue_of(self, receipt: Receipt, topic: str, group: str) -> PoppedQueue:
         """Return the queue in which a message lies, which may be one of a retry topic."""
         handle = receipt.handle
-        name = dict(retry_topics(topic, group)).get(handle.topic, topic)
-        return PoppedQueue(name, group, handle.queue_id)
+        if handle.topic is not PopTopic.NORMAL:
+            topic = dict(retry_topics(topic, group))[handle.topic]
+        return PoppedQueue(topic, group, handle.queue_id)
 
 
 def _note_failure(topic: str, group: str, error: Exception | None) -> None:

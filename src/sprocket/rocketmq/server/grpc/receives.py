@@ -25,12 +25,12 @@ from sprocket.rocketmq.broker.pop import HeldPop, PopHold, PopOutcome, Popped, P
 from sprocket.rocketmq.codec.grpc import client_settings, message_out, receipt_handle
 from sprocket.rocketmq.codec.grpc.checks import check_group, check_invisible, check_topic
 from sprocket.rocketmq.codec.grpc.messages import (
-    Message,
     ReceiveMessageRequest,
     ReceiveMessageResponse,
     Status,
 )
 from sprocket.rocketmq.codec.grpc.receipt_handle import Receipt
+from sprocket.rocketmq.codec.grpc.resource_names import resource
 from sprocket.rocketmq.codec.grpc.status import Code, Declined
 from sprocket.rocketmq.codec.grpc.times import ms_of, timestamp
 from sprocket.rocketmq.codec.record import batch, record
@@ -178,7 +178,8 @@ class ReceiveHandlers:
         topic, group = query.topic, query.consumer_group
         tags = subscription(topic, call.request.filter_expression, 0).filter
         attempts_max = client_settings.attempts_max(wanted.group)
-        kept: list[tuple[str, Receipt, Message]] = []
+        told = resource(topic)
+        kept: list[tuple[str, Receipt, bytes]] = []
         for stored, receipt in self._messages(popped, query.invisible_time):
             if tags is not None and stored.tags not in tags.tags:
                 self._settle_quietly(receipt, topic, group)
@@ -186,7 +187,7 @@ class ReceiveHandlers:
                 self._popped.give_up_quietly(receipt, topic, group)
             else:
                 text = receipt_handle.encode(receipt)
-                made = message_out.received(stored, topic, text, query.invisible_time)
+                made = message_out.received(stored, told, text, query.invisible_time)
                 kept.append((text, receipt, made))
         if not kept:
             call.give_all(self._answers(status(Code.MESSAGE_NOT_FOUND, "no match message")))
@@ -194,7 +195,8 @@ class ReceiveHandlers:
         if wanted.is_renewed and self._sessions.is_there(call.client_id):
             for text, receipt, _ in kept:
                 self._renewals.add(call.client_id, text, receipt, topic, group)
-        call.give_all(self._answers(OK, [made for _, _, made in kept]))
+        first, last = [one.SerializeToString() for one in self._answers(OK)]
+        call.answer_encoded(first, *[made for _, _, made in kept], last)
 
     def _messages(self, popped: Popped, invisible_ms: int) -> list[tuple[StoredMessage, Receipt]]:
         """Return the messages of a pop, each with its receipt; those of a batch have one."""
@@ -222,22 +224,17 @@ class ReceiveHandlers:
         except SprocketError as error:
             _log.info("a message that nobody wants comes again", topic=topic, why=str(error))
 
-    def _answers(
-        self, said: Status, found: Sequence[Message] = ()
-    ) -> Sequence[ReceiveMessageResponse]:
-        return answers(said, self._clock.now_ms, found)
+    def _answers(self, said: Status) -> Sequence[ReceiveMessageResponse]:
+        return answers(said, self._clock.now_ms)
 
 
-def answers(
-    said: Status, now_ms: Callable[[], int], found: Sequence[Message] = ()
-) -> Sequence[ReceiveMessageResponse]:
-    """Return all that a receive is answered: the status, the messages, the time.
+def answers(said: Status, now_ms: Callable[[], int]) -> Sequence[ReceiveMessageResponse]:
+    """Return what a receive is answered beside messages, which come between: status and time.
 
     The SDK for Python takes nothing of an answer without the time.
     """
     return [
         ReceiveMessageResponse(status=said),
-        *(ReceiveMessageResponse(message=one) for one in found),
         ReceiveMessageResponse(delivery_timestamp=timestamp(now_ms())),
     ]
 

@@ -25,11 +25,10 @@ from sprocket.rocketmq.broker.messages import (
 )
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.broker.transactions import RecentHalves
-from sprocket.rocketmq.codec.grpc import transaction_id
-from sprocket.rocketmq.codec.grpc.checks import MessageLimits, check_message, check_topic
-from sprocket.rocketmq.codec.grpc.message_in import MessageType, send_request, type_said
+from sprocket.rocketmq.codec.grpc import message_in, quick_answers, transaction_id
+from sprocket.rocketmq.codec.grpc.checks import MessageLimits, check_topic
+from sprocket.rocketmq.codec.grpc.message_in import CheckedMessage
 from sprocket.rocketmq.codec.grpc.messages import (
-    Message,
     SendMessageRequest,
     SendMessageResponse,
     SendResultEntry,
@@ -151,7 +150,7 @@ class GrpcSends:
         """Store what a call carries. Raises Declined, Refused, DiskBusy."""
         if self._durable.pressure.is_full:
             raise busy()
-        given = call.request.messages
+        given = [*call.request.messages]
         if not given:
             raise Declined(Code.MESSAGE_CORRUPTED, "no message to send")
         if len(given) > MESSAGES_MAX:
@@ -161,35 +160,32 @@ class GrpcSends:
             raise Declined(Code.MESSAGE_CORRUPTED, "topic in message is not same")
         (name,) = names
         check_topic(name)
+        address = call.address
         limits = MessageLimits(self._body_bytes_max, self._now_ms())
-        for one in given:
-            check_message(one, limits)
+        checked = [message_in.checked(one, name, address, limits) for one in given]
         topic = self._topics.find(name)
         if topic is None:
             raise Refused(
                 Refusal.NO_TOPIC, f"No topic route info in name server for the topic: {name}"
             )
-        _check_types(topic, given)
-        queue_id = self._queue_of(topic, given)
-        pending = _Pending(call, len(given))
-        address, size_max = call.address, self._body_bytes_max
-        requests = [send_request(one, name, queue_id, address, size_max) for one in given]
+        _check_types(topic, checked)
+        queue_id = self._queue_of(topic, checked[0].group)
+        pending = _Pending(call, len(checked))
         if not self._sends:
             self._durable.enqueue(self)
         self._sends += [
-            _Sent(one.message, one.body, one.address, pending, number)
-            for number, one in enumerate(requests)
+            _Sent(one.produced(queue_id), one.body, address, pending, number)
+            for number, one in enumerate(checked)
         ]
 
-    def _queue_of(self, topic: TopicConfig, given: Sequence[Message]) -> int:
+    def _queue_of(self, topic: TopicConfig, group: str) -> int:
         """Return the queue of the messages of a call: that of their group, or each in turn."""
         queues = topic.write_queues if topic.perm & WRITE else 0
         if queues <= 0:
             raise Declined(Code.FORBIDDEN, "no writable queue")
-        said = given[0].system_properties
-        if said.message_group:
+        if group:
             # Also of several, whose order is to be kept; the proxy then takes any queue.
-            return jump_hash(hash32(said.message_group), queues)
+            return jump_hash(hash32(group), queues)
         return next(self._turns) % queues
 
     @property
@@ -228,11 +224,17 @@ class GrpcSends:
         why = OK if error is None else store_status(error)
         single: list[tuple[SendCall, bytes]] = []
         parts: list[tuple[_Asked, SendResultEntry]] = []
+        offsets = () if stored is None or error is not None else stored.queue_offsets
         for number, one in enumerate(asked):
+            is_single = len(one.pending.entries) == 1
+            if is_single and offsets and not one.is_half and not one.recall_handle:
+                data = quick_answers.sent(one.record.unique_key, offsets[number])
+                single.append((one.pending.call, data))
+                continue
             entry = SendResultEntry(status=why)
             if stored is not None:
                 self._fill(entry, one, stored, number)
-            if len(one.pending.entries) == 1:
+            if is_single:
                 data = SendMessageResponse(status=why, entries=[entry]).SerializeToString()
                 single.append((one.pending.call, data))
             else:
@@ -255,16 +257,16 @@ class GrpcSends:
                 self._recent.add(record, offset, place, stored.stored_at_ms)
 
 
-def _check_types(topic: TopicConfig, given: Sequence[Message]) -> None:
+def _check_types(topic: TopicConfig, given: Sequence[CheckedMessage]) -> None:
     """Refuse messages of a kind that their topic does not take. Raises Declined."""
     accepted = accepted_types(topic)
     for one in given:
-        kind = type_said(one)
-        if kind not in accepted:
-            expected = " or ".join(MessageType(one).name for one in accepted)
+        if one.type not in accepted:
+            expected = " or ".join(kind.name for kind in accepted)
             raise Declined(
                 Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
-                f"message type not match, topic accept type: {expected}, message type: {kind.name}",
+                f"message type not match, topic accept type: {expected}, "
+                f"message type: {one.type.name}",
             )
 
 
@@ -282,4 +284,4 @@ def _answer(
             ready[call.peer] += call.encoded(answer.SerializeToString())
     for peer, buffers in ready.items():
         if buffers:
-            peer.send_now(buffers)
+            peer.send_now([b"".join(buffers)])

@@ -13,9 +13,12 @@ from sprocket.rocketmq.codec.grpc import (
     client_settings,
     message_in,
     message_out,
+    messages,
+    quick_answers,
     receipt_handle,
     transaction_id,
 )
+from sprocket.rocketmq.codec.grpc.checks import MessageLimits
 from sprocket.rocketmq.codec.grpc.client_settings import ConsumerTerms
 from sprocket.rocketmq.codec.grpc.message_in import MessageType
 from sprocket.rocketmq.codec.grpc.messages import Message, Resource
@@ -33,12 +36,13 @@ from sprocket.rocketmq.model.pop import PopHandle, PopTopic
 NUMBERS = st.integers(0, (1 << 63) - 1)
 NAMES = st.text("abcXYZ019_-", min_size=1, max_size=20)
 HERE = "10.0.0.1:5"
+LIMITS = MessageLimits(1_000_000, 1_700_000_000_000)
 
 
 def stored(sent: Message, topic: str = "T", **changes: object) -> StoredMessage:
     """Return a message as the broker stores what a client sent."""
-    request = message_in.send_request(sent, topic, 3, HERE, 1_000_000)
-    said = request.message
+    request = message_in.checked(sent, topic, HERE, LIMITS)
+    said = request.produced(3)
     host = parse_host(HERE)
     made = NewRecord(
         topic,
@@ -149,7 +153,8 @@ def test_a_message_comes_out_as_it_went_in() -> None:
         user_properties={"n": "1"},
     )
     sent.system_properties.delivery_timestamp.FromMilliseconds(1_700_000_099_000)
-    got = message_out.received(stored(sent), "T", "handle", 30_000)
+    data = message_out.received(stored(sent), sent.topic, "handle", 30_000)
+    got = messages.ReceiveMessageResponse.FromString(data).message
     said = got.system_properties
     assert (got.topic, got.body, got.user_properties) == (
         sent.topic,
@@ -162,7 +167,34 @@ def test_a_message_comes_out_as_it_went_in() -> None:
     assert said.delivery_timestamp == sent.system_properties.delivery_timestamp
     assert said.born_timestamp == sent.system_properties.born_timestamp
     assert (said.queue_id, said.queue_offset, said.receipt_handle) == (3, 7, "handle")
+    assert ms_of(said.invisible_duration) == 30_000
     assert said.message_type == MessageType.DELAY
+
+
+TEXTS = st.text(max_size=300) | st.sampled_from(("x" * 127, "x" * 128, "é" * 9_000))
+
+
+@given(TEXTS, NUMBERS | st.sampled_from((0, 127, 128, 16_384)))
+def test_the_answer_to_a_send_is_what_protobuf_makes_of_it(message_id: str, offset: int) -> None:
+    """Byte by byte, whatever the id and the place."""
+    said = messages.Status(code=Code.OK, message="OK")
+    entry = messages.SendResultEntry(status=said, message_id=message_id, offset=offset)
+    expected = messages.SendMessageResponse(status=said, entries=[entry])
+    assert quick_answers.sent(message_id, offset) == expected.SerializeToString()
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS), max_size=4))
+def test_the_answer_to_an_acknowledgement_is_what_protobuf_makes_of_it(
+    pairs: list[tuple[str, str]],
+) -> None:
+    """Byte by byte, for any number of messages."""
+    said = messages.Status(code=Code.OK, message="OK")
+    entries = [
+        messages.AckMessageResultEntry(message_id=one, receipt_handle=handle, status=said)
+        for one, handle in pairs
+    ]
+    expected = messages.AckMessageResponse(status=said, entries=entries)
+    assert quick_answers.acknowledged(pairs) == expected.SerializeToString()
 
 
 def test_a_packed_body_is_stored_so_that_all_can_read_it() -> None:

@@ -1,0 +1,82 @@
+"""Answers of which a busy broker gives thousands: to sends and acknowledgements that went well.
+
+The bytes are those that protobuf makes of the same answers; a test compares the two.
+
+    field   number · 8 + 2, its size, its bytes; of a plain number: number · 8, the number
+    number  seven bits a byte, the lowest first; all but the last byte have their highest bit set
+
+Source: Protocol Buffers, "Encoding".
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from sprocket.rocketmq.codec.grpc.messages import AckMessageResponse, SendMessageResponse, Status
+from sprocket.rocketmq.codec.grpc.schema import MESSAGES
+from sprocket.rocketmq.codec.grpc.status import Code
+
+_STATUS: Final = Status(code=Code.OK, message=Code.OK.name)
+_SIZED, _NUMBER = 2, 0
+_SMALL: Final = [bytes((value,)) for value in range(128)]
+
+
+def _tag(message: str, field: str, kind: int) -> bytes:
+    """Return what a field of a message begins with."""
+    (number,) = [one.number for one in MESSAGES[message] if one.name == field]
+    return _SMALL[number << 3 | kind]
+
+
+def _number(value: int) -> bytes:
+    """Return a number that is not negative."""
+    if value < 128:
+        return _SMALL[value]
+    found = bytearray()
+    while value >= 128:
+        found.append(value & 127 | 128)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def _text(tag: bytes, text: str) -> bytes:
+    """Return a field; nothing if it is empty."""
+    data = text.encode()
+    return tag + _number(len(data)) + data if data else b""
+
+
+_SENT: Final = SendMessageResponse(status=_STATUS).SerializeToString()
+_ACKNOWLEDGED: Final = AckMessageResponse(status=_STATUS).SerializeToString()
+_OK: Final = _number(_STATUS.ByteSize()) + _STATUS.SerializeToString()
+_SENT_ENTRY: Final = _tag("SendMessageResponse", "entries", _SIZED)
+_SENT_OK: Final = _tag("SendResultEntry", "status", _SIZED) + _OK
+_SENT_ID: Final = _tag("SendResultEntry", "message_id", _SIZED)
+_SENT_OFFSET: Final = _tag("SendResultEntry", "offset", _NUMBER)
+_ACK_ENTRY: Final = _tag("AckMessageResponse", "entries", _SIZED)
+_ACK_ID: Final = _tag("AckMessageResultEntry", "message_id", _SIZED)
+_ACK_HANDLE: Final = _tag("AckMessageResultEntry", "receipt_handle", _SIZED)
+_ACK_OK: Final = _tag("AckMessageResultEntry", "status", _SIZED) + _OK
+
+
+def sent(message_id: str, offset: int) -> bytes:
+    """Return the answer to a send of one message that is stored.
+
+    Args:
+        message_id: The id that its producer gave it.
+        offset: Its place in its queue.
+    """
+    place = _SENT_OFFSET + _number(offset) if offset else b""
+    entry = _SENT_OK + _text(_SENT_ID, message_id) + place
+    return _SENT + _SENT_ENTRY + _number(len(entry)) + entry
+
+
+def acknowledged(messages: Iterable[tuple[str, str]]) -> bytes:
+    """Return the answer to an acknowledgement of messages, of which each is settled.
+
+    Args:
+        messages: Their ids and their handles, as the client gave them.
+    """
+    parts = [_ACKNOWLEDGED]
+    for message_id, handle in messages:
+        entry = _text(_ACK_ID, message_id) + _text(_ACK_HANDLE, handle) + _ACK_OK
+        parts += (_ACK_ENTRY, _number(len(entry)), entry)
+    return b"".join(parts)
