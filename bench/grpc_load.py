@@ -1,8 +1,11 @@
 """Raw calls of RocketMQ's gRPC service: what a server takes, whatever a client costs.
 
-A connection sends frames that are made beforehand and counts the ends of calls. Header fields are
-indexed, as those of every client are from its second call on. An answer that does not say OK ends
-the load.
+A connection sends frames that are made beforehand and counts the ends of calls. An answer that does
+not say OK ends the load.
+
+Header fields are indexed from the second call on. Those of SDKs are not all: one is an id of the
+call, and some libraries send the fields of their users as they are each time, as that of the SDK
+for Python does. A `Shape` with `has_ids` does so.
 """
 
 import asyncio
@@ -10,13 +13,14 @@ import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 import hpack
 
 from sprocket.rocketmq.codec.grpc import messages
 from sprocket.rocketmq.codec.grpc.messages import Message, Resource, SystemProperties
 from sprocket.rocketmq.codec.grpc.times import duration
+from sprocket.runtime import driver
 from sprocket.runtime.http2 import frames
 
 END_STREAM, END_HEADERS, ACK = 1, 4, 1
@@ -25,6 +29,25 @@ OK: Final = b"\x08\xa0\x9c\x01"
 """Code 20000 in any status."""
 WINDOW_BYTES: Final = 1 << 30
 PATH: Final = "/apache.rocketmq.v2.MessagingService/"
+FIELDS: Final = (
+    (":method", "POST"),
+    (":scheme", "http"),
+    (":authority", "127.0.0.1:8081"),
+    ("content-type", "application/grpc"),
+    ("te", "trailers"),
+)
+OWN_FIELDS: Final = (
+    ("x-mq-client-id", "bench@4711@0@ke3bmq4f"),
+    ("x-mq-language", "PYTHON"),
+    ("x-mq-client-version", "5.1.2"),
+    ("x-mq-protocol", "GRPC_V2"),
+    ("x-mq-date-time", "20261120T055820Z"),
+)
+REQUEST_ID: Final = "5a3bd3a1-36bb-4b6a-9e2f-000000000000"
+"""Its digits are others in each call."""
+
+_FRAME: Final = struct.Struct(">BHBBI")
+_STREAM: Final = struct.Struct(">I")
 
 
 class LoadError(Exception):
@@ -33,26 +56,33 @@ class LoadError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How many calls are under way: connections, and calls on each."""
+    """How many calls are under way: connections, and calls on each; what each says of itself."""
 
     connections: int
     depth: int
+    has_ids: bool = False
 
     @property
     def name(self) -> str:
         """What it is called."""
-        return f"{self.connections} × {self.depth}"
+        return f"{self.connections} × {self.depth}{' ids' if self.has_ids else ''}"
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
     """Return a frame."""
     size = len(payload)
-    return struct.pack(">BHBBI", size >> 16, size & 0xFFFF, kind, flags, stream) + payload
+    return _FRAME.pack(size >> 16, size & 0xFFFF, kind, flags, stream) + payload
+
+
+def _text(text: str) -> bytes:
+    """Return a short text as a header block has it."""
+    return bytes((len(text),)) + text.encode()
 
 
 def enveloped(message: bytes) -> bytes:
-    """Return a message as gRPC sends it."""
-    return struct.pack(">BI", 0, len(message)) + message
+    """Return a message as gRPC sends it, in the only frame of its call but for the stream."""
+    data = struct.pack(">BI", 0, len(message)) + message
+    return frame(DATA, END_STREAM, 0, data)
 
 
 def sent(topic: str, body: bytes, number: int) -> bytes:
@@ -69,8 +99,8 @@ class Link(asyncio.Protocol):
 
     Args:
         method: Which is called.
-        depth: How many calls are under way.
-        request: Gives the next message that is sent; None when there are no more.
+        shape: How many calls are under way, and what they say.
+        request: Gives the next message that is sent, `enveloped`; None when there are no more.
         taken: Gets what a call was answered, messages with what is around them.
         must_be_ok: Whether each answer must say OK.
     """
@@ -78,26 +108,23 @@ class Link(asyncio.Protocol):
     def __init__(
         self,
         method: str,
-        depth: int,
+        shape: Shape,
         request: Callable[[], bytes | None],
         taken: Callable[[bytes], None],
         *,
         must_be_ok: bool,
     ) -> None:
         encoder = hpack.Encoder()
-        fields = [
-            (":method", "POST"),
-            (":scheme", "http"),
-            (":path", PATH + method),
-            (":authority", "127.0.0.1:8081"),
-            ("content-type", "application/grpc"),
-            ("te", "trailers"),
-            ("x-mq-client-id", "bench"),
-            ("x-mq-language", "PYTHON"),
-            ("x-mq-client-version", "5.1.2"),
-        ]
-        self._first, self._head = encoder.encode(fields), encoder.encode(fields)
-        self._depth, self._request, self._taken = depth, request, taken
+        fields = [(":path", PATH + method), *FIELDS]
+        own = [*OWN_FIELDS, ("x-mq-request-id", REQUEST_ID)]
+        plain = b"".join(b"\0" + _text(name) + _text(value) for name, value in own)
+        if not shape.has_ids:
+            fields, plain = [*fields, *OWN_FIELDS], b""
+        first, following = encoder.encode(fields), encoder.encode(fields)
+        self._head = frame(HEADERS, END_HEADERS, 0, first + plain)
+        self._next_head = frame(HEADERS, END_HEADERS, 0, following + plain)
+        self._has_ids = shape.has_ids
+        self._depth, self._request, self._taken = shape.depth, request, taken
         self._must_be_ok = must_be_ok
         self._stream = 1
         self._open = 0
@@ -108,22 +135,24 @@ class Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.WriteTransport", transport)
         opened = struct.pack(">HI", 4, WINDOW_BYTES)
         hello = frames.PREFACE + frame(SETTINGS, 0, 0, opened)
-        transport.write(hello + frame(WINDOW, 0, 0, struct.pack(">I", WINDOW_BYTES)))
+        self._transport.write(hello + frame(WINDOW, 0, 0, struct.pack(">I", WINDOW_BYTES)))
         self._fill()
 
     def _fill(self) -> None:
-        out = []
+        out: list[bytes] = []
         while self._open < self._depth:
             request = self._request()
             if request is None:
                 break
-            head = self._first if self._stream == 1 else self._head
-            out.append(frame(HEADERS, END_HEADERS, self._stream, head))
-            out.append(frame(DATA, END_STREAM, self._stream, enveloped(request)))
+            stream = _STREAM.pack(self._stream)
+            head = self._head
+            if self._has_ids:
+                head = head[: -len(REQUEST_ID)] + b"%036x" % self._stream
+            out += (head[:5], stream, head[9:], request[:5], stream, request[9:])
+            self._head = self._next_head
             self._stream += 2
             self._open += 1
         if out:
@@ -136,7 +165,7 @@ class Link(asyncio.Protocol):
         data = self._data + data
         at, end = 0, len(data)
         while end - at >= 9:
-            high, low, kind, flags, stream = struct.unpack_from(">BHBBI", data, at)
+            high, low, kind, flags, stream = _FRAME.unpack_from(data, at)
             size = high << 16 | low
             if end - at < 9 + size:
                 break
@@ -147,7 +176,8 @@ class Link(asyncio.Protocol):
 
     def _take(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
         if kind == DATA:
-            self._answers[stream] = self._answers.get(stream, b"") + payload
+            before = self._answers.get(stream)
+            self._answers[stream] = payload if before is None else before + payload
             self._owed += len(payload)
             if self._owed > WINDOW_BYTES // 2:
                 self._transport.write(frame(WINDOW, 0, 0, struct.pack(">I", self._owed)))
@@ -188,7 +218,7 @@ async def _load(
     links = []
     for _ in range(shape.connections):
         _, link = await loop.create_connection(
-            lambda: Link(method, shape.depth, request, taken, must_be_ok=must_be_ok),
+            lambda: Link(method, shape, request, taken, must_be_ok=must_be_ok),
             "127.0.0.1",
             port,
         )
@@ -204,14 +234,14 @@ async def _load(
 def send(port: int, shape: Shape, topic: str, *, count: int, body_bytes: int) -> float:
     """Send so many messages, one a call; return how long it took, in seconds."""
     body = bytes(body_bytes)
-    requests = [sent(topic, body, number) for number in range(min(count, 4_096))]
+    requests = [enveloped(sent(topic, body, number)) for number in range(min(count, 4_096))]
     left = iter(range(count))
 
     def following() -> bytes | None:
         number = next(left, None)
         return None if number is None else requests[number % len(requests)]
 
-    return asyncio.run(_load(port, shape, "SendMessage", following, lambda _: None))
+    return driver.run(_load(port, shape, "SendMessage", following, lambda _: None))
 
 
 def received(answer: bytes) -> list[Message]:
@@ -229,13 +259,14 @@ def received(answer: bytes) -> list[Message]:
 
 def receive_request(topic: str, group: str) -> bytes:
     """Return a request for up to 32 messages."""
-    return messages.ReceiveMessageRequest(
+    request = messages.ReceiveMessageRequest(
         group=Resource(name=group),
         message_queue=messages.MessageQueue(topic=Resource(name=topic)),
         batch_size=32,
         invisible_duration=duration(60_000),
         long_polling_timeout=duration(5_000),
-    ).SerializeToString()
+    )
+    return enveloped(request.SerializeToString())
 
 
 def join(port: int, topic: str, group: str) -> None:
@@ -250,7 +281,7 @@ def join(port: int, topic: str, group: str) -> None:
         lambda _: None,
         must_be_ok=False,
     )
-    asyncio.run(asked)
+    driver.run(asked)
 
 
 def receive_and_acknowledge(
@@ -271,21 +302,23 @@ def receive_and_acknowledge(
         lambda answer: got.extend(received(answer)),
         must_be_ok=False,
     )
-    seconds = asyncio.run(receiving)
+    seconds = driver.run(receiving)
     acks = iter(
         [
-            messages.AckMessageRequest(
-                group=Resource(name=group),
-                topic=Resource(name=topic),
-                entries=[
-                    messages.AckMessageEntry(
-                        message_id=one.system_properties.message_id,
-                        receipt_handle=one.system_properties.receipt_handle,
-                    )
-                ],
-            ).SerializeToString()
+            enveloped(
+                messages.AckMessageRequest(
+                    group=Resource(name=group),
+                    topic=Resource(name=topic),
+                    entries=[
+                        messages.AckMessageEntry(
+                            message_id=one.system_properties.message_id,
+                            receipt_handle=one.system_properties.receipt_handle,
+                        )
+                    ],
+                ).SerializeToString()
+            )
             for one in got
         ]
     )
     settling = _load(port, shape, "AckMessage", lambda: next(acks, None), lambda _: None)
-    return seconds + asyncio.run(settling)
+    return seconds + driver.run(settling)

@@ -12,6 +12,7 @@ import shutil
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -28,6 +29,7 @@ SHAPES: Final = (
     Shape(connections=16, depth=1),
     Shape(connections=64, depth=1),
     Shape(connections=4, depth=32),
+    Shape(connections=4, depth=32, has_ids=True),
 )
 TOPIC: Final = "Bench"
 GROUP: Final = "bench"
@@ -38,6 +40,9 @@ CPU_RATIO_MAX: Final = 0.4
 CONSUME_RATIO_MAX: Final = 0.5
 RATE_RATIO_MIN: Final = 1.5
 STREAM_KB_MAX: Final = 20.0
+IDLE_MIB_MAX: Final = 15.0
+IDLE_SECONDS: Final = 3.0
+"""From the start until what a process takes that does nothing is looked at."""
 
 
 def measure(served: Served, shape: Shape, calls: int) -> tuple[float, float]:
@@ -45,6 +50,7 @@ def measure(served: Served, shape: Shape, calls: int) -> tuple[float, float]:
     port = int(served.grpc.rpartition(":")[2])
     before = processes.cpu_seconds(served.pid)
     seconds = grpc_load.send(port, shape, TOPIC, count=calls, body_bytes=BODY_BYTES)
+    time.sleep(processes.REST_SECONDS)
     spent = processes.cpu_seconds(served.pid) - before
     return calls / seconds, spent / calls * 1e6
 
@@ -55,6 +61,7 @@ def consume(served: Served, count: int) -> tuple[float, float]:
     shape = Shape(connections=4, depth=4)
     before = processes.cpu_seconds(served.pid)
     seconds = grpc_load.receive_and_acknowledge(port, shape, TOPIC, GROUP, count=count)
+    time.sleep(processes.REST_SECONDS)
     spent = processes.cpu_seconds(served.pid) - before
     return count / seconds, spent / count * 1e6
 
@@ -85,6 +92,20 @@ def stream_kb(served: Served) -> float:
     return (found[0] - before) * 1024 / STREAMS
 
 
+def idle_mib(folder: Path) -> float:
+    """Return how much more a process takes that serves gRPC than one that does not, both idle."""
+    found = []
+    for name, port in (("with", []), ("without", ["--grpc-port", "off"])):
+        served = SprocketServed(folder / name, port)
+        served.start()
+        try:
+            time.sleep(IDLE_SECONDS)
+            found.append(processes.memory(served.pid)["rss_mib"])
+        finally:
+            served.stop()
+    return found[0] - found[1]
+
+
 def main() -> int:
     """Measure, print a table, and fail if a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -99,13 +120,16 @@ def main() -> int:
     if not asked.sprocket_alone:
         servers["proxy"] = ProxyServed(folder / "proxy")
     try:
+        idle = idle_mib(folder)
         for served in servers.values():
             served.start()
             with blocking.Admin(served.nameserver) as admin:
                 admin.topic.create(TOPIC, 8, attributes={"+message.type": "NORMAL"})
                 admin.group.create(GROUP)
             grpc_load.join(int(served.grpc.rpartition(":")[2]), TOPIC, GROUP)
-        return _report(servers, asked.calls)
+        missed = idle > IDLE_MIB_MAX
+        print(f"idle, gRPC takes {idle:.1f} MiB, {IDLE_MIB_MAX} may be", flush=True)
+        return max(int(missed), _report(servers, asked.calls))
     finally:
         for served in servers.values():
             served.stop()
@@ -126,7 +150,7 @@ def _report(servers: Mapping[str, Served], calls: int) -> int:
         middle = {name: _median(found) for name, found in figures.items()}
         for name, (rate, cpu) in middle.items():
             print(
-                f"send {shape.name:8} {name:15} {rate:9,.0f} calls/s {cpu:8.1f} µs CPU", flush=True
+                f"send {shape.name:11} {name:15} {rate:9,.0f} calls/s {cpu:8.1f} µs CPU", flush=True
             )
         if "proxy" in middle:
             rate, cpu = (
@@ -134,10 +158,11 @@ def _report(servers: Mapping[str, Served], calls: int) -> int:
                 for ours, other in zip(middle["sprocket"], middle["proxy"], strict=True)
             )
             is_met = cpu <= CPU_RATIO_MAX and rate >= RATE_RATIO_MIN
-            missed += not is_met
-            print(
-                f"  CPU {cpu:.2f} of the proxy's, rate {rate:.2f}: {'met' if is_met else 'MISSED'}"
-            )
+            verdict = "met" if is_met else "MISSED"
+            if shape.has_ids:
+                verdict = "no goal"
+            missed += verdict == "MISSED"
+            print(f"  CPU {cpu:.2f} of the proxy's, rate {rate:.2f}: {verdict}", flush=True)
     consumed: dict[str, float] = {}
     for name, served in servers.items():
         with processes.alone(served.pid, [one.pid for one in servers.values()]):
