@@ -32,7 +32,7 @@ def test_others_are_answered_while_a_long_answer_is_made(
     """It takes several turns of the loop."""
     code, ext = LONG[name]
     monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)  # a turn of the loop for each call
-    monkeypatch.setattr(slices, "SLICE_WORK", 1)
+    monkeypatch.setattr("sprocket.node.broker_role.SLICE_WORK", 1)
     monkeypatch.setattr("sprocket.rocketmq.codec.config.declared.PIECE_BYTES", 100)
 
     async def scenario(lab: Any) -> None:
