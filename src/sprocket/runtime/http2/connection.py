@@ -454,7 +454,7 @@ class Http2Connection:
                 self._take_trailers(stream, block, has_ended=has_ended)
                 return
             if number <= self._last:
-                self._headers.read(block)
+                self._headers.skip(block)
             else:
                 head = self._headers.request(block)
         except UnreadableBlock as error:
@@ -480,7 +480,7 @@ class Http2Connection:
 
     def _take_trailers(self, stream: Stream, block: bytes, *, has_ended: bool) -> None:
         if stream.has_ended:
-            self._headers.read(block)
+            self._headers.skip(block)
             raise _StreamBroken(stream.number, ErrorCode.STREAM_CLOSED)
         trailers = self._headers.trailers(block)
         length = stream.head.content_length
