@@ -287,7 +287,11 @@ def join(port: int, topic: str, group: str) -> None:
 def receive_and_acknowledge(
     port: int, shape: Shape, topic: str, group: str, *, count: int
 ) -> float:
-    """Receive so many messages, 32 a call, then acknowledge each; return the seconds."""
+    """Receive so many messages, 32 a call, then acknowledge each; return the seconds.
+
+    Each connection has one receive under way: with four, 20,000 messages were not received from
+    the proxy in two minutes.
+    """
     asked = receive_request(topic, group)
     got: list[Message] = []
 
@@ -296,7 +300,7 @@ def receive_and_acknowledge(
 
     receiving = _load(
         port,
-        shape,
+        Shape(connections=shape.connections, depth=1),
         "ReceiveMessage",
         again,
         lambda answer: got.extend(received(answer)),
