@@ -22,7 +22,8 @@ SDK_PYTHON := .peers/sdks/python/bin/python
 SDK_NODE := .peers/sdks/node/node_modules/rocketmq-client-nodejs/package.json
 SDK_JAVA := .peers/sdks/java/lib/rocketmq-client-java-5.1.0.jar
 SDK_GO := .peers/sdks/go/peer
-PEERS_SDKS := $(if $(SPROCKET_SDK_GO),,$(SDK_GO)) $(if $(SPROCKET_ROCKETMQ_PROXY_LIB),,$(PROXY_JAR)) $(if $(SPROCKET_SDK_PYTHON),,$(SDK_PYTHON)) $(if $(SPROCKET_SDK_NODE),,$(SDK_NODE)) $(if $(SPROCKET_SDK_JAVA),,$(SDK_JAVA))
+SDK_RUST := .peers/sdks/rust/peer
+PEERS_SDKS := $(if $(SPROCKET_SDK_GO),,$(SDK_GO)) $(if $(SPROCKET_SDK_RUST),,$(SDK_RUST)) $(if $(SPROCKET_GRPCURL),,$(GRPCURL)) $(if $(SPROCKET_ROCKETMQ_PROXY_LIB),,$(PROXY_JAR)) $(if $(SPROCKET_SDK_PYTHON),,$(SDK_PYTHON)) $(if $(SPROCKET_SDK_NODE),,$(SDK_NODE)) $(if $(SPROCKET_SDK_JAVA),,$(SDK_JAVA))
 NEEDS_MAVEN = command -v mvn >/dev/null || { echo "peers: needs Maven (mvn) and a JDK 17; on Debian: apt-get install maven openjdk-17-jdk-headless" >&2; exit 1; }
 COPY_JARS = mvn --batch-mode --quiet dependency:copy-dependencies -DincludeScope=runtime
 
@@ -31,10 +32,11 @@ RABBITMQ_ERL := $(RABBITMQ)/usr/lib/erlang/bin/erl
 RABBITMQ_ERLANG := asn1 base crypto eldap ftp inets mnesia os-mon parsetools public-key runtime-tools snmp ssl syntax-tools tftp tools xmerl
 PEERS_RABBITMQ := $(if $(SPROCKET_RABBITMQ_ROOT),,$(RABBITMQ_ERL))
 H2SPEC := .peers/go/h2spec
+GRPCURL := .peers/go/grpcurl
 ETCD := .peers/etcd/usr/bin/etcd
 PEERS_ETCD := $(if $(SPROCKET_ETCD),,$(ETCD))
 
-.PHONY: peers peers-etcd peers-sdks interop-grpc bench-grpc h2spec ha-run torture-ha interop-etcd peers-go peers-kafka peers-rabbitmq interop-ha interop-java interop-client interop-go interop-rabbitmq peers-amqp interop-amqp bench-rocketmq bench-ha bench-rabbitmq torture
+.PHONY: peers peers-etcd peers-sdks interop-grpc bench-grpc h2spec h2-floods ha-run torture-ha interop-etcd peers-go peers-kafka peers-rabbitmq interop-ha interop-java interop-client interop-go interop-rabbitmq peers-amqp interop-amqp bench-rocketmq bench-ha bench-rabbitmq torture
 
 peers: $(ROCKETMQ_JAR) $(CLIENT_4_JAR) $(SPRING_JAR) ## fetch the real RocketMQ 5.3.3, its Java clients 5.3.3 and 4.9.8, and Spring's, once
 
@@ -70,7 +72,7 @@ $(SPARK_KAFKA_JAR): bench/java/pom-spark-kafka.xml
 	@$(COPY_JARS) --file $< -DoutputDirectory=$(CURDIR)/$(SPARK_KAFKA)/lib
 	@touch $@
 
-peers-sdks: $(PEERS_SDKS) ## fetch RocketMQ's proxy 5.3.3, and its SDKs for Python, Node, Java and Go, once
+peers-sdks: $(PEERS_SDKS) ## fetch RocketMQ's proxy 5.3.3, its SDKs for Python, Node, Java, Go and Rust, and grpcurl, once
 
 $(PROXY_JAR): tests/interop/java/pom-proxy.xml
 	@$(NEEDS_MAVEN)
@@ -102,6 +104,17 @@ $(SDK_GO): $(wildcard tests/interop/sdks/go/*)
 	@mkdir -p $(dir $@)
 	@cd tests/interop/sdks/go && go build -o $(CURDIR)/$@ .
 
+$(SDK_RUST): $(wildcard tests/interop/sdks/rust/* tests/interop/sdks/rust/src/*)
+	@command -v cargo >/dev/null || { echo "peers-sdks: needs Rust 1.85 or newer; see https://rustup.rs" >&2; exit 1; }
+	@echo "peers-sdks: RocketMQ's Rust SDK 5.0.0 into $@, which takes minutes"
+	@cargo build --quiet --release --locked --manifest-path tests/interop/sdks/rust/Cargo.toml --target-dir $(CURDIR)/$(dir $@)target
+	@cp $(dir $@)target/release/peer $@
+
+$(GRPCURL):
+	@command -v go >/dev/null || { echo "peers-sdks: needs Go 1.21 or newer; on Debian: apt-get install golang-go" >&2; exit 1; }
+	@echo "peers-sdks: grpcurl 1.9.3 into $@"
+	@GOBIN=$(CURDIR)/$(dir $@) go install github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3
+
 $(H2SPEC):
 	@command -v go >/dev/null || { echo "h2spec: needs Go 1.21 or newer; on Debian: apt-get install golang-go" >&2; exit 1; }
 	@GOBIN=$(CURDIR)/$(dir $@) go install github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible
@@ -109,8 +122,12 @@ $(H2SPEC):
 h2spec: $(STAMP) $(H2SPEC) ## the 146 conformance tests of h2spec, strict, at our HTTP/2 (10 seconds)
 	@$(BIN)/python -m tests.interop.h2spec $(H2SPEC)
 
+h2-floods: $(STAMP) ## floods of HTTP/2 of 22 kinds at a broker's port of gRPC: how each ends, the memory that it takes, p99 of another client beside it (3 minutes)
+	@$(BIN)/python -m bench.http2_floods
+
 interop-grpc: $(STAMP) $(PEERS_SDKS) ## the official SDKs of RocketMQ 5, the same scenarios at Sprocket and at the real proxy 5.3.3 (15 minutes)
 	@$(BIN)/python -m tests.interop.sdk_runs
+	@$(BIN)/python -m pytest tests/interop/test_grpcurl.py -m interop -v -rs
 
 peers-etcd: $(ETCD) ## fetch the real etcd from Debian, once
 
@@ -181,7 +198,9 @@ bench-rocketmq: $(STAMP) $(PEERS) ## messages per second and per CPU second, our
 	done; exit $$code
 
 bench-grpc: $(STAMP) $(if $(SPROCKET_ROCKETMQ_PROXY_LIB),,$(PROXY_JAR)) ## raw sends over gRPC: our rate, CPU and memory beside those of RocketMQ's proxy 5.3.3 (8 minutes)
-	@$(BIN)/python -m bench.grpc_rates
+	@code=0; for part in grpc_rates grpc_idle; do \
+		$(BIN)/python -m bench.$$part; ended=$$?; if [ $$ended -gt $$code ]; then code=$$ended; fi; \
+	done; exit $$code
 
 bench-ha: $(STAMP) $(if $(SPROCKET_ROCKETMQ_LIB),,$(ROCKETMQ_JAR)) ## what a slave costs: our pair beside RocketMQ's, ours with a slave and without, a slave that catches up (6 minutes, 15 GB of disk, all removed)
 	@$(BIN)/python -m bench.replicas
@@ -191,6 +210,6 @@ bench-rabbitmq: $(STAMP) $(PEERS_RABBITMQ) ## the same of AMQP, ours and RabbitM
 		$(BIN)/python -m bench.$$part; ended=$$?; if [ $$ended -gt $$code ]; then code=$$ended; fi; \
 	done; exit $$code
 
-torture: $(STAMP) ## kill -9 under load: the broker, its transactions, its timed messages and the AMQP broker in 200 rounds each, consumers that pop in 40, Spark's streaming queries and its sink 50 times
-	@export SPROCKET_KILL_ROUNDS=200 SPROCKET_POP_KILLS=40 SPROCKET_SPARK_KILLS=50 SPROCKET_KILL_SEED=$${SPROCKET_KILL_SEED:-$$RANDOM}; \
-		$(BIN)/python -m pytest tests/crash/test_kill.py tests/crash/test_transaction_kill.py tests/crash/test_timed_kill.py tests/crash/test_pop_kill.py tests/crash/test_amqp.py tests/crash/test_spark_kill.py -s -m "nightly or not nightly" --timeout 3600
+torture: $(STAMP) ## kill -9 under load: the broker, its transactions, its timed messages and the AMQP broker in 200 rounds each, consumers that pop and clients of gRPC in 40, Spark's streaming queries and its sink 50 times
+	@export SPROCKET_KILL_ROUNDS=200 SPROCKET_POP_KILLS=40 SPROCKET_GRPC_KILLS=40 SPROCKET_SPARK_KILLS=50 SPROCKET_KILL_SEED=$${SPROCKET_KILL_SEED:-$$RANDOM}; \
+		$(BIN)/python -m pytest tests/crash/test_kill.py tests/crash/test_transaction_kill.py tests/crash/test_timed_kill.py tests/crash/test_pop_kill.py tests/crash/test_grpc_kill.py tests/crash/test_amqp.py tests/crash/test_spark_kill.py -s -m "nightly or not nightly" --timeout 3600

@@ -1,12 +1,17 @@
 # Tests that are too long for `make test`: minutes, not hours.
 
-.PHONY: nightly starvation mutants planted
+.PHONY: nightly fuzz-http2 starvation mutants planted
 
-nightly: $(STAMP) ## Spark on clusters, power loss by 20,000 states, a million mutated frames of each protocol (50,000 at sockets), every disk call failing in turn, each sync taken out, the wheel installed
+nightly: $(STAMP) ## Spark on clusters, power loss by 20,000 states, a million mutated frames of each protocol (50,000 at sockets; of gRPC two million and one), every disk call failing in turn, each sync taken out, the wheel installed
 	@$(BIN)/python -m pytest tests/unit tests/interop tests/crash tests/anomaly tests/property tests/fuzz tests/test_wheel.py $(DISTRIBUTED) -m nightly -rfEs --timeout 3600
 
 starvation: $(STAMP) ## 20 clients of each product beside a node that lacks descriptors, memory, room, a reader of its log, or is flooded: what they met (4 minutes; a part of `make nightly`)
 	@$(BIN)/python -m pytest tests/anomaly/test_starvation.py -m nightly -s
+
+FRAMES ?= 50000000
+
+fuzz-http2: $(STAMP) ## FRAMES frames (50 million) of HTTP/2, right and changed, at the codec of gRPC; what it made of them
+	@SPROCKET_HTTP2_FRAMES=$(FRAMES) $(BIN)/python -m pytest tests/fuzz/test_http2_frames.py -n 0 -s -m "nightly or not nightly"
 
 MUTANTS ?= 300
 SEED ?=

@@ -68,8 +68,12 @@ IN_ORDER: Final = frozenset({"fifo", "forward"})
 ATTEMPTS: Final = {"forward": 1}
 """How often a message comes again, in scenarios that wait for the end of that."""
 _NOT_CALLED: Final = frozenset({"push", "fifo", "forward", "recall", "reconnect"})
-LACKS: Final = {"go": _NOT_CALLED}
-"""What SDKs have not: that for Go (5.1.2) has no consumer that is called, and no recall."""
+LACKS: Final = {
+    "go": _NOT_CALLED,
+    "rust": frozenset({"push", "nack", "forward", "recall"}),
+}
+"""What SDKs have not: those for Go (5.1.2) and Rust (5.0.0) have no consumer that is called, and no
+recall; that for Rust cannot change an invisible time."""
 SCENARIO_SECONDS: Final = 150.0
 
 

@@ -47,35 +47,58 @@ class MessageReader:
     def __init__(self, encoding: str, bytes_max: int) -> None:
         self._encoding = encoding
         self._bytes_max = bytes_max
-        self._data = b""
+        self._rest = bytearray()
+        self._wanted_bytes = HEAD_BYTES
+        """How long the message is that the rest begins, as far as that is known."""
 
     @property
     def rest_bytes(self) -> int:
         """How much there is of a message that is not whole."""
-        return len(self._data)
+        return len(self._rest)
 
     def receive(self, data: bytes) -> list[bytes]:
         """Return the messages that bytes complete.
 
+        What comes byte by byte is not copied each time.
+
         Raises:
-            CallFailed: One is too large, or not compressed as the client says.
+            CallFailed: One is too large, or not compressed as the client says; then `rest_bytes` is
+                what it was.
         """
-        if self._data:
-            data = self._data + data
+        rest = self._rest
+        before = len(rest)
         found: list[bytes] = []
+        if not before:
+            rest += data[self._take_whole(data, found) :]
+            return found
+        rest += data
+        if len(rest) < self._wanted_bytes:
+            return []
+        try:
+            with memoryview(rest) as view:
+                end = self._take_whole(view, found)
+        except CallFailed:
+            del rest[before:]
+            raise
+        del rest[:end]
+        return found
+
+    def _take_whole(self, data: bytes | memoryview, found: list[bytes]) -> int:
+        """Add the messages that are whole to others; return where they end. Raises CallFailed."""
         at, end = 0, len(data)
+        self._wanted_bytes = HEAD_BYTES
         while end - at >= HEAD_BYTES:
             flag, size = _HEAD.unpack_from(data, at)
             if size > self._bytes_max:
                 raise self._too_large(size)
             start = at + HEAD_BYTES
             if end - start < size:
+                self._wanted_bytes = HEAD_BYTES + size
                 break
             at = start + size
-            message = data[start:at]
+            message = bytes(data[start:at])
             found.append(message if flag == 0 else self._decompressed(flag, message))
-        self._data = data[at:]
-        return found
+        return at
 
     def _decompressed(self, flag: int, message: bytes) -> bytes:
         if flag != 1 or self._encoding == IDENTITY:

@@ -39,9 +39,9 @@ class Budget:
         left, burst = self._left + count * PER_ANSWER, self._burst
         self._left = left if left < burst else burst
 
-    def spend(self) -> bool:
-        """Count one thing more; tell whether there was enough left for it."""
-        self._left -= 1
+    def spend(self, count: int = 1) -> bool:
+        """Count so many things more; tell whether there was enough left for them."""
+        self._left -= count
         if self._left < 0:
             now = self._monotonic()
             earned = max(0.0, now - self._at) * self._per_second

@@ -12,8 +12,8 @@ Invariants
    limit. What it may have open is told to it (`Limits`), and what exceeds that is refused.
 4. Answers that its windows hold back are kept, by the stream that they belong to; whoever answers
    at length looks at `Stream.waiting_bytes` first. All together have a limit.
-5. Frames that cost the client next to nothing have a `Budget`: resets, pings, settings, priorities,
-   empty frames, and windows opened by little; answers earn more of it.
+5. What costs the client less than this side has a `Budget`: resets, pings, settings, priorities,
+   frames of little data, windows opened by little, long header blocks; answers earn more of it.
 
 A stream's state is what its two sides have ended. What is sent for a stream that is gone already
 gives no bytes.
@@ -63,8 +63,12 @@ CLOSED_REMEMBERED: Final = 256
 CONTINUATIONS_MAX: Final = 8
 SHORT_BYTES: Final = frames.FRAME_BYTES_DEFAULT
 """An answer of so little needs no more than a frame for each of its parts, at any client."""
-WINDOW_LITTLE: Final = 64
-"""A window opened by less than this counts against the budget."""
+BLOCK_BYTES_PER_COST, FIELDS_PER_COST = 512, 16
+"""What of a header block counts 1 against the budget; an answer earns that of 4,000 bytes."""
+DATA_LITTLE: Final = 32
+"""Less data than this, and not the last, counts against the budget: a frame has its cost."""
+WINDOW_LITTLE: Final = KIB
+"""A window opened by less than this counts against the budget: what waits is looked at."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -151,7 +155,11 @@ class StreamEnded(Struct, frozen=True):
 
 
 class StreamReset(Struct, frozen=True):
-    """The client has given up, or broke a rule: nothing more is sent for this stream."""
+    """The client has given up, or broke a rule: nothing more is sent for this stream.
+
+    If it broke one of the whole connection, each stream that is open has this before
+    `ConnectionFailed`.
+    """
 
     stream: Stream
     code: int
@@ -273,9 +281,9 @@ class Http2Connection:
     def _fail(self, broken: _Broken) -> ConnectionFailed:
         self.is_over = True
         self._data.clear()
-        for stream in self.streams.values():
-            stream.is_open = False
-        self.streams.clear()
+        for stream in [*self.streams.values()]:
+            self._forget(stream)
+            self._events.append(StreamReset(stream, broken.code))
         out = b"".join(self._out) + frames.go_away(self._last, broken.code, broken.why)
         return ConnectionFailed(out, broken.why)
 
@@ -361,8 +369,8 @@ class Http2Connection:
             self._closed.append(broken.number)
             self._events.append(StreamReset(stream, broken.code))
 
-    def _spend(self) -> None:
-        if not self._budget.spend():
+    def _spend(self, count: int = 1) -> None:
+        if not self._budget.spend(count):
             raise _Broken(ErrorCode.ENHANCE_YOUR_CALM, "too many frames that ask for nothing")
 
     def _take_data(self, flags: int, number: int, payload: bytes) -> None:
@@ -386,9 +394,10 @@ class Http2Connection:
             raise _StreamBroken(number, ErrorCode.STREAM_CLOSED)
         data = _unpadded(payload) if flags & PADDED else payload
         has_ended = bool(flags & END_STREAM)
-        if not data and not has_ended:
+        if len(data) < DATA_LITTLE and not has_ended:
             self._spend()
-            return
+            if not data:
+                return
         length = stream.head.content_length
         if length is not None:
             stream._received_bytes += len(data)
@@ -449,6 +458,8 @@ class Http2Connection:
         """Take a whole header block: it must be read, whatever becomes of its stream."""
         stream = self.streams.get(number)
         has_ended = bool(flags & END_STREAM)
+        if len(block) >= BLOCK_BYTES_PER_COST:
+            self._count_block(len(block))
         try:
             if stream is not None:
                 self._take_trailers(stream, block, has_ended=has_ended)
@@ -465,6 +476,8 @@ class Http2Connection:
         except MalformedHeaders as error:
             self._last = max(self._last, number)
             raise _StreamBroken(number, ErrorCode.PROTOCOL_ERROR) from error
+        if self._headers.field_count >= FIELDS_PER_COST:
+            self._count_fields()
         if number <= self._last:
             if number in self._closed:
                 return  # on its way when this side ended it
@@ -477,6 +490,17 @@ class Http2Connection:
         stream = Stream(number, head, self._stream_send_window, ended=has_ended)
         self.streams[number] = stream
         self._events.append(StreamBegun(stream, has_ended))
+
+    def _count_block(self, size: int) -> None:
+        """Count a long header block, unless it is longer than any may be."""
+        if size > BLOCK_BYTES_MAX:
+            raise _Broken(ErrorCode.ENHANCE_YOUR_CALM, f"a header block of {size} bytes")
+        self._spend(size // BLOCK_BYTES_PER_COST)
+
+    def _count_fields(self) -> None:
+        """Count the fields of a block that had many."""
+        count, self._headers.field_count = self._headers.field_count, 0
+        self._spend(count // FIELDS_PER_COST)
 
     def _take_trailers(self, stream: Stream, block: bytes, *, has_ended: bool) -> None:
         if stream.has_ended:
@@ -515,9 +539,10 @@ class Http2Connection:
             raise _Broken(ErrorCode.FRAME_SIZE_ERROR, f"SETTINGS of {len(payload)} bytes")
         if flags & ACK:
             return
-        self._spend()
+        values = frames.read_settings(payload)
+        self._spend(max(len(values), 1))  # each may change the windows of all streams
         self._out.append(frames.SETTINGS_ACK)  # before what they allow
-        for name, value in frames.read_settings(payload):
+        for name, value in values:
             self._take_setting(name, value)
 
     def _take_setting(self, name: int, value: int) -> None:

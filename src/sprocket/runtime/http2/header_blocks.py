@@ -28,10 +28,14 @@ from msgspec import Struct
 
 from sprocket.base.units import KIB
 
-BLOCK_BYTES_MAX: Final = 32 * KIB
-"""The largest block as it comes, all its CONTINUATION frames together."""
+BLOCK_BYTES_MAX: Final = 16 * KIB
+"""The largest block as it comes, all its CONTINUATION frames together. What it says is longer,
+or it is made to cost much."""
 LIST_BYTES_MAX: Final = 16 * KIB
 """The largest block when it is read; a field counts 32 bytes beside name and value."""
+RESIZINGS_MAX: Final = 2
+"""How often a block may change the size of the table: to the least and to the last since the one
+before (RFC 7541, 4.2)."""
 REMEMBERED_MAX: Final = 32
 """How many blocks are remembered; when there are more, all are forgotten."""
 FIELDS_REMEMBERED: Final = 512
@@ -92,6 +96,8 @@ class HeaderDecoder:
         self._table = HeaderTable()
         self._table.maxsize = self._table_bytes_max = table_bytes
         self._known: dict[bytes, RequestHead] = {}
+        self.field_count = 0
+        """How many fields the block had that was read last; not one that was remembered."""
 
     def request(self, block: bytes) -> RequestHead:
         """Return the head of a request.
@@ -155,7 +161,7 @@ class HeaderDecoder:
         """
         table = self._table
         found: list[Field | None] = []
-        at = size = 0
+        at = size = resizings = 0
         while at < len(block):
             first = block[at]
             if first & 0x80:
@@ -164,7 +170,8 @@ class HeaderDecoder:
             elif first & 0xEF == 0 and (end := _short_end(block, at + 1)):
                 field, at = _literal(block[at + 1 : end]), end
             elif first & 0xE0 == 0x20:
-                at = self._resize(block, at, is_first=not found)
+                resizings += 1
+                at = self._resize(block, at, may_be=resizings <= RESIZINGS_MAX and not found)
                 continue
             else:
                 index, at = _number(block, at, 6 if first & 0x40 else 4)
@@ -181,12 +188,13 @@ class HeaderDecoder:
             if size > LIST_BYTES_MAX:
                 raise OversizedHeaders(f"headers of more than {LIST_BYTES_MAX} bytes")
             found.append(field)
+        self.field_count = len(found)
         return found
 
-    def _resize(self, block: bytes, at: int, *, is_first: bool) -> int:
+    def _resize(self, block: bytes, at: int, *, may_be: bool) -> int:
         """Change the size of the table; return where the block goes on."""
         size, at = _number(block, at, 5)
-        if not is_first or size > self._table_bytes_max:
+        if not may_be or size > self._table_bytes_max:
             raise UnreadableBlock(f"a table of {size} bytes, {self._table_bytes_max} may be")
         self._table.maxsize = size
         self._known.clear()

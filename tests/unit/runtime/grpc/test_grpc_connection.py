@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+import time
 from collections.abc import Sequence
 
 import hpack
@@ -18,6 +19,7 @@ from tests.unit.runtime.http2.http2_client import (
     read,
 )
 
+from sprocket.base.units import MIB
 from sprocket.runtime import grpc, http2
 from sprocket.runtime.grpc import (
     CallBegun,
@@ -269,3 +271,28 @@ def test_the_face_has_what_is_needed() -> None:
     assert {"GrpcCall", "CallBegun", "GrpcConnection", "RpcMethod", "StatusCode"} <= set(
         grpc.__all__
     )
+
+
+def parts_seconds(before: int, count: int = 2_000) -> float:
+    """Return the CPU that so many parts of a byte take, after so much of their message."""
+    reader = messages.MessageReader("identity", 64 * MIB)
+    reader.receive(struct.pack(">BI", 0, 32 * MIB) + bytes(before))
+    begun = time.process_time()
+    for _ in range(count):
+        assert reader.receive(b"x") == []
+    return time.process_time() - begun
+
+
+def test_a_message_that_comes_by_bytes_is_not_copied_for_each() -> None:
+    """Or 2,000 bytes after 16 MiB of it would take seconds."""
+    assert parts_seconds(16 * MIB) < 50 * parts_seconds(10) + 0.2
+
+
+def test_a_message_that_is_refused_is_not_counted() -> None:
+    """What was there before it still is, so that the connection's sum stays right."""
+    reader = messages.MessageReader("identity", 100)
+    assert reader.receive(message(b"whole") + message(b"12345")[:3]) == [b"whole"]
+    assert reader.rest_bytes == 3
+    with pytest.raises(grpc.CallFailed):
+        reader.receive(b"\xff" * 10)
+    assert reader.rest_bytes == 3

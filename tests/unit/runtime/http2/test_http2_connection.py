@@ -413,9 +413,11 @@ def test_a_small_block_that_says_much_is_refused() -> None:
         frame(SETTINGS, 0, 0),
         frame(DATA, 0, 1),
         frame(DATA, PADDED, 1, b"\x04" + bytes(4)),
+        frame(DATA, 0, 1, b"\0"),
         frame(PRIORITY_FRAME, 0, 1, b"\0\0\0\3\0"),
         frame(WINDOW, 0, 0, b"\0\0\0\1"),
         frame(WINDOW, 0, 1, b"\0\0\0\1"),
+        frame(WINDOW, 0, 1, struct.pack(">I", 1_000)),
         frame(99, 0, 1),
         frame(GOAWAY, 0, 0, bytes(8)),
     ],
@@ -428,6 +430,51 @@ def test_a_flood_ends_the_connection(flood: bytes) -> None:
         assert not only(client.tell(flood * 100), ConnectionFailed)
         client.clock.now += 1.5
     assert failure(client, flood * 1_100) == ErrorCode.ENHANCE_YOUR_CALM
+
+
+def test_a_frame_of_many_settings_counts_for_each() -> None:
+    """Each may change the windows of all streams."""
+    client = Client()
+    for _ in range(9):
+        client.tell(frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 1_000) * 100))
+    assert not client.server.is_over
+    flood = frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 1_000) * 200)
+    assert failure(client, flood) == ErrorCode.ENHANCE_YOUR_CALM
+
+
+def test_long_header_blocks_count() -> None:
+    """Those of many fields and those of long ones; an answer pays for what is usual."""
+    flags = END_HEADERS | END_STREAM
+    tiny = [(f"a{number}", "") for number in range(400)]
+    for more in (tiny, [("token", "0" * 14_000)]):
+        client, number = Client(), 1
+        block = http2.trailers_block([*POST, *more])
+        while not client.server.is_over:
+            client.answer.clear()
+            client.tell(frame(HEADERS, flags, number, block))
+            number += 2
+        assert 40 < number < 800
+        assert client.said()[-1][3][4:8] == struct.pack(">I", ErrorCode.ENHANCE_YOUR_CALM)
+    client = Client()
+    block = http2.trailers_block([*POST, ("token", "0" * 3_500)])
+    for number in range(1, 2_001, 2):
+        (event,) = only(client.tell(frame(HEADERS, flags, number, block)), StreamBegun)
+        assert isinstance(event, StreamBegun)
+        client.server.answer(event.stream, HEAD, [b"hello"], END)
+    assert not client.server.is_over
+
+
+def test_a_block_that_costs_more_than_it_says_is_refused() -> None:
+    """One that is longer than any list of fields, and one that changes the table's size often."""
+    long = frame(HEADERS, END_HEADERS, 1, bytes(16_385))
+    assert failure(Client(), long) == ErrorCode.ENHANCE_YOUR_CALM
+    for sizes in (b"\x20" * 3, b"\x20\x3f\x80\x1f\x20", b"\x3f" + b"\xff" * 9_000):
+        block = sizes + Client().encoder.encode(list(POST))
+        assert failure(Client(), frame(HEADERS, END_HEADERS, 1, block)) == (
+            ErrorCode.COMPRESSION_ERROR
+        )
+    client = Client()
+    assert begun_by(client, 1, b"\x20\x3f\xe1\x1f" + client.encoder.encode(list(POST))).path
 
 
 def test_who_is_served_may_say_more() -> None:
