@@ -168,7 +168,15 @@ class GrpcCall:
         if not self._has_begun:
             self._has_begun = True
             block = _HEAD + block
+        self.let_go()
         return self._connection.http.end(self._stream, block)
+
+    def let_go(self) -> None:
+        """Let nothing be found by it any more, nor it by its stream: nobody will ask.
+
+        Each of these refers to the other, and a circle may stay for ever (`runtime.collector`).
+        """
+        self.context = self._stream.context = None
 
 
 class CallBegun(Struct, frozen=True):

@@ -190,6 +190,13 @@ class ClientCall(Generic[Q, A]):
         buffers = self._rpc.end(code, why)
         if buffers:
             self.peer.send(buffers)
+        self.leave()
+
+    def leave(self) -> None:
+        """Tell whoever waits for it that its client does not wait any more; once."""
+        if self.on_left is not None:
+            on_left, self.on_left = self.on_left, None
+            on_left()
 
     def fail(self, error: Exception) -> None:
         """Answer what a handler raised, now or in a later turn of the loop."""
@@ -201,6 +208,8 @@ class ClientCall(Generic[Q, A]):
         Nothing may be sent between this and what it returns.
         """
         rpc = self._rpc
+        if is_last:
+            rpc.let_go()
         try:
             if is_last and len(data) == 1:
                 return rpc.answer(data[0])

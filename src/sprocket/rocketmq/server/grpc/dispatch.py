@@ -220,6 +220,6 @@ def closed(peer: Peer) -> None:
 def _leave(rpc_call: GrpcCall) -> None:
     """Tell a call that its client does not wait any more; once."""
     call = rpc_call.context
-    if isinstance(call, ClientCall) and call.on_left is not None:
-        on_left, call.on_left = call.on_left, None
-        on_left()
+    rpc_call.let_go()
+    if isinstance(call, ClientCall):
+        call.leave()
