@@ -391,7 +391,7 @@ async def _serve_grpc(opened: _Opened, broker: Broker, policy: PortPolicy) -> "G
     told = GrpcPlace(settings.server.advertised_host, site.ports["grpc"], refusal)
     service = GrpcService(broker, settings, told)
     service.start()
-    await site.listen("grpc", service.connection, service.dispatcher, policy)
+    await site.listen("grpc", service.connection, service.dispatcher, service.policy(policy))
     site.parts.push_async_callback(service.stop)
     return service
 

@@ -96,6 +96,8 @@ class PortPolicy:
         reads_on_when_slow: Whether a client is read and served while it does not take what it is
             sent. For a protocol in which a client need not read before it has written: whoever
             sends much looks at `Peer.is_ready` then.
+        withheld: Says how many bytes of answers a connection keeps until its other side allows them
+            to be sent; they count as what waits for a peer that does not read. None: no bytes.
         knows_by_event: Whoever has sent something that makes an event is known, see `Peer.admit`;
             if not, the handler says who is.
     """
@@ -103,6 +105,7 @@ class PortPolicy:
     pressure: Pressure | None = None
     turns: Turns | None = None
     reads_on_when_slow: bool = False
+    withheld: "Callable[[Carried[object]], int] | None" = None
     knows_by_event: bool = True
 
 
@@ -231,6 +234,9 @@ class Peer(asyncio.Protocol):
         """Read under pressure since the last write."""
         self._slow_bytes = 0
         """What the carrier counts of what waits for this peer."""
+        self._withheld = policy.withheld
+        self._withheld_bytes = 0
+        """What that says."""
         self._is_write_paused = False
         self._ahead_bytes = 0
         """How much more is read while this is stopped."""
@@ -277,8 +283,9 @@ class Peer(asyncio.Protocol):
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes that were sent but that the operating system has not taken yet."""
-        return self._queued_bytes + self.transport.get_write_buffer_size()
+        """Bytes that were sent and that the operating system has not taken, or not been given."""
+        written = self._queued_bytes + self.transport.get_write_buffer_size()
+        return written + self._withheld_bytes
 
     def send(self, buffers: Sequence[Buffer]) -> None:
         """Queue buffers, to be written in this turn of the loop; nothing happens once closed.
@@ -478,6 +485,8 @@ class Peer(asyncio.Protocol):
             self._handle(events)
         if pressure is not None and pressure.is_high:
             self._bear(pressure, len(data))
+        if self._withheld is not None:
+            self._note_withheld(self._withheld(self.connection))
         if self.connection.broken is not None and self.is_open and not self.backlog:
             self._break(self.connection.broken)
 
@@ -491,7 +500,7 @@ class Peer(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Go on, the peer has read; called by the event loop."""
         self._is_write_paused = False
-        self._slow_bytes = self._carrier.count_slow(self, self._slow_bytes, 0)
+        self._count_slow()
         if self.holds:
             self._release(ReadHold.SLOW)
         self._tell_ready()
@@ -578,6 +587,11 @@ class Peer(asyncio.Protocol):
             self._unanswered_bytes = 0
             self.transport.writelines(buffers)
 
+    def _note_withheld(self, size: int) -> None:
+        if size != self._withheld_bytes:
+            self._withheld_bytes = size
+            self._count_slow()
+
     def _bear(self, pressure: Pressure, read_bytes: int) -> None:
         """Do not read on if this peer brought much for which it has no answer yet."""
         self._unanswered_bytes += read_bytes
@@ -590,7 +604,9 @@ class Peer(asyncio.Protocol):
     def _count_slow(self) -> None:
         """Tell the carrier what waits for a peer that does not read; it may cut one off."""
         if self._is_server and self.is_open:
-            waiting = self.transport.get_write_buffer_size()
+            waiting = self._withheld_bytes
+            if self._is_write_paused:
+                waiting += self.transport.get_write_buffer_size()
             self._slow_bytes = self._carrier.count_slow(self, self._slow_bytes, waiting)
             self._carrier.cut_slow(self._limits.all_answer_bytes_max)
 

@@ -4,7 +4,7 @@ The transport is one that notes what it is told; `tests/contract/test_drivers.py
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import permutations
 
 import pytest
@@ -18,6 +18,7 @@ from sprocket.runtime.driver import (
     PeerState,
     PortPolicy,
     ReadHold,
+    carrier,
 )
 from sprocket.runtime.driver.peer import LARGE_READ_BYTES
 from sprocket.runtime.pressure import Pressure
@@ -78,7 +79,12 @@ class NotedTransport(asyncio.Transport):
 class Scene:
     """A peer of a port, and all that may have a reason against its being read."""
 
-    def __init__(self, *, reads_on_when_slow: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        reads_on_when_slow: bool = False,
+        withheld: Callable[[object], int] | None = None,
+    ) -> None:
         self.pressure = Pressure(100, 1)
         self.timers = FakeTimers(FakeClock())
         self.turns = Turns(self.timers)
@@ -86,7 +92,10 @@ class Scene:
         self.work = 0
         """What each event is."""
         policy = PortPolicy(
-            pressure=self.pressure, turns=self.turns, reads_on_when_slow=reads_on_when_slow
+            pressure=self.pressure,
+            turns=self.turns,
+            reads_on_when_slow=reads_on_when_slow,
+            withheld=withheld,
         )
         limits = ClientLimits(answer_bytes_high=1000)
         peers: set[Peer] = set()
@@ -251,5 +260,34 @@ def test_a_connection_has_its_states_in_order() -> None:
         assert peer.state is PeerState.GONE
         with pytest.raises(KeyError, match=r"PeerState.GONE.*LOST"):
             peer.connection_lost(None)
+
+    asyncio.run(main())
+
+
+def test_what_a_protocol_withholds_counts_as_of_a_slow_peer() -> None:
+    """Beside what the socket does not take; and whoever keeps most is cut off for it."""
+
+    async def main() -> None:
+        withheld: dict[object, int] = {}
+        scenes = [Scene(withheld=lambda one: withheld.get(one, 0)) for _ in range(2)]
+        peers = [scene.peer for scene in scenes]
+        slow = carrier()
+
+        def keep(number: int, size: int) -> None:
+            withheld[peers[number].connection] = size
+            peers[number].data_received(b"x")
+
+        keep(0, 500)
+        keep(1, 700)
+        assert (slow.slow_bytes, peers[0].pending_bytes) == (1_200, 501)
+        peers[0].pause_writing()
+        assert slow.slow_bytes == 1_201
+        keep(0, 0)
+        peers[0].resume_writing()
+        assert slow.slow_bytes == 700
+        keep(1, ClientLimits().all_answer_bytes_max)
+        keep(0, 1)
+        assert [peer.is_open for peer in peers] == [True, False]
+        assert slow.slow_bytes == 1
 
     asyncio.run(main())

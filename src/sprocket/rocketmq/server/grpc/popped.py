@@ -52,8 +52,8 @@ class PoppedMessages:
     _keep: Callable[[bool, Callable[[StoreError | None], None]], None]
     """Calls back when what was noted of pops is as safe as the flush mode asks; told whether they
     were in order."""
-    _now_ms: Callable[[], int]
-    """The log's time."""
+    _elapsed_ms: Callable[[int], int]
+    """How long ago a time of the log was, however the clock was set meanwhile."""
     broker_name: str
 
     def read(self, text: str) -> Receipt:
@@ -77,7 +77,9 @@ class PoppedMessages:
         Raises:
             Declined: INVALID_RECEIPT_HANDLE.
         """
-        if receipt.handle.due_at_ms <= self._now_ms():
+        handle = receipt.handle
+        invisible_ms = handle.due_at_ms - handle.popped_at_ms
+        if self._elapsed_ms(handle.popped_at_ms) >= invisible_ms:
             raise Declined(Code.INVALID_RECEIPT_HANDLE, "receipt handle is expired")
 
     def settle(self, receipt: Receipt, topic: str, group: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -63,6 +64,7 @@ from sprocket.rocketmq.server.grpc.sessions import Sessions
 from sprocket.rocketmq.server.grpc.transactions import GrpcTransactions
 from sprocket.rocketmq.settings import Settings
 from sprocket.runtime import http2
+from sprocket.runtime.driver import Carried, PortPolicy
 from sprocket.runtime.grpc import GrpcConnection
 from sprocket.runtime.tasks import Tasks
 
@@ -110,7 +112,7 @@ class GrpcService:
             broker.durable,
             broker.reads,
             broker.keep_pops,
-            log_now_ms,
+            broker.store.log_clock.elapsed_ms,
             name,
         )
         self.renewals = Renewals(popped, broker.groups, log_now_ms)
@@ -179,6 +181,14 @@ class GrpcService:
         )
         """Makes what reads one."""
 
+    def policy(self, shared: PortPolicy) -> PortPolicy:
+        """Return how clients of gRPC are read.
+
+        Args:
+            shared: How those of the other ports are.
+        """
+        return replace(shared, withheld=withheld_bytes)
+
     def start(self) -> None:
         """Begin what happens now and then."""
         self._tasks.repeat(SWEEP_SECONDS, self.sessions.sweep, "sessions")
@@ -191,6 +201,12 @@ class GrpcService:
         self.sessions.end_all()
         self.health.end_all()
         await self._tasks.close()
+
+
+def withheld_bytes(connection: Carried[object]) -> int:
+    """Return what of answers waits until a client opens its windows."""
+    assert isinstance(connection, GrpcConnection), "a connection of this port"
+    return connection.http.waiting_bytes
 
 
 def _producer_rows(
