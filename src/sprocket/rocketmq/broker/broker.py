@@ -422,7 +422,7 @@ class Broker:
         Raises:
             StoreError: What waits cannot be read.
         """
-        now_ms = self.store.log_clock.now_ms()
+        now_ms = self.store.log_clock.furthest_ms()
         popped = [
             max(0, at_ms - now_ms)
             for at_ms in (self.in_flight.next_due_at_ms(), self.orders.next_free_at_ms())

@@ -203,7 +203,7 @@ class Orders:
     def take_free(self, count: int) -> list[PoppedQueue]:
         """Return some queues whose messages come again now; each is given once for each time."""
         found: list[PoppedQueue] = []
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.furthest_ms()
         while self._ends and self._ends[0][0] <= now_ms and len(found) < count:
             at_ms, key = heapq.heappop(self._ends)
             if self._end_of.get(key) != at_ms:
@@ -283,7 +283,7 @@ class Orders:
         """Have a queue looked at when all that is open of it comes again."""
         pop = self._pops[key]
         if not pop.is_settled:
-            self._expect(key, self._clock.now_ms() + self._left_ms(pop))
+            self._expect(key, self._clock.furthest_ms() + self._left_ms(pop))
 
     def _expect(self, key: PoppedQueue, at_ms: int) -> None:
         if at_ms < self._end_of.get(key, at_ms + 1):

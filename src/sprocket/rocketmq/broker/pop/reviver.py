@@ -86,7 +86,7 @@ class Reviver:
             return
         due = [
             (key, pop)
-            for key, pop in self._in_flight.take_due(self._clock.now_ms(), POPS_AT_ONCE)
+            for key, pop in self._in_flight.take_due(self._clock.furthest_ms(), POPS_AT_ONCE)
             if self._is_due(key, pop)
         ]
         if due:
@@ -97,13 +97,13 @@ class Reviver:
         """Tell whether the time of a pop is over; if not, have it looked at again then."""
         left_ms = pop.invisible_ms - self._clock.elapsed_ms(pop.id.popped_at_ms)
         if left_ms > 0:
-            self._in_flight.put_back(key, pop, self._clock.now_ms() + left_ms)
+            self._in_flight.put_back(key, pop, self._clock.furthest_ms() + left_ms)
         return left_ms <= 0
 
     def _failed(self, due: Sequence[tuple[PoppedQueue, Pop]], error: Exception) -> None:
         """Try all of it again later."""
         self._is_working = False
-        at_ms = self._clock.now_ms() + AGAIN_MS
+        at_ms = self._clock.furthest_ms() + AGAIN_MS
         for key, pop in due:
             self._in_flight.put_back(key, pop, at_ms)
         if not isinstance(error, StoreError):
@@ -171,7 +171,7 @@ class Reviver:
         pops: dict[tuple[PoppedQueue, PopId], Pop] = {
             (one.key, one.pop.id): one.pop for one in asked
         }
-        at_ms = self._clock.now_ms() + AGAIN_MS
+        at_ms = self._clock.furthest_ms() + AGAIN_MS
         for (key, _), pop in pops.items():
             self._in_flight.put_back(key, pop, at_ms)
         _log.error("messages cannot be given again now; trying again", why=str(error))

@@ -140,6 +140,18 @@ def test_when_a_message_comes_again_may_be_changed() -> None:
     assert lab.orders.change_invisible(KEY, at_ms, 0, 9_000) is None, "it is committed"
 
 
+def test_a_queue_is_free_in_time_after_the_clock_was_set_back() -> None:
+    """Whether messages were taken before that, or after."""
+    lab = Lab()
+    lab.pop([0, 1])
+    lab.clock.step_wall(-3_600_000)
+    lab.pop([0], key=OTHER)
+    lab.clock.advance(900)
+    assert lab.orders.take_free(9) == []
+    lab.clock.advance(200)
+    assert {*lab.orders.take_free(9)} == {KEY, OTHER}
+
+
 def test_whoever_waits_is_told_when_a_queue_is_free() -> None:
     """Once, when the last open message comes again; not of what is settled."""
     lab = Lab()
