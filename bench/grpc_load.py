@@ -11,14 +11,17 @@ for Python does. A `Shape` with `has_ids` does so.
 import asyncio
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, cast
 
 import hpack
+from tests.grpc_client import SIMPLE, GrpcClient, consumer_settings
 
 from sprocket.rocketmq.codec.grpc import messages
 from sprocket.rocketmq.codec.grpc.messages import Message, Resource, SystemProperties
+from sprocket.rocketmq.codec.grpc.status import Code
 from sprocket.rocketmq.codec.grpc.times import duration
 from sprocket.runtime import driver
 from sprocket.runtime.http2 import frames
@@ -29,15 +32,17 @@ OK: Final = b"\x08\xa0\x9c\x01"
 """Code 20000 in any status."""
 WINDOW_BYTES: Final = 1 << 30
 PATH: Final = "/apache.rocketmq.v2.MessagingService/"
+CLIENT_ID: Final = "bench@4711@0@ke3bmq4f"
 FIELDS: Final = (
     (":method", "POST"),
     (":scheme", "http"),
     (":authority", "127.0.0.1:8081"),
     ("content-type", "application/grpc"),
     ("te", "trailers"),
+    ("grpc-timeout", "23S"),
 )
 OWN_FIELDS: Final = (
-    ("x-mq-client-id", "bench@4711@0@ke3bmq4f"),
+    ("x-mq-client-id", CLIENT_ID),
     ("x-mq-language", "PYTHON"),
     ("x-mq-client-version", "5.1.2"),
     ("x-mq-protocol", "GRPC_V2"),
@@ -245,14 +250,16 @@ def send(port: int, shape: Shape, topic: str, *, count: int, body_bytes: int) ->
 
 
 def received(answer: bytes) -> list[Message]:
-    """Return the messages of the answer to a receive."""
+    """Return the messages of the answer to a receive. Raises LoadError if that says why not."""
     found: list[Message] = []
     at = 0
     while at < len(answer):
         (size,) = struct.unpack_from(">I", answer, at + 1)
         one = messages.ReceiveMessageResponse.FromString(answer[at + 5 : at + 5 + size])
-        if one.WhichOneof("content") == "message":
+        if one.HasField("message"):
             found.append(one.message)
+        elif one.HasField("status") and one.status.code not in (Code.OK, Code.MESSAGE_NOT_FOUND):
+            raise LoadError(f"a receive was answered {one.status}")
         at += 5 + size
     return found
 
@@ -269,60 +276,69 @@ def receive_request(topic: str, group: str) -> bytes:
     return enveloped(request.SerializeToString())
 
 
+@asynccontextmanager
+async def _consumer(port: int, topic: str, group: str) -> AsyncIterator[None]:
+    """Say that there is a consumer: the proxy refuses receives of whoever has not."""
+    client = GrpcClient(f"127.0.0.1:{port}", CLIENT_ID)
+    try:
+        async with client.telemetry(consumer_settings(group, topic, kind=SIMPLE)):
+            yield
+    finally:
+        await client.close()
+
+
+async def _join(port: int, topic: str, group: str) -> None:
+    requests = iter([receive_request(topic, group)])
+    async with _consumer(port, topic, group):
+        await _load(
+            port,
+            Shape(connections=1, depth=1),
+            "ReceiveMessage",
+            lambda: next(requests, None),
+            lambda answer: received(answer).clear(),
+            must_be_ok=False,
+        )
+
+
 def join(port: int, topic: str, group: str) -> None:
     """Have a group begin where its topic ends now: a new one does so at its first receive."""
-    requests = iter([receive_request(topic, group)])
-    shape = Shape(connections=1, depth=1)
-    asked = _load(
-        port,
-        shape,
-        "ReceiveMessage",
-        lambda: next(requests, None),
-        lambda _: None,
-        must_be_ok=False,
-    )
-    driver.run(asked)
+    driver.run(_join(port, topic, group))
 
 
-def receive_and_acknowledge(
-    port: int, shape: Shape, topic: str, group: str, *, count: int
-) -> float:
-    """Receive so many messages, 32 a call, then acknowledge each; return the seconds.
-
-    Each connection has one receive under way: with four, 20,000 messages were not received from
-    the proxy in two minutes.
-    """
+async def _consume(port: int, shape: Shape, topic: str, group: str, count: int) -> float:
     asked = receive_request(topic, group)
     got: list[Message] = []
 
     def again() -> bytes | None:
         return asked if len(got) < count else None
 
-    receiving = _load(
-        port,
-        Shape(connections=shape.connections, depth=1),
-        "ReceiveMessage",
-        again,
-        lambda answer: got.extend(received(answer)),
-        must_be_ok=False,
+    async with _consumer(port, topic, group):
+        seconds = await _load(
+            port,
+            shape,
+            "ReceiveMessage",
+            again,
+            lambda answer: got.extend(received(answer)),
+            must_be_ok=False,
+        )
+        acks = iter([ack_request(topic, group, one) for one in got])
+        return seconds + await _load(
+            port, shape, "AckMessage", lambda: next(acks, None), lambda _: None
+        )
+
+
+def ack_request(topic: str, group: str, message: Message) -> bytes:
+    """Return an acknowledgement of one message."""
+    said = message.system_properties
+    entry = messages.AckMessageEntry(message_id=said.message_id, receipt_handle=said.receipt_handle)
+    request = messages.AckMessageRequest(
+        group=Resource(name=group), topic=Resource(name=topic), entries=[entry]
     )
-    seconds = driver.run(receiving)
-    acks = iter(
-        [
-            enveloped(
-                messages.AckMessageRequest(
-                    group=Resource(name=group),
-                    topic=Resource(name=topic),
-                    entries=[
-                        messages.AckMessageEntry(
-                            message_id=one.system_properties.message_id,
-                            receipt_handle=one.system_properties.receipt_handle,
-                        )
-                    ],
-                ).SerializeToString()
-            )
-            for one in got
-        ]
-    )
-    settling = _load(port, shape, "AckMessage", lambda: next(acks, None), lambda _: None)
-    return seconds + driver.run(settling)
+    return enveloped(request.SerializeToString())
+
+
+def receive_and_acknowledge(
+    port: int, shape: Shape, topic: str, group: str, *, count: int
+) -> float:
+    """Receive so many messages, 32 a call, then acknowledge each; return the seconds."""
+    return driver.run(_consume(port, shape, topic, group, count))
