@@ -43,6 +43,7 @@ def test_queues_and_index_are_made_of_what_came(
 ) -> None:
     """As columns or record by record, in any pieces; nothing is read from the files for it."""
     monkeypatch.setattr(log_stream, "COLUMNS_MIN", columns_min)
+    monkeypatch.setattr(log_stream, "KEPT_MIN", columns_min)
     monkeypatch.setattr(Tail, "_read_file", None)
     for piece in (100, 700, 5000, None):
         master, slave = Master(), Follower()
@@ -63,6 +64,7 @@ def test_queues_and_index_are_made_of_what_came(
 def test_the_link_is_cut_at_every_byte(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a short history with the ends of two files; each time the next link goes on."""
     monkeypatch.setattr(log_stream, "COLUMNS_MIN", 1)
+    monkeypatch.setattr(log_stream, "KEPT_MIN", 1)
     master = Master()
     sizes = [200, 1500, 1900, 1, 1700, 300, 2000, 1800]
     master.add(*sizes)
@@ -92,6 +94,7 @@ NIGHT = [pytest.param(seed, marks=pytest.mark.nightly) for seed in range(4, 400)
 def test_cuts_and_restarts_at_random(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of the slave's process, with what it had not synced lost in any way."""
     monkeypatch.setattr(log_stream, "COLUMNS_MIN", 1 if seed % 2 else 1 << 30)
+    monkeypatch.setattr(log_stream, "KEPT_MIN", 1 if seed % 2 else 1 << 30)
     random = Random(seed)
     master, slave = Master(), Follower()
     for _ in range(12):

@@ -34,6 +34,10 @@ BESIDE_BODY_BYTES_MAX = 128 * KIB
 COLUMNS_MIN = 48
 """From so many records on numpy looks at all of them in less time, see `codec.columns`."""
 
+KEPT_MIN = 1024
+"""So many records are worth keeping as columns for queues and index: fewer cost less if they are
+decoded once more, together with those that come behind them."""
+
 
 class StoredRecords(Struct, frozen=True, gc=False):
     """Records as another log has them, which lie behind each other in one file.
@@ -44,7 +48,7 @@ class StoredRecords(Struct, frozen=True, gc=False):
         count: How many they are; 0 if it is only the end of a file.
         last_start: Where the last of them begins, −1 without any.
         end: Where the log goes on: behind them, or in the next file.
-        batch: They as columns, all of them; None if they are few.
+        batch: They as columns, all of them; None if they are too few to keep them so.
     """
 
     start: int
@@ -153,7 +157,9 @@ class LogStream:
             whole.count,
             last,
             self.place,
-            None if whole.records is None else RecordBatch(whole.records),
+            RecordBatch(whole.records)
+            if whole.records is not None and whole.count >= KEPT_MIN
+            else None,
         ), behind
 
     def _whole(self, data: bytes, at: int, limit: int, base: int) -> "_Whole":

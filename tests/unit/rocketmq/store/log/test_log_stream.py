@@ -62,6 +62,7 @@ def test_any_pieces_make_the_same_log(
     Many records come as columns as well, and those say the same.
     """
     monkeypatch.setattr(module, "COLUMNS_MIN", columns_min)
+    monkeypatch.setattr(module, "KEPT_MIN", columns_min)
     data = a_log(seed=seed)
     disk = SimulatedDisk()
     disk.make_folder("/log")

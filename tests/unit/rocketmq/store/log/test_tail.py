@@ -99,6 +99,7 @@ def test_a_record_longer_than_a_read_comes_whole(monkeypatch: pytest.MonkeyPatch
 def test_records_that_came_as_columns_are_given_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """From any of them on, as many as one asks for, up to any end; what is between is read."""
     monkeypatch.setattr(log_stream, "COLUMNS_MIN", 2)
+    monkeypatch.setattr(log_stream, "KEPT_MIN", 2)
     disk, store, _ = filled_parts(12)
     places = [int(place) for place, _ in store.records()]
     ends = [*places[1:], int(store.end)]
