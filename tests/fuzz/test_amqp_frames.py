@@ -7,17 +7,15 @@ by everybody behind; and what is kept is bounded by the limits.
 A failure names its seed and the number of the unit: `mutated_units(seed, number + 1)` gives it.
 """
 
-import gc
 import os
-import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from tests.amqp import connection, handshake, heard, method
 from tests.fuzz.amqp_frames import good_units, mutated_units
+from tests.own_memory import own_bytes
 
-from sprocket.base.units import KIB, MIB
+from sprocket.base.units import MIB
 from sprocket.rabbitmq.codec.amqp import ReplyCode, SentMessage, methods, properties, tables
 from sprocket.rabbitmq.server.connection import (
     AmqpConnection,
@@ -123,11 +121,3 @@ def test_mutated_frames_give_events(share: int) -> None:
         "Published",
         "Called",
     } <= seen.keys()
-
-
-def own_bytes() -> int:
-    """Return the memory that this process has to itself, after a look for cycles."""
-    gc.collect()
-    found = re.search(r"RssAnon:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert found is not None
-    return int(found.group(1)) * KIB

@@ -9,13 +9,11 @@ A failure names its seed and the number of the connection.
 import asyncio
 import gc
 import os
-from collections.abc import Iterator, MutableMapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 from tests import sockets
 from tests.amqp import handshake, heard, message, method
 from tests.amqp_tenant import Door
@@ -51,21 +49,6 @@ OWN = method(1, methods.QueueDeclare(0, "plain", False, False, True, False, Fals
 """The same, for one connection alone."""
 BYE = method(0, methods.ConnectionClose(200, "bye", 0, 0))
 GONE = method(0, methods.ConnectionCloseOk())
-
-
-@pytest.fixture
-def failures() -> Iterator[list[Any]]:
-    """Keep what is logged as an error, and drop the rest: refusals would be most of the time."""
-    found: list[Any] = []
-
-    def keep(_: Any, name: str, entry: MutableMapping[str, Any]) -> Any:
-        if name in ("error", "exception", "critical") or "exc_info" in entry:
-            found.append(entry)
-        raise structlog.DropEvent
-
-    structlog.configure(processors=[keep])
-    yield found
-    structlog.reset_defaults()
 
 
 @pytest.mark.parametrize(

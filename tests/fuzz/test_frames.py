@@ -7,21 +7,19 @@ is bounded by the largest frame.
 A failure names its seed and the number of the frame: `mutated_frames(seed, number + 1)` gives it.
 """
 
-import gc
 import logging
 import os
-import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
 from tests.fuzz.frames import KINDS, good_frames, mutated_frames
+from tests.own_memory import own_bytes
 
 from sprocket.base.errors import WireError
-from sprocket.base.units import KIB, MIB
+from sprocket.base.units import MIB
 from sprocket.rocketmq.codec import bodies, registration_body
 from sprocket.rocketmq.codec.bodies import ClientCheck
 from sprocket.rocketmq.codec.codes import RequestCode
@@ -142,11 +140,3 @@ def test_mutated_frames_are_answered_or_refused(share: int) -> None:
             error.add_note(f"seed {SEED}, frame {number}: {frame[:400].hex()}")
             raise
     assert own_bytes() - settled < GROWTH_BYTES_MAX
-
-
-def own_bytes() -> int:
-    """Return the memory that this process has to itself, after a look for cycles."""
-    gc.collect()
-    found = re.search(r"RssAnon:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert found is not None
-    return int(found.group(1)) * KIB

@@ -13,20 +13,19 @@ import contextlib
 import dataclasses
 import gc
 import os
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 from tests.fuzz.frames import mutated_frames
+from tests.own_memory import own_bytes
 from tests.waits import LONG_SECONDS
 
 from sprocket.base.disk import RealDisk
 from sprocket.base.errors import WireError
-from sprocket.base.units import KIB, MIB
+from sprocket.base.units import MIB
 from sprocket.node.rocketmq import Node
 from sprocket.rocketmq.client import Admin, Message, Producer, Puller, PullStatus
 from sprocket.rocketmq.codec import command
@@ -89,21 +88,6 @@ def bursts(frames: Iterable[bytes]) -> Iterator[Burst]:
         yield burst
 
 
-@pytest.fixture
-def failures() -> Iterator[list[Any]]:
-    """Keep what is logged as an error, and drop the rest: refusals would be most of the time."""
-    found: list[Any] = []
-
-    def keep(_: Any, name: str, entry: MutableMapping[str, Any]) -> Any:
-        if name in ("error", "exception", "critical") or "exc_info" in entry:
-            found.append(entry)
-        raise structlog.DropEvent
-
-    structlog.configure(processors=[keep])
-    yield found
-    structlog.reset_defaults()
-
-
 @pytest.mark.parametrize(
     "share",
     [
@@ -156,7 +140,7 @@ async def _attack_and_use(folder: Path, failures: list[Any], count: int) -> None
     sent = settled = 0
     for number, burst in enumerate(bursts(mutated_frames(SEED, count))):
         if sent >= count // 10 and not settled:
-            settled = _own_bytes()
+            settled = own_bytes()
         try:
             await _send(addresses[number % NAMESERVER_EVERY == 0], burst)
         except BaseException as error:
@@ -168,7 +152,7 @@ async def _attack_and_use(folder: Path, failures: list[Any], count: int) -> None
     async with asyncio.timeout(SECONDS_MAX):
         while _left() != before:  # the last connections close a turn or two later
             await asyncio.sleep(0)
-    assert _own_bytes() - settled < GROWTH_BYTES_MAX
+    assert own_bytes() - settled < GROWTH_BYTES_MAX
     await node.stop()
 
 
@@ -222,11 +206,3 @@ def _left() -> tuple[int, int, int]:
         with contextlib.suppress(FileNotFoundError):  # the folder itself, while it was listed
             sockets += os.readlink(file).startswith("socket:")
     return len(carrier().peers), len(asyncio.all_tasks()), sockets
-
-
-def _own_bytes() -> int:
-    """Return the memory that this process has to itself, after a look for cycles."""
-    gc.collect()
-    found = re.search(r"RssAnon:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert found is not None
-    return int(found.group(1)) * KIB
