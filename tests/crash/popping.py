@@ -56,15 +56,19 @@ class Ledger:
     def came(self, message: StoredMessage) -> int:
         """Note that a message came; return its number."""
         number = killing.number_of(message)
-        said, before = message.reconsume_times, self.counts.get(number, -1)
+        self.note(number, message.reconsume_times, message.body)
+        return number
+
+    def note(self, number: int, said: int, body: bytes) -> None:
+        """Note that a message came, what it says of earlier deliveries, and its body."""
+        before = self.counts.get(number, -1)
         if number in self.done:
             self.wrong.append(f"message {number} came after its acknowledgement was answered")
         elif said <= before:
             self.wrong.append(f"message {number} came as delivery {said} after {before}")
-        if killing.body(number) != message.body:
+        if killing.body(number) != body:
             self.wrong.append(f"message {number} has another body")
         self.counts[number] = said
-        return number
 
     @property
     def missing(self) -> set[int]:
