@@ -182,7 +182,7 @@ class GrpcCall:
         self.context = self._stream.context = None
 
 
-class CallBegun(Struct, frozen=True):
+class CallBegun(Struct, frozen=True, gc=False):
     """A call with its only message, or of a method that takes any number: these will come."""
 
     call: GrpcCall

@@ -132,14 +132,14 @@ class Stream:
         """The trailers that follow what waits, as a block."""
 
 
-class StreamBegun(Struct, frozen=True):
+class StreamBegun(Struct, frozen=True, gc=False):
     """A request has begun; `is_last` if that is all of it."""
 
     stream: Stream
     is_last: bool
 
 
-class DataReceived(Struct, frozen=True):
+class DataReceived(Struct, frozen=True, gc=False):
     """A part of a body; may be empty if it is the last."""
 
     stream: Stream
@@ -660,7 +660,9 @@ class Http2Connection:
             not stream.is_open
             or not stream.has_ended
             or stream.waiting_bytes
-            or not 0 < size <= min(SHORT_BYTES, self._send_window, stream._send_window)
+            or not 0 < size <= SHORT_BYTES
+            or size > self._send_window
+            or size > stream._send_window
             or len(head) > SHORT_BYTES
             or len(trailers) > SHORT_BYTES
         ):

@@ -6,7 +6,7 @@ Source: RocketMQ `GrpcValidator`, `SendMessageActivity`, `Validators`.
 """
 
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -42,11 +42,11 @@ class MessageLimits(Struct, frozen=True):
 
     Attributes:
         body_bytes_max: The largest body.
-        now_ms: The time, since 1970.
+        now_ms: Gives the time, since 1970.
     """
 
     body_bytes_max: int
-    now_ms: int
+    now_ms: Callable[[], int]
 
 
 @lru_cache(NAMES_REMEMBERED)
@@ -162,7 +162,7 @@ def check_message_id(text: str) -> None:
 
 def check_due(at_ms: int, limits: MessageLimits) -> None:
     """Refuse a time of delivery that is too far ahead. Raises Declined: ILLEGAL_DELIVERY_TIME."""
-    if at_ms - limits.now_ms > DELAY_MS_MAX:
+    if at_ms - limits.now_ms() > DELAY_MS_MAX:
         raise Declined(
             Code.ILLEGAL_DELIVERY_TIME,
             f"the max delay time of message is too large, max is {DELAY_MS_MAX}",

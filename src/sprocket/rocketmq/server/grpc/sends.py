@@ -141,8 +141,7 @@ class GrpcSends:
         self._topics = topics
         self._recent = recent
         self._broker_name = broker_name
-        self._body_bytes_max = body_bytes_max
-        self._now_ms = now_ms
+        self._limits = MessageLimits(body_bytes_max, now_ms)
         self._sends: list[_Sent] = []
         self._turns: Iterator[int] = count()
 
@@ -155,13 +154,11 @@ class GrpcSends:
             raise Declined(Code.MESSAGE_CORRUPTED, "no message to send")
         if len(given) > MESSAGES_MAX:
             raise Declined(Code.MESSAGE_CORRUPTED, f"{len(given)} messages, {MESSAGES_MAX} may be")
-        names = {call.name(one.topic) for one in given}
-        if len(names) > 1:
+        name = call.name(given[0].topic)
+        if len(given) > 1 and any(call.name(one.topic) != name for one in given):
             raise Declined(Code.MESSAGE_CORRUPTED, "topic in message is not same")
-        (name,) = names
         check_topic(name)
-        address = call.address
-        limits = MessageLimits(self._body_bytes_max, self._now_ms())
+        address, limits = call.address, self._limits
         checked = [message_in.checked(one, name, address, limits) for one in given]
         topic = self._topics.find(name)
         if topic is None:

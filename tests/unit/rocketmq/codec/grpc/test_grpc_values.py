@@ -36,7 +36,7 @@ from sprocket.rocketmq.model.pop import PopHandle, PopTopic
 NUMBERS = st.integers(0, (1 << 63) - 1)
 NAMES = st.text("abcXYZ019_-", min_size=1, max_size=20)
 HERE = "10.0.0.1:5"
-LIMITS = MessageLimits(1_000_000, 1_700_000_000_000)
+LIMITS = MessageLimits(1_000_000, lambda: 1_700_000_000_000)
 
 
 def stored(sent: Message, topic: str = "T", **changes: object) -> StoredMessage:
