@@ -47,7 +47,7 @@ AT_ONCE: Final = 100
 STREAM_KB_MAX: Final = 20.0
 RECEIVE_KB_MAX: Final = 20.0
 LONGEST_MS_MAX: Final = 60.0
-"""What a call may wait more than without those clients: for what they cost all at once."""
+"""What a call may wait more than without those clients: for what is done about all at once."""
 CPU_MAX: Final = 0.1
 """Of a core, for what nobody asks for."""
 
@@ -176,6 +176,7 @@ async def measure(served: SprocketServed, streams: int, receives: int) -> int:
     found = await cost(look, served.pid, before, receives, RECEIVE_SECONDS)
     missed += report(f"{receives:,} receives beside them", found, RECEIVE_KB_MAX, limit_ms)
     for client in clients:
+        client.heard.cancel()  # what comes now is not an answer
         client.transport.abort()
     return missed
 

@@ -90,5 +90,5 @@ def test_it_asks_for_a_route(program: str, address: str) -> None:
         )
     )
     assert told["status"]["code"] == "OK"
-    assert len(told["messageQueues"]) == 4
+    assert len(told.get("messageQueues", [])) == 4, told
     assert {one["topic"]["name"] for one in told["messageQueues"]} == {TOPIC}

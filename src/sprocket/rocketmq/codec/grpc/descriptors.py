@@ -123,6 +123,7 @@ def _fill(message: DescriptorProto, fields: Iterable[ProtoField], declared: _Dec
         message.oneof_decl.add(name=choice)
     for field in fields:
         made = message.field.add(name=field.name, number=field.number)
+        made.json_name = _json_name(field.name)
         is_many = field.is_repeated or field.kind == "map"
         made.label = made.LABEL_REPEATED if is_many else made.LABEL_OPTIONAL
         if field.choice:
@@ -150,6 +151,12 @@ def _message_name(message: DescriptorProto, field: ProtoField, declared: _Declar
     made.options.map_entry = True
     _fill(made, (ProtoField("key", 1, "string"), ProtoField("value", 2, "string")), declared)
     return f".{declared.package}.{message.name}.{entry}"
+
+
+def _json_name(name: str) -> str:
+    """Return what a field is called in JSON; tools that ask for it do not make it of its name."""
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
 
 
 def _pool() -> DescriptorPool:

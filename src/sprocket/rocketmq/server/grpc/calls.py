@@ -181,6 +181,10 @@ class ClientCall(Generic[Q, A]):
         """Send one of several answers."""
         self._say(answer.SerializeToString(), is_last=False)
 
+    def give_encoded(self, data: bytes) -> None:
+        """Send one of several answers, which is encoded already."""
+        self._say(data, is_last=False)
+
     def give_all(self, answers: Sequence[A]) -> None:
         """Send several answers, and end the call."""
         self._say(*[one.SerializeToString() for one in answers], is_last=True)

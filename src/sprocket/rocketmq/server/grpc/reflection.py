@@ -3,6 +3,9 @@
 Source: gRPC Server Reflection Protocol.
 """
 
+from functools import lru_cache
+from typing import Final
+
 from google.protobuf.descriptor import FileDescriptor
 
 from sprocket.rocketmq.codec.grpc.descriptors import POOL, SERVICES
@@ -20,9 +23,19 @@ from sprocket.runtime.grpc import StatusCode
 ReflectionCall = ClientCall[ServerReflectionRequest, ServerReflectionResponse]
 
 
+QUESTION_BYTES: Final = 128
+"""A longer question has an answer of its own each time."""
+
+
 def reflect(call: ReflectionCall) -> None:
-    """Answer one question."""
-    asked = call.request
+    """Answer one question. Anybody may ask, and what is served does not change."""
+    question = call.request.SerializeToString()
+    answered = _remembered if len(question) <= QUESTION_BYTES else _answered
+    call.give_encoded(answered(question))
+
+
+def _answered(question: bytes) -> bytes:
+    asked = ServerReflectionRequest.FromString(question)
     answer = ServerReflectionResponse(valid_host=asked.host, original_request=asked)
     try:
         match asked.WhichOneof("message_request"):
@@ -48,7 +61,10 @@ def reflect(call: ReflectionCall) -> None:
         answer.error_response.CopyFrom(
             ErrorResponse(error_code=StatusCode.NOT_FOUND, error_message=why)
         )
-    call.give(answer)
+    return answer.SerializeToString()
+
+
+_remembered = lru_cache(64)(_answered)
 
 
 def _files(found: FileDescriptor) -> FileDescriptorResponse:

@@ -101,6 +101,9 @@ def test_tools_learn_what_is_served(on_grpc: OnGrpc, package: str) -> None:
             ]
             for file in reversed(files):
                 pool.Add(file)
+            said = {one.name: one.json_name for kind in files[0].message_type for one in kind.field}
+            assert said.get("message_queues", "messageQueues") == "messageQueues"
+            assert all(said.values())
         service = pool.FindServiceByName(SERVICE)
         assert [one.name for one in service.methods] == [rpc.name for rpc in RPCS]
         telemetry = service.methods_by_name["Telemetry"]
