@@ -109,10 +109,13 @@ class ReputRounds:
 
     def answered(self, *, waits_for_syncs: bool) -> None:
         """Give consumers what has just become theirs, and keep memory prepared."""
+        self._store.page_cache.give_back()
         if self._store.is_following:
-            self._store.page_cache.give_back(FOLLOWED_BACK_BYTES)
-        else:
-            self._store.page_cache.give_back()
+            # In the next turn: before, the next sync begins, so that the disk works meanwhile.
+            if self._is_round_enough() or self._someone_waits:
+                self._dispatch_soon()
+            self._begin_round()
+            return
         if not waits_for_syncs:  # else it is done beside the next sync
             self._index()
         if self._is_round_enough(times=2 if waits_for_syncs else 1):
@@ -164,15 +167,22 @@ class ReputRounds:
                 return
             if self._clock.monotonic() >= until:
                 break
+        self._dispatch_soon()
+
+    def _dispatch_soon(self) -> None:
         if not self._is_rest_due:
             self._is_rest_due = True
             self._timers.call_soon(self._dispatch_rest)
 
     def _dispatch_rest(self) -> None:
         self._is_rest_due = False
-        if not self._is_closed:
-            self._half_round()
-            self._begin_round()
+        if self._is_closed:
+            return
+        if self._store.is_following:
+            self._store.page_cache.give_back(FOLLOWED_BACK_BYTES)
+            self._index()
+        self._half_round()
+        self._begin_round()
 
     def _begin_round(self) -> None:
         if self._round_timer is None:

@@ -162,7 +162,7 @@ class FakeStore:
         """Whose memory is given back."""
         return self
 
-    def give_back(self) -> None:
+    def give_back(self, _: int = 0) -> None:
         """Note who has an answer by then."""
         self.answered_before_memory.append(self.answered())
 
@@ -437,6 +437,21 @@ def test_enough_records_are_dispatched_at_once() -> None:
     bench.append("c")
     bench.timers.drain()
     assert bench.store.done.count("dispatch") == 2
+
+
+def test_what_another_log_brings_is_dispatched_in_a_later_turn() -> None:
+    """So that the next sync has begun by then; the index of the round before comes first."""
+    bench = Bench("async")
+    bench.store.is_following = True
+    for number in range(2):
+        bench.append_batch(*["a"] * DISPATCH_ENOUGH)
+        while bench.store.done.count("write") == number:
+            bench.timers.turn()
+        assert bench.store.done.count("dispatch") == number
+        bench.timers.drain()
+        assert bench.store.done.count("dispatch") == number + 1
+        assert bench.store.index_left == 0
+        bench.store.index_left = 5
 
 
 def test_an_answer_that_fails_keeps_nobody_waiting() -> None:
