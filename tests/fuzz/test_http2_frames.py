@@ -114,8 +114,8 @@ class Server:
             self._end(call)
 
     def _end(self, call: GrpcCall) -> None:
-        if id(call) in self.ended:
-            return
+        if id(call) in self.ended or not call.is_open:
+            return  # the client has left it in the same read
         self._say(call.end(self._chance.choice((StatusCode.OK, StatusCode.ABORTED)), "why"))
         if call.is_open:
             self.ended.add(id(call))
