@@ -155,9 +155,17 @@ def check_tag(tag: str) -> None:
 
 
 def check_message_id(text: str) -> None:
-    """Refuse a message without an id. Raises Declined: ILLEGAL_MESSAGE_ID."""
+    """Refuse an id that no message may have. Raises Declined: ILLEGAL_MESSAGE_ID."""
     if not text.strip():
         raise Declined(Code.ILLEGAL_MESSAGE_ID, "message id cannot be empty")
+    if _has_control(text):
+        raise Declined(Code.ILLEGAL_MESSAGE_ID, "message id cannot contain control character")
+
+
+def check_text(text: str, what: str) -> None:
+    """Refuse what would be taken for further properties. Raises Declined: BAD_REQUEST."""
+    if _has_control(text):
+        raise Declined(Code.BAD_REQUEST, f"{what} cannot contain control character")
 
 
 def check_due(at_ms: int, limits: MessageLimits) -> None:

@@ -148,10 +148,14 @@ def checked(message: Message, topic: str, address: str, limits: MessageLimits) -
     in_order = f"{MESSAGE_GROUP}\x01{group}\x02" if group else ""
     trace = said.trace_context
     if trace:
+        checks.check_text(trace, "trace context")
         in_order += f"{TRACE_CONTEXT}\x01{trace}\x02"
+    host = said.born_host
+    if host:
+        checks.check_text(host, "born host")
     text = (
         f"{_ID}{message_id}\x02{own}{_ATTEMPT}{said.delivery_attempt}\x02{_GROUP}{topic}\x02"
-        f"{in_order}{_HOST}{said.born_host or address.rpartition(':')[0]}\x02"
+        f"{in_order}{_HOST}{host or address.rpartition(':')[0]}\x02"
         f"{_BORN}{born_at_ms}\x02{more}"
     )
     return CheckedMessage(topic, kind, group, sys_flag, born_at_ms, text, body)

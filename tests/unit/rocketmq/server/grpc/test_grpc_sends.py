@@ -119,6 +119,8 @@ WRONG: list[tuple[Message, Code, str]] = [
         "message body cannot exceed the max 4194304",
     ),
     (broken(key=" "), Code.ILLEGAL_MESSAGE_ID, "message id cannot be empty"),
+    (broken(key="K\x02DELAY\x013"), Code.ILLEGAL_MESSAGE_ID, "control character"),
+    (broken(trace_context="t\x02DELAY\x013"), Code.BAD_REQUEST, "trace context cannot"),
     (broken(tag="a|b"), Code.ILLEGAL_MESSAGE_TAG, "tag cannot contain '|'"),
     (broken(tag=" "), Code.ILLEGAL_MESSAGE_TAG, "whitespace"),
     (broken(keys=["\x02"]), Code.ILLEGAL_MESSAGE_KEY, "control character"),
@@ -161,6 +163,9 @@ def test_what_is_wrong_with_a_message_is_told(on_grpc: OnGrpc) -> None:
             lab.clock.now_ms() + 25 * 3_600_000
         )
         assert (await lab.client.send(late)).status.code == Code.ILLEGAL_DELIVERY_TIME
+        elsewhere = broken()
+        elsewhere.system_properties.born_host = "h\x02DELAY\x013"
+        assert (await lab.client.send(elsewhere)).status.code == Code.BAD_REQUEST
         assert (await lab.client.send()).status.code == Code.MESSAGE_CORRUPTED
         two = await lab.client.send(broken(), message("U", b"x"))
         assert two.status.code == Code.MESSAGE_CORRUPTED
