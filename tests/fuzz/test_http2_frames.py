@@ -41,6 +41,8 @@ SEED = int(os.environ.get("SPROCKET_FUZZ_SEED", "20261130"))
 GROWTH_BYTES_MAX = 32 * MIB
 """What the process may have more after the last nine tenths: the allocator's, not ours."""
 Buffer = bytes | bytearray | memoryview
+RARE_FROM: Final = 1_000_000
+"""Frames among which even the rarest way to fail is seen; one in 100,000 breaks a window."""
 LOOKED_AT: Final = 16
 """One of so many conversations has all that is said read."""
 ONE, MANY = RpcMethod("/service/One"), RpcMethod("/service/Many", takes_stream=True)
@@ -187,11 +189,12 @@ def test_mutated_frames_give_events(count: int) -> None:
         code.name
         for code in (
             ErrorCode.PROTOCOL_ERROR,
-            ErrorCode.FLOW_CONTROL_ERROR,
             ErrorCode.STREAM_CLOSED,
             ErrorCode.FRAME_SIZE_ERROR,
             ErrorCode.COMPRESSION_ERROR,
             ErrorCode.ENHANCE_YOUR_CALM,
         )
     }
+    if count >= RARE_FROM:
+        expected.add(ErrorCode.FLOW_CONTROL_ERROR.name)
     assert expected <= seen.keys()
