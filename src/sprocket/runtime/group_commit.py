@@ -88,6 +88,10 @@ BATCH_TURNS_MAX = 8
 """Turns of the loop for which a group may wait. One that brings nothing costs some 2 µs, a sync
 200; with 16 connections × 1 outstanding nearly all of them share each sync then."""
 
+GROUP_ENOUGH = 4096
+"""With so many records a group waits for no more: what those would save does not count, and the
+disk could work meanwhile."""
+
 WRITE_ENOUGH = 32
 """Messages that are written without waiting for more when there is no sync to share: a write costs
 some 12 µs, and a message in such a group a third of one."""
@@ -457,7 +461,7 @@ class GroupCommit(Generic[W, R]):
             is_more_due = count > self._batched or count < self._committed
         else:
             is_more_due = self._batched < count < WRITE_ENOUGH and count != self._shared_lately
-        if is_more_due and self._batch_turns < BATCH_TURNS_MAX:
+        if is_more_due and count < GROUP_ENOUGH and self._batch_turns < BATCH_TURNS_MAX:
             self._batched = count
             self._batch_turns += 1
             if count < self._committed:

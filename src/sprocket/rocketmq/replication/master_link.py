@@ -231,7 +231,7 @@ class MasterLink:
             self._end(peer, str(error))
             return
         self._report()
-        if self._is_paused and self.replica.unstored_bytes < UNSTORED_BYTES_MAX // 2:
+        if self._is_paused and self.replica.unstored_bytes < UNSTORED_BYTES_MAX * 3 // 4:
             self._is_paused = False
             peer.transport.resume_reading()
 
