@@ -18,6 +18,7 @@ from sprocket.base.errors import StoreFailed as Failed
 from sprocket.runtime.group_commit import (
     BATCH_TURNS_MAX,
     FILL_RECORDS_MAX,
+    GROUP_ENOUGH,
     READY_BESIDE,
     TRY_SECONDS,
     FlushMode,
@@ -355,6 +356,18 @@ def test_as_many_as_shared_the_last_sync_are_waited_for_but_not_for_ever() -> No
     scene.timers.turn()
     scene.timers.turn()
     assert scene.log.done.count("sync") == 4
+
+
+def test_a_group_that_is_large_enough_waits_for_no_more() -> None:
+    """The first of a turn is looked at in the next one: there it is written, whatever comes."""
+    scene = Scene()
+    scene.store_many("a", GROUP_ENOUGH)
+    scene.timers.turn()
+    assert scene.log.done == ["write", "sync"]
+    scene.log.done.clear()
+    scene.store_many("b", GROUP_ENOUGH - 1)
+    scene.timers.turn()
+    assert scene.log.done == []
 
 
 def test_async_flush_syncs_behind() -> None:
