@@ -80,7 +80,7 @@ class Incomparable(SprocketError):
 
 
 class NotStored(Enum):
-    """What became of a message that is not stored as asked; a server has a code for each."""
+    """Why a message was not stored as requested; each server maps these to its own codes."""
 
     SYNC_LATE = "stored, but no sync was seen to end in time"
     REPLICA_LATE = "stored, but not on as many machines in time"
@@ -106,7 +106,7 @@ _NOT_STORED: Final[Mapping[type[StoreError], NotStored]] = {
 
 
 def not_stored(error: StoreError) -> NotStored:
-    """Return what became of a message of which the store says this."""
+    """Return why a message was not stored as requested, given the error of the store."""
     classes = type(error).__mro__
     return next((_NOT_STORED[one] for one in classes if one in _NOT_STORED), NotStored.OTHER)
 

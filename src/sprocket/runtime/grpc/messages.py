@@ -59,7 +59,7 @@ class MessageReader:
     def receive(self, data: bytes) -> list[bytes]:
         """Return the messages that bytes complete.
 
-        What comes byte by byte is not copied each time.
+        Parts of a message are appended to one buffer, so many small ones stay cheap.
 
         Raises:
             CallFailed: One is too large, or not compressed as the client says; then `rest_bytes` is

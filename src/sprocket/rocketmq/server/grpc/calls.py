@@ -62,7 +62,7 @@ STORE_CODES: Final[Mapping[NotStored, Code]] = {
     NotStored.UNAVAILABLE: Code.INTERNAL_SERVER_ERROR,
     NotStored.OTHER: Code.INTERNAL_SERVER_ERROR,
 }
-"""What a status says of a message that is not stored as its sender asked."""
+"""The status code for a message that was not stored as requested."""
 
 OK: Final = Status(code=Code.OK, message=Code.OK.name)
 
