@@ -351,6 +351,7 @@ def _following(opened: _Opened, broker: Broker, registration: Registration) -> _
     link = link_to_master(broker, own, opened.joined, versions, master, retry_seconds)
     versions.when_had(link.report_soon)
     own_users = frozenset({settings.rights.initial_user, settings.rights.inner_user})
+    memory.keep_freed()
     round_seconds = SET_ROUND_SECONDS if is_in_set else ROUND_SECONDS
     return _Following(link, MasterTables(broker, master, versions, own_users, round_seconds))
 

@@ -102,6 +102,11 @@ class DiskThread:
         """Whether another job may be given."""
         return self.waiting_count < self._jobs_max and not self.is_stopped
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether a job that is given now begins at once."""
+        return not self.waiting_count and not self.is_stopped
+
     def submit(self, job: Callable[[], T], done: Done[T]) -> None:
         """Run `job` in the thread, then `done` on the loop.
 
@@ -165,6 +170,32 @@ class DiskThread:
                 beside()
         finally:
             self._wait(one, seconds)
+
+    def run_beside(self, job: Callable[[], T], beside: Callable[[], None]) -> T:
+        """Run `job` in the thread and `beside` here; return what the job does when both have ended.
+
+        For as long as that takes; so nobody may have given the thread another job (`is_idle`). What
+        `beside` raises is told to the loop, as if it had called it.
+
+        Raises:
+            RuntimeError: The thread was stopped.
+            Exception: What the job raises.
+        """
+        ended: list[tuple[T | None, BaseException | None]] = []
+        one = _Job(job, lambda *how: ended.append(how), is_awaited=True)
+        self._give(one)
+        try:
+            beside()
+        except Exception as raised:
+            told = {"message": "work beside a disk job failed", "exception": raised}
+            self._loop.call_exception_handler(told)
+        finally:
+            one.ended.acquire()
+            self._hand_back(one)
+        ((result, error),) = ended
+        if error is not None:
+            raise error
+        return cast("T", result)
 
     def _stand_by(
         self,

@@ -137,6 +137,33 @@ def test_what_is_free_is_given_back_once_and_not_in_the_middle_of_work() -> None
     assert library.trims == 2
 
 
+def test_glibc_keeps_what_was_freed() -> None:
+    """Blocks of up to 32 MiB; another library is left as it is."""
+    asked: list[tuple[int, int]] = []
+    memory.keep_freed(SimpleNamespace(mallopt=lambda *one: asked.append(one)))
+    assert asked == [(-1, 128 << 20), (-3, 32 << 20)]
+    memory.keep_freed(SimpleNamespace())
+    code = "from sprocket.base import memory\nassert memory.keep_freed() is None\n" + KEEPS
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+KEEPS = """
+import platform, resource
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+for _ in range(3):
+    held = [bytearray(8 << 20) + b"x" for _ in range(3)]
+    del held
+before = faults()
+for _ in range(20):
+    held = [bytearray(8 << 20) + b"x" for _ in range(3)]
+    del held
+assert platform.libc_ver()[0] != "glibc" or faults() - before < 20 * 2048, faults() - before
+"""
+
+
 FREES_BETWEEN = """
 from sprocket.base import memory
 

@@ -161,6 +161,41 @@ def test_something_is_done_beside_a_job_that_is_waited_for() -> None:
     driver.run(main())
 
 
+def test_both_have_ended_when_work_beside_returns() -> None:
+    """What the job returns or raises is the caller's; what fails beside it is told to the loop."""
+
+    async def main() -> None:
+        thread = DiskThread()
+        told: list[str] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, what: told.append(repr(what["exception"])))
+        met = threading.Barrier(2, timeout=LONG_SECONDS)  # only if both are at work
+        log: list[str] = []
+
+        def job() -> int:
+            met.wait()
+            log.append("job")
+            return 7
+
+        def refuse() -> None:
+            raise DiskFailed("ours")
+
+        assert thread.is_idle
+        assert thread.run_beside(job, lambda: log.append(f"beside {met.wait() >= 0}")) == 7
+        assert sorted(log) == ["beside True", "job"]
+        with pytest.raises(DiskFailed, match="ours"):
+            thread.run_beside(refuse, lambda: log.append("beside"))
+        assert log[2:] == ["beside"]
+        assert thread.run_beside(_constant(1), lambda: 1 // 0) == 1  # type: ignore[arg-type]
+        assert told == ["ZeroDivisionError('integer division or modulo by zero')"]
+        thread.submit(_constant(2), lambda *_: None)
+        assert not thread.is_idle
+        await thread.stop()
+        assert not thread.is_idle
+
+    driver.run(main())
+
+
 class Pending:
     """A sync that the system runs by itself, as long as the test says.
 

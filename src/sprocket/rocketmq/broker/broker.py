@@ -250,7 +250,8 @@ class Broker:
         self.slaves = slaves
         self._is_slave = settings.replication.is_slave
         if self._is_slave:
-            store.follow("this broker is a slave: its messages come from its master alone")
+            why = "this broker is a slave: its messages come from its master alone"
+            store.follow(why, self._rounds.beside_writes(self.thread))
         self.durable = DurableAppender(store, self.commits, pressure, self._rounds.refused)
         levels = DelayLevels(settings.store.delay_levels)
         timers = settings.timers

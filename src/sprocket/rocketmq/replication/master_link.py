@@ -25,7 +25,7 @@ RETRY_SECONDS_MIN, RETRY_SECONDS = 0.25, 5.0
 """How long after the end of a link the next one is begun: at first, and at most, as RocketMQ does.
 Each link that brings nothing doubles it."""
 
-READ_BYTES = 4 * MIB
+READ_BYTES = 8 * MIB
 """Read at once while there is much to read."""
 
 LOOK_SECONDS = 0.5

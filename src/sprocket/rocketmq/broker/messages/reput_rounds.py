@@ -16,9 +16,10 @@ from sprocket.base.clock import Clock
 from sprocket.base.errors import StoreError
 from sprocket.base.units import MIB
 from sprocket.rocketmq.broker.stats import Stats
-from sprocket.rocketmq.store.log import KEPT_BYTES_MAX
+from sprocket.rocketmq.store.log import KEPT_BYTES_MAX, Calls, RunCalls, at_once
 from sprocket.rocketmq.store.reput import Arrival
 from sprocket.rocketmq.store.store import Store
+from sprocket.runtime.offload import DiskThread
 from sprocket.runtime.timers import Timer, Timers
 
 _log = log.get_logger(__name__)
@@ -53,6 +54,12 @@ FOLLOWED_BACK_BYTES = 64 * MIB
 """Pages that are given back at once where another log is followed: it may come much faster than
 messages from senders, and nobody waits for an answer meanwhile. That takes 3 ms."""
 
+BESIDE_WRITE_BYTES_MIN = MIB
+"""Of such a write another thread makes the calls: 0.4 ms a MiB, in which the loop dispatches."""
+
+FOLLOWED_SECONDS = DISPATCH_SECONDS / 2
+"""How long what was followed waits for the next such write, to be dispatched beside it."""
+
 INDEX_ROUND = 4096
 """Records indexed in one go; bounds how long the loop is away (about 2 ms)."""
 
@@ -85,6 +92,7 @@ class ReputRounds:
         self._undispatched, self._round_to = 0, store.written
         self._is_index_due = self._is_rest_due = False
         self._round_timer: Timer | None = None
+        self._rest_timer: Timer | None = None
         self._round_begun_at: float | None = None
         self._is_closed = False
 
@@ -95,8 +103,9 @@ class ReputRounds:
     def close(self) -> None:
         """Do nothing more; what is left is dispatched when the store is closed."""
         self._is_closed = True
-        if self._round_timer is not None:
-            self._round_timer.cancel()
+        for timer in (self._round_timer, self._rest_timer):
+            if timer is not None:
+                timer.cancel()
 
     def wrote(self, count: int) -> None:
         """Count records that were written."""
@@ -109,13 +118,15 @@ class ReputRounds:
 
     def answered(self, *, waits_for_syncs: bool) -> None:
         """Give consumers what has just become theirs, and keep memory prepared."""
-        self._store.page_cache.give_back()
         if self._store.is_following:
-            # In the next turn: before, the next sync begins, so that the disk works meanwhile.
-            if self._is_round_enough() or self._someone_waits:
+            # Not now: before, the next sync begins, so that the disk works meanwhile.
+            if self._someone_waits:
                 self._dispatch_soon()
+            elif self._rest_timer is None and self._is_round_enough():
+                self._rest_timer = self._timers.call_later(FOLLOWED_SECONDS, self._dispatch_rest)
             self._begin_round()
             return
+        self._store.page_cache.give_back()
         if not waits_for_syncs:  # else it is done beside the next sync
             self._index()
         if self._is_round_enough(times=2 if waits_for_syncs else 1):
@@ -133,6 +144,29 @@ class ReputRounds:
             self._clock.monotonic() - waits_since >= BESIDE_SECONDS or self._is_round_enough()
         )
         return self._half_round if is_due else None
+
+    def beside_writes(self, thread: DiskThread) -> RunCalls:
+        """Return what makes the calls of writes to a log that follows another.
+
+        Args:
+            thread: Makes them where much is written, unless it has other work; and gives back the
+                pages that are to go.
+        """
+
+        def run(calls: Calls, size: int) -> list[int]:
+            if size < BESIDE_WRITE_BYTES_MIN or not thread.is_idle:
+                return at_once(calls, size)
+            old = self._store.page_cache.take_old(FOLLOWED_BACK_BYTES)
+
+            def job() -> list[int]:
+                sizes = at_once(calls, size)
+                for file, position, room in old:
+                    file.give_back(position, room)
+                return sizes
+
+            return thread.run_beside(job, self._dispatch_rest)
+
+        return run
 
     @property
     def _someone_waits(self) -> bool:
@@ -176,6 +210,9 @@ class ReputRounds:
 
     def _dispatch_rest(self) -> None:
         self._is_rest_due = False
+        if self._rest_timer is not None:
+            self._rest_timer.cancel()
+            self._rest_timer = None
         if self._is_closed:
             return
         if self._store.is_following:
@@ -191,6 +228,8 @@ class ReputRounds:
 
     def _round(self) -> None:
         """Write queue units and index entries of what waits for them."""
+        if self._store.is_following:
+            self._store.page_cache.give_back(FOLLOWED_BACK_BYTES)
         self._half_round()
         self._index()
 

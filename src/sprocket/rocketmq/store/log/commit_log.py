@@ -17,12 +17,13 @@ Source: RocketMQ `CommitLog`, `MappedFileQueue`; see docs/formats/record.md.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 from typing import TypeAlias
 
-from sprocket.base.disk import File, Segment, SegmentFiles, SegmentWindow, written_ranges
+from sprocket.base.disk import Buffer, File, Segment, SegmentFiles, SegmentWindow, written_ranges
 from sprocket.base.errors import (
     CorruptRecord,
     DiskFailed,
@@ -40,12 +41,25 @@ from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, parts
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.log.log_stream import StoredRecords
-from sprocket.rocketmq.store.log.tail import Run, Tail
+from sprocket.rocketmq.store.log.tail import Tail
 
 Range: TypeAlias = tuple[File, int, int]
 """File, position in it, and size."""
 
+Calls: TypeAlias = Sequence[Callable[[], int]]
+"""Calls that write; each says how many bytes it wrote. Any thread may make them."""
+
+RunCalls: TypeAlias = Callable[[Calls, int], list[int]]
+"""Makes calls that write about so many bytes, one after the other; returns what they say.
+
+Raises what one raises; those behind it are not made then."""
+
 _ZERO_CHUNK = bytes(256 * KIB)
+
+
+def at_once(calls: Calls, _: int) -> list[int]:
+    """Make calls here; a `RunCalls`."""
+    return [call() for call in calls]
 
 
 class CommitLog:
@@ -61,6 +75,7 @@ class CommitLog:
         failure: Why nothing more can be written, until it is opened anew.
         undo_failure: Why nothing can be written before `undo` succeeds.
         written: Up to where the files hold what was appended.
+        run_calls: Makes the calls of a write.
         warm_from: What lies behind this place was written by this process a while ago at most, and
             is in memory. Only that is read through a map of its file, where a bad sector would
             kill the process.
@@ -74,6 +89,7 @@ class CommitLog:
         self.undo_failure: str | None = None
         self._undo_end = 0
         self.crc_tail = crc_tail
+        self.run_calls: RunCalls = at_once
         self._segment_bytes = files.segment_bytes
         self._runs: list[tuple[int, list[record.Encoded]]] = []
         self._batches: list[RecordBatch] = []
@@ -201,23 +217,24 @@ class CommitLog:
         """
         if self._runs:
             assert self.undo_failure is None, "what a failed write left is still there"
-            runs: list[Run] = []
+            begun: list[tuple[int, list[Buffer]]] = []
+            calls: list[Callable[[], int]] = []
             touched_end: int = self.written
             try:
                 for start, encoded in self._runs:
                     buffers = record.finish(encoded)
                     segment = self._segment_to_write(start)
-                    file = segment.file
+                    calls.append(partial(segment.file.write, buffers, start - segment.start))
                     touched_end = segment.end
-                    size = file.write(buffers, start - segment.start)
-                    runs.append((start, start + size, buffers))
+                    begun.append((start, buffers))
+                sizes = self.run_calls(calls, self.end - self.written)
             except (DiskFull, DiskFailed) as error:
                 self._take_back(error, touched_end)
                 raise
             for batch in self._batches:
                 self.tail.add_batch(batch)
-            for run in runs:
-                self.tail.add(run)
+            for (start, buffers), size in zip(begun, sizes, strict=True):
+                self.tail.add((start, start + size, buffers))
             self._runs, self._batches = [], []
             self._buffers = None
             self.written = self.end

@@ -22,7 +22,7 @@ from sprocket.base import memory
 from sprocket.base.clock import Clock
 from sprocket.base.units import MIB
 from sprocket.rocketmq.settings import StoreSettings
-from sprocket.rocketmq.store.log.commit_log import CommitLog
+from sprocket.rocketmq.store.log.commit_log import CommitLog, Range
 from sprocket.rocketmq.store.log.flusher import Flusher
 
 PART_BYTES_MIN, PART_BYTES_MAX = MIB, 4 * MIB
@@ -99,17 +99,26 @@ class PageCache:
             bytes_max: Of that part. With many written bytes a call more is needed, or what comes
                 next gets new pages.
         """
+        for file, position, size in self.take_old(bytes_max):
+            file.give_back(position, size)
+
+    def take_old(self, bytes_max: int = PART_BYTES_MAX) -> list[Range]:
+        """Return a part of what is not to stay, for the caller to have the system forget it.
+
+        Args:
+            bytes_max: As of `give_back`.
+        """
         log, start = self._log, self.given_back
         log.warm_from = max(log.warm_from, log.written - self._memory_bytes)
         end = min(self._flush.synced, log.written - self._cached_bytes)
         if not self._cached_bytes or end - start < PART_BYTES_MIN:
-            return
+            return []
         end = min(end, start + bytes_max, self._lowest_reader(self._monotonic()))
-        if end - start >= PART_BYTES_MIN:
-            self.given_back = end
-            log.warm_from = max(log.warm_from, end)
-            for file, position, size in log.ranges(start, end):
-                file.give_back(position, size)
+        if end - start < PART_BYTES_MIN:
+            return []
+        self.given_back = end
+        log.warm_from = max(log.warm_from, end)
+        return log.ranges(start, end)
 
     def note(self, reader: Hashable, place: int) -> None:
         """Note where a reader is: it will soon want what follows.

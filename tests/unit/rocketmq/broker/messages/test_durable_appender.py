@@ -13,6 +13,7 @@ from tests.timers import FakeTimers
 from sprocket.base.disk import PendingSync
 from sprocket.base.errors import DiskFull, MessageTooLarge, StoreError
 from sprocket.base.errors import StoreFailed as Failed
+from sprocket.base.units import MIB
 from sprocket.rocketmq.broker.messages import (
     Commits,
     DurableAppender,
@@ -24,6 +25,7 @@ from sprocket.rocketmq.broker.messages.reput_rounds import (
     DISPATCH_BYTES_ENOUGH,
     DISPATCH_ENOUGH,
     DISPATCH_SECONDS,
+    FOLLOWED_SECONDS,
     INDEX_ROUND,
 )
 from sprocket.rocketmq.broker.stats import Stats
@@ -38,6 +40,7 @@ from sprocket.runtime.group_commit import (
     GroupCommit,
     Machine,
 )
+from sprocket.runtime.offload import DiskThread
 from sprocket.runtime.pressure import Pressure
 from sprocket.testing.clock import FakeClock
 
@@ -71,7 +74,8 @@ class FakeStore:
     def __init__(self, clock: FakeClock, flush: str) -> None:
         self.settings = StoreSettings(flush=cast("Any", flush))
         self.clock = clock
-        self.done: list[str] = []
+        self.done: list[Any] = []
+        self.old: list[Any] = []
         self.write_error: StoreError | None = None
         self.unsynced = self.is_syncing = False
         self.unwritten = 0
@@ -162,6 +166,11 @@ class FakeStore:
         """Whose memory is given back."""
         return self
 
+    def take_old(self, _: int) -> list[Any]:
+        """Give what is to be given back."""
+        old, self.old = self.old, []
+        return old
+
     def give_back(self, _: int = 0) -> None:
         """Note who has an answer by then."""
         self.answered_before_memory.append(self.answered())
@@ -213,6 +222,34 @@ class FakeThread:
         """Do the oldest job and hand it back."""
         job, done = self.jobs.pop(0)
         done(job(), None)
+
+
+class WriteThread:
+    """A disk thread that makes the calls of a write when what is beside them has ended."""
+
+    def __init__(self, done: list[Any], *, is_idle: bool) -> None:
+        self.done = done
+        self.is_idle = is_idle
+
+    def run_beside(self, job: Callable[[], Any], beside: Callable[[], None]) -> Any:
+        """Do both."""
+        assert self.is_idle
+        self.done.append("begin")
+        beside()
+        found = job()
+        self.done.append("end")
+        return found
+
+
+class FakeFile:
+    """A file whose pages are given back."""
+
+    def __init__(self, done: list[Any]) -> None:
+        self.done = done
+
+    def give_back(self, position: int, size: int) -> None:
+        """Note it."""
+        self.done.append((position, size))
 
 
 class FakeHold:
@@ -448,10 +485,57 @@ def test_what_another_log_brings_is_dispatched_in_a_later_turn() -> None:
         while bench.store.done.count("write") == number:
             bench.timers.turn()
         assert bench.store.done.count("dispatch") == number
-        bench.timers.drain()
+        bench.timers.advance(round(FOLLOWED_SECONDS * 1000))
         assert bench.store.done.count("dispatch") == number + 1
         assert bench.store.index_left == 0
         bench.store.index_left = 5
+
+
+@pytest.mark.parametrize(
+    ("size", "is_idle", "is_beside"),
+    [(MIB, True, True), (MIB - 1, True, False), (MIB, False, False)],
+)
+def test_large_writes_of_another_log_are_made_beside_the_dispatch(
+    size: int, is_idle: bool, is_beside: bool
+) -> None:
+    """If the thread has no other work; pages are given back there as well."""
+    bench = Bench()
+    bench.store.is_following = True
+    thread = WriteThread(bench.store.done, is_idle=is_idle)
+    run = bench.rounds.beside_writes(cast("DiskThread", thread))
+    file = FakeFile(bench.store.done)
+    bench.store.old = [(file, 7, MIB)]
+    bench.append("a")
+    bench.timers.drain()
+    bench.store.done.clear()
+    assert run([lambda: bench.store.done.append("call") or 5], size) == [5]  # type: ignore[func-returns-value]
+    if is_beside:
+        assert bench.store.done == ["begin", "dispatch", "call", (7, MIB), "end"]
+    else:
+        assert bench.store.done == ["call"]
+
+
+def test_what_no_large_write_follows_is_dispatched_soon() -> None:
+    """A slave that has caught up gives its queues what came last, and memory back."""
+    bench = Bench("async")
+    bench.store.is_following = True
+    bench.append_batch(*["a"] * DISPATCH_ENOUGH)
+    bench.timers.turn()
+    bench.timers.turn()
+    assert bench.store.done == ["write"]
+    bench.timers.advance(round(FOLLOWED_SECONDS * 1000))
+    assert bench.store.done == ["write", "dispatch"]
+    assert bench.store.answered_before_memory
+    bench.append("b")
+    bench.timers.drain()
+    bench.timers.advance(ROUND_MS)
+    assert bench.store.done.count("dispatch") == 2
+    bench.append_batch(*["a"] * DISPATCH_ENOUGH)
+    bench.timers.turn()
+    bench.timers.turn()
+    bench.rounds.close()
+    bench.timers.advance(ROUND_MS)
+    assert bench.store.done.count("dispatch") == 2
 
 
 def test_an_answer_that_fails_keeps_nobody_waiting() -> None:

@@ -1,6 +1,7 @@
 """The log takes records up in memory, writes them in one call a file, and rolls."""
 
 import errno
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.stores import batch_of, new
@@ -16,7 +17,7 @@ from sprocket.base.errors import (
     StoreFailed,
 )
 from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.store.log import CommitLog
+from sprocket.rocketmq.store.log import Calls, CommitLog, at_once
 from sprocket.testing.disk import SimulatedDisk
 
 SEGMENT = 1024
@@ -208,6 +209,37 @@ def test_a_failed_write_whose_undoing_cannot_be_synced_ends_it() -> None:
     with pytest.raises(StoreFailed, match="sync"):
         log.write()
     assert log.failure is not None
+
+
+@pytest.mark.parametrize("failing", [None, 1, 2])
+def test_the_calls_of_a_write_may_be_made_elsewhere(failing: int | None) -> None:
+    """All of them together, in their order; if one fails nothing is left, as where they are made.
+
+    Nothing is known of the write before they have ended.
+    """
+    disk, log = _log()
+    asked: list[tuple[int, int, int]] = []
+
+    def run(calls: Calls, size: int) -> list[int]:
+        with ThreadPoolExecutor(1) as pool:
+            asked.append((len(calls), size, log.written))
+            return pool.submit(at_once, calls, size).result()
+
+    log.run_calls = run
+    for number in range(3):
+        _append(log, 600, number)
+    if failing is not None:
+        disk.fail("write", failing, errno.EIO)
+        with pytest.raises(DiskFailed):
+            log.write()
+        assert log.end == log.written == 0
+        assert all(not any(one.read(0, SEGMENT)) for one in log.files.segments)
+        for number in range(3):
+            _append(log, 600, number)
+    assert log.write() == 2 * SEGMENT + 600
+    assert asked == [(3, 2 * SEGMENT + 600, 0)] * len(asked)
+    assert [record.decode(log.record_at(at)).queue_offset for at in (0, 1024, 2048)] == [0, 1, 2]
+    assert log.tail.read(1024, 1624) == bytes(log.record_at(1024))
 
 
 def test_it_goes_on_where_recovery_says() -> None:
