@@ -10,7 +10,7 @@ from sprocket.base.errors import StoreError, WireError
 from sprocket.rocketmq.codec.replication import PartReader, ReportReader, report
 from sprocket.rocketmq.replication import AcksByNumber, ClassicSpeech, Done, ReplicaLog, Slaves
 from sprocket.rocketmq.settings import ReplicationSettings, StoreSettings
-from sprocket.rocketmq.store.log import StoredRecords
+from sprocket.rocketmq.store.log import Calls, StoredRecords, at_once
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -143,7 +143,7 @@ class Follower:
         self.store = Store.open(
             self.disk, ROOT, StoreSettings(fill_ahead_bytes=0), FakeClock(), SMALL, follows=True
         )
-        self.store.follow("a slave")
+        self.store.follow("a slave", self._beside_dispatch)
         self.replica = ReplicaLog(self.store, self._append, to_disk=to_disk)
         self.errors: list[StoreError | WireError] = []
         self.reported = 0
@@ -152,6 +152,14 @@ class Follower:
         self._reader = PartReader()
         self.waiting: list[Done] = []
         self._is_over = True
+
+    def _beside_dispatch(self, calls: Calls, size: int) -> list[int]:
+        """Make the calls of a write while what was written before gets into queues and index."""
+        self.store.dispatch()
+        self.store.dispatch_index()
+        sizes = at_once(calls, size)
+        self.store.dispatch()
+        return sizes
 
     def _append(self, stored: StoredRecords, done: Done) -> None:
         self.store.append_stored(stored)

@@ -37,6 +37,9 @@ def test_mqadmin_sees_a_set_and_has_it_switch(jars: Path, tmp_path: Path) -> Non
             said = peers.mqadmin(jars, tmp_path, ha.nameserver, "haStatus", "-b", master.address)
             assert "#SlaveNum\t1\n" in said
             assert "#InSyncSlaveNum\t1\n" in said
+            said = peers.mqadmin(jars, tmp_path, ha.nameserver, "getBrokerEpoch", "-b", ha_set.NAME)
+            assert said.count("#brokerAddr") == 2
+            assert "epoch=1, startOffset=0" in said
             number = str(ha.members[1].number)
             elect = ("-a", master.address, "-b", number, "-bn", ha_set.NAME, "-c", "DefaultCluster")
             peers.mqadmin(jars, tmp_path, ha.nameserver, "electMaster", *elect)

@@ -365,10 +365,22 @@ def _in_role(opened: _Opened, rows: list[Row], slaves: Slaves | None) -> list[Ro
         takes_sends = seat.takes_sends
         if slaves is not None:
             rows = refusing_sends(rows, lambda: not takes_sends())
-        return [*rows, *seat.rows()]
+        return [*rows, *seat.rows(), *_epoch_rows(opened)]
     if slaves is not None and _waits_for_few(own):
         return of_master(rows, slaves)
     return rows
+
+
+def _epoch_rows(opened: _Opened) -> list[Row]:
+    """Return the rows that tell of the epochs of a log."""
+    from sprocket.rocketmq.server.handlers.admin import EpochHandlers
+
+    own, joined = opened.settings, opened.joined
+    assert joined is not None
+    number = own.ha.member_id
+    return EpochHandlers(
+        own.broker.cluster, own.broker.name, number, joined.epochs, opened.store
+    ).rows()
 
 
 def _waits_for_few(own: ReplicationSettings) -> bool:

@@ -209,6 +209,14 @@ def test_operators_see_and_say_who_is_master() -> None:
             assert replicas["masterBrokerId"] == 1
             assert {one["brokerId"] for one in replicas["inSyncReplicas"]} == {1, 2}
             assert replicas["answeredBy"]["phase"] == "MASTER"
+            epochs = json.loads((await client.call(1007)).body)
+            assert epochs == {
+                "clusterName": "DefaultCluster",
+                "brokerName": "broker-a",
+                "brokerId": 1,
+                "epochList": [{"epoch": 1, "startOffset": 0, "endOffset": (1 << 63) - 1}],
+                "maxOffset": 0,
+            }
             with pytest.raises(BrokerRefused, match="member 1 is not a slave"):
                 await failover.hand_over("broker-a", 1)
             await failover.hand_over("broker-a", 2)

@@ -944,6 +944,24 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
         return sum(one.is_in_sync for one in self.slaves)
 
 
+class LogEpoch(Struct, frozen=True, kw_only=True):
+    """An epoch of a log (`EpochEntry`), from its first byte to the one behind its last."""
+
+    number: int = field(name="epoch")
+    start: int = field(name="startOffset")
+    end: int = field(name="endOffset")
+
+
+class LogEpochs(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The answer of GET_BROKER_EPOCH_CACHE 1007 (`EpochEntryCache`): those of one member."""
+
+    cluster_name: str
+    broker_name: str
+    broker_id: int
+    epochs: Sequence[LogEpoch] = field(name="epochList", default=())
+    log_end: int = field(name="maxOffset")
+
+
 class InSyncSet(Struct, frozen=True, kw_only=True):
     """The body of CONTROLLER_ALTER_SYNC_STATE_SET 1001 (`SyncStateSet`): numbers of members."""
 

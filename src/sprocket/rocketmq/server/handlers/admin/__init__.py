@@ -3,12 +3,13 @@
 from sprocket.rocketmq.server.handlers.admin.replicas import replica_status
 from sprocket.rocketmq.server.handlers.admin.rights import RightsHandlers
 from sprocket.rocketmq.server.handlers.admin.runtime_info import RuntimeInfo, WaitingRequests
-from sprocket.rocketmq.server.handlers.admin.sets import SetHandlers
+from sprocket.rocketmq.server.handlers.admin.sets import EpochHandlers, SetHandlers
 from sprocket.rocketmq.server.handlers.admin.status import StatusHandlers
 from sprocket.rocketmq.server.handlers.admin.timers import TimerHandlers
 from sprocket.rocketmq.server.handlers.admin.topics import TopicHandlers
 
 __all__ = [
+    "EpochHandlers",
     "RightsHandlers",
     "RuntimeInfo",
     "SetHandlers",

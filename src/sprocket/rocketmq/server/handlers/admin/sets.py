@@ -1,15 +1,19 @@
-"""Requests about the set that a broker is in: 1001, 1002, 1005, 1006.
+"""Requests about the set that a broker is in: 1001, 1002, 1005, 1006, and 1007 about its log.
 
-They are those that RocketMQ's controllers answer. Here any member does, as it asks the decider:
-`mqadmin getSyncStateSet` and `electMaster` are given the address of a broker as the controller's.
+All but the last are those that RocketMQ's controllers answer. Here any member does, as it asks the
+decider: `mqadmin getSyncStateSet` and `electMaster` are given the address of a broker as the
+controller's.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from sprocket.rocketmq.codec import bodies
 from sprocket.rocketmq.codec.bodies import (
     InSyncSet,
+    LogEpoch,
+    LogEpochs,
     SetMemberView,
     SetReplica,
     SetReplicas,
@@ -26,7 +30,12 @@ from sprocket.rocketmq.codec.headers import (
 )
 from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.failover import Member, MemberId, SetMember, SetStatus
+from sprocket.rocketmq.model.epochs import Epoch
 from sprocket.rocketmq.server.dispatch import Answer, Request, Row, row
+from sprocket.rocketmq.store.epoch_file import EpochFile
+from sprocket.rocketmq.store.store import Store
+
+_NO_END = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +162,37 @@ class SetHandlers:
     def _check_name(self, name: str) -> None:
         if name != self._broker:
             raise Refused(Refusal.INVALID_ARGUMENT, f"this is a member of {self._broker}")
+
+
+@dataclass(frozen=True, slots=True)
+class EpochHandlers:
+    """What the log of a member has of each epoch."""
+
+    _cluster: str
+    _broker: str
+    _number: int
+    """Of the member."""
+    _epochs: EpochFile
+    _store: Store
+
+    def rows(self) -> list[Row]:
+        """Return the table."""
+        return [row(RequestCode.GET_BROKER_EPOCH_CACHE, NoFields, self.show)]
+
+    def show(self, _: Request, _header: NoFields) -> Answer:
+        """Answer where each epoch begins and ends; the last one has no end."""
+        entries = [*self._epochs.epochs.entries, Epoch(0, _NO_END)]
+        table = LogEpochs(
+            cluster_name=self._cluster,
+            broker_name=self._broker,
+            broker_id=self._number,
+            epochs=[
+                LogEpoch(number=one.number, start=one.start, end=later.start)
+                for one, later in pairwise(entries)
+            ],
+            log_end=self._store.written,
+        )
+        return Answer(body=(bodies.encode(table),))
 
 
 def _answering(request: Request) -> Callable[[str], None]:
