@@ -30,6 +30,8 @@ docs/decisions/0038-fast-ways.md."""
 _NAME_END, _PAIR_END = b"\x01", b"\x02"
 _VALUE_LOWEST, _VALUE_MORE = b"\x03", b"\x7c"
 """Values have ASCII from behind the two separators on; one with a 0 is looked at by itself, too."""
+_TRUE = b"\x01"
+"""A comparison that is true, as numpy writes it."""
 _FIELDS: Any = np.dtype(
     {
         "names": ["body_crc", "flag", "queue_offset", "physical_offset"],
@@ -90,32 +92,49 @@ class BatchRows(NamedTuple):
         )
 
 
-def are_alike(texts: Column, fixed: Collection[str] = ()) -> bool:
-    """Say whether property strings have the names of the first, at the same places.
+class Form(NamedTuple):
+    """What property strings have in common: their names and the ends of their values.
 
-    What holds for the names of the first then holds for those of all. Values are ASCII, and no
-    separator is in them. False says nothing.
+    What holds for the names of one then holds for those of all. Values are ASCII, and no separator
+    is in them.
 
-    Args:
-        texts: The strings.
-        fixed: Names whose values are to be the same in all, too.
+    Attributes:
+        lowest: The lowest that each byte may be.
+        more: By how much it may be higher.
     """
-    first = texts[0]
-    if first[-1:] != _PAIR_END:
-        return False
-    lowest, more = bytearray(first), bytearray(len(first))  # of each byte; by how much it may vary
-    start = 0
-    for piece in first[:-1].split(_PAIR_END):
-        name, mark, value = piece.partition(_NAME_END)
-        end = start + len(piece)
-        if mark and str(name, "utf-8", "replace") not in fixed:
-            lowest[end - len(value) : end] = _VALUE_LOWEST * len(value)
-            more[end - len(value) : end] = _VALUE_MORE * len(value)
-        start = end + 1
-    texts.joined = joined = _rows(texts).tobytes()
-    rows = np.frombuffer(joined, np.uint8).reshape(len(texts), texts.width)
-    wrong = rows - np.frombuffer(lowest, np.uint8) > np.frombuffer(more, np.uint8)
-    return not np.count_nonzero(wrong)
+
+    lowest: _Bytes
+    more: _Bytes
+
+    @classmethod
+    def of(cls, text: bytes, fixed: Collection[str] = ()) -> "Form | None":
+        """Return the form of a string; None if its end is not that of a pair.
+
+        Args:
+            text: The string.
+            fixed: Names whose values are to be the same in all, too.
+        """
+        if text[-1:] != _PAIR_END:
+            return None
+        lowest, more = bytearray(text), bytearray(len(text))
+        start = 0
+        for piece in text[:-1].split(_PAIR_END):
+            name, mark, value = piece.partition(_NAME_END)
+            end = start + len(piece)
+            if mark and str(name, "utf-8", "replace") not in fixed:
+                lowest[end - len(value) : end] = _VALUE_LOWEST * len(value)
+                more[end - len(value) : end] = _VALUE_MORE * len(value)
+            start = end + 1
+        return cls(np.frombuffer(lowest, np.uint8), np.frombuffer(more, np.uint8))
+
+    def fits(self, texts: Column) -> bool:
+        """Say whether all of some strings have it; False says nothing."""
+        width = texts.width
+        if width != len(self.lowest):
+            return False
+        texts.joined = joined = _rows(texts).tobytes()
+        rows = np.frombuffer(joined, np.uint8).reshape(-1, width)
+        return _TRUE not in (rows - self.lowest > self.more).tobytes()
 
 
 def encode(batches: Sequence[BatchRows]) -> memoryview:

@@ -1,6 +1,7 @@
 """Batches as rows: what is taken for alike is alike, and what is written is what others write."""
 
 import random
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ def some_texts(rng: random.Random) -> list[bytes]:
     names = rng.sample(NAMES[:4], 4) if rng.random() < 0.8 else rng.choices(NAMES, k=3)
     values = [rng.choice(("v", "true", "0" * 32)) for _ in names]
     text = "".join([f"{n}\x01{v}\x02" for n, v in zip(names, values, strict=True)]).encode()
-    texts = [bytearray(text) for _ in range(9)]
+    texts = [bytearray(text) for _ in range(ROWS_MIN)]
     for one in texts:
         at = rng.randrange(len(text))
         if one[at] == ord("0"):
@@ -47,8 +48,37 @@ def test_a_look_at_the_first_is_as_good_as_one_at_each(seed: int) -> None:
     rng = random.Random(seed)
     texts = some_texts(rng)
     shared: dict[str, str] = rng.choice(({}, {"WAIT": "true"}, {"A": "b"}, {"TAGS": "v"}))
-    found = send.added_to_each(column(texts), shared, "end")
+    found = send.BatchSuffix("end").added(column(texts), shared)
     assert found == send.added_to_each(texts, shared, "end")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_known_of_a_form_is_what_a_look_at_each_says(seed: int) -> None:
+    """Whatever batches came before: of the same form or not, and with other shared properties."""
+    rng = random.Random(seed)
+    suffix = send.BatchSuffix("end")
+    kept: list[list[bytes]] = []
+    for _ in range(60):
+        texts = some_texts(rng)
+        if kept and rng.random() < 0.7:  # the same form, or nearly
+            texts = [bytearray(text) for text in rng.choice(kept)]  # type: ignore[misc]
+            for _ in range(rng.choice((0, 1, 3))):
+                one: Any = rng.choice(texts)
+                one[rng.randrange(len(one))] = rng.choice((0, 1, 2, 0x80, ord("x"), ord("0")))
+            texts = [bytes(text) for text in texts]
+        kept.append(texts)
+        shared: dict[str, str] = rng.choice(({}, {"WAIT": "true"}, {"A": "b"}, {"TAGS": "v"}))
+        assert suffix.added(column(texts), shared) == send.added_to_each(texts, shared, "end")
+
+
+def test_so_many_forms_are_known_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known of others is forgotten then, and found again."""
+    monkeypatch.setattr(send, "KNOWN_FORMS_MAX", 2)
+    suffix = send.BatchSuffix("end")
+    for length in (1, 2, 3, 1, 2, 3):
+        text = b"UNIQ_KEY\x01" + b"k" * length + b"\x02"
+        assert suffix.added(column([text] * ROWS_MIN), {}) == b"end"
+        assert len(suffix.known) <= 2
 
 
 def test_a_separator_in_a_value_may_stand_elsewhere_in_another() -> None:
@@ -59,17 +89,23 @@ def test_a_separator_in_a_value_may_stand_elsewhere_in_another() -> None:
     )
     texts = [first] * ROWS_MIN + [other]
     assert send.added_to_each(texts, {}, "end") is None
-    assert send.added_to_each(column(texts), {}, "end") is None
+    assert send.BatchSuffix("end").added(column(texts), {}) is None
+
+
+def are_alike(texts: list[bytes], fixed: Collection[str] = ()) -> bool:
+    """Say whether texts have the form of the first."""
+    form = batch_rows.Form.of(texts[0], fixed)
+    return form is not None and form.fits(column(texts))
 
 
 def test_batches_as_clients_send_them_are_alike() -> None:
     """Not those with another order, a name of another length, or a value that is to be the same."""
     row = "KEYS\x01k{0:03d}\x02UNIQ_KEY\x017F{0:030d}\x02WAIT\x01true\x02TAGS\x01TagA\x02"
     texts = [row.format(number).encode() for number in range(32)]
-    assert batch_rows.are_alike(column(texts), {"WAIT"})
-    assert not batch_rows.are_alike(column(texts), {"KEYS"})
+    assert are_alike(texts, {"WAIT"})
+    assert not are_alike(texts, {"KEYS"})
     for old, new in ((b"KEYS\x01k", b"KEY\x01kS"), (b"WAIT\x01t", b"WAIT\x02t"), (b"rue", b"\0ue")):
-        assert not batch_rows.are_alike(column([*texts[:-1], texts[-1].replace(old, new)]))
+        assert not are_alike([*texts[:-1], texts[-1].replace(old, new)])
 
 
 @pytest.mark.parametrize("seed", range(60))
