@@ -30,6 +30,7 @@ from sprocket.base import log
 from sprocket.base.audit import Actor
 from sprocket.base.errors import DiskBusy, StoreError, WireError
 from sprocket.base.units import KIB
+from sprocket.rocketmq.broker.messages import OutgoingAnswer
 from sprocket.rocketmq.codec.codes import RequestCode, ResponseCode, request_name
 from sprocket.rocketmq.codec.command import RESPONSE_FLAG, Command, response
 from sprocket.rocketmq.codec.ext import Header
@@ -169,9 +170,9 @@ def encoded(command: Command, what: Answer) -> Sequence[Buffer]:
     return response(command, what.code, what.header, what.remark, what.body, what.extra)
 
 
-def sending(peer: Peer, buffers: Sequence[Buffer]) -> Callable[[], None] | None:
+def sending(peer: Peer, buffers: Sequence[Buffer]) -> OutgoingAnswer | None:
     """Return what sends an answer that is made before its time, None if nobody waits for it."""
-    return partial(peer.send_now, buffers) if buffers else None
+    return OutgoingAnswer(peer.send_now, buffers) if buffers else None
 
 
 def sending_each(answers: Mapping[Peer, Sequence[Buffer]]) -> Callable[[], None]:

@@ -13,6 +13,7 @@ from sprocket.rocketmq.broker.messages.message_copy import copy_of
 from sprocket.rocketmq.broker.messages.pending_acks import (
     Commits,
     DurableAppender,
+    OutgoingAnswer,
     Release,
     longest_ms,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "Commits",
     "DelayLevels",
     "DurableAppender",
+    "OutgoingAnswer",
     "Recalls",
     "Release",
     "ReputRounds",

@@ -15,6 +15,7 @@ from sprocket.base.errors import DiskFailed, DiskFull, StoreError, StoreFailed
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.store.log import AppendedBatch, StoredRecords
 from sprocket.rocketmq.store.store import Store
+from sprocket.runtime.driver import Buffer
 from sprocket.runtime.group_commit import GroupCommit
 from sprocket.runtime.pressure import Pressure
 
@@ -25,6 +26,23 @@ A_co = TypeVar("A_co", covariant=True)
 
 Release: TypeAlias = Callable[[], None]
 """Tells those who waited what they were to be told; called once, when it is certain."""
+
+
+class OutgoingAnswer(Struct, frozen=True, eq=False):
+    """A release that sends bytes, which go out together with others for the same place.
+
+    Attributes:
+        send: Sends them; two that are equal lead to the same place.
+        buffers: The bytes.
+    """
+
+    send: Callable[[Sequence[Buffer]], None]
+    buffers: Sequence[Buffer]
+
+    def __call__(self) -> None:
+        """Send them by themselves."""
+        self.send(self.buffers)
+
 
 Told: TypeAlias = Callable[[Sequence[A], AppendedBatch | None, StoreError | None], Release | None]
 """Prepares what is to be told, given what was asked for, what was stored of each, or why nothing
@@ -116,9 +134,15 @@ def ready(
 
 
 def send(releases: Iterable[Release]) -> None:
-    """Tell everybody."""
+    """Tell everybody; who is told several things is told them at once."""
+    outgoing: dict[Callable[[Sequence[Buffer]], None], list[Buffer]] = {}
     for release in releases:
-        release()
+        if isinstance(release, OutgoingAnswer):
+            outgoing.setdefault(release.send, []).extend(release.buffers)
+        else:
+            release()
+    for send_now, buffers in outgoing.items():
+        send_now(buffers)
 
 
 def refuse(group: Iterable[Waiting], error: StoreError) -> None:

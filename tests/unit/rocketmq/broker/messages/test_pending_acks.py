@@ -6,9 +6,10 @@ from functools import partial
 from msgspec.structs import replace
 
 from sprocket.base.errors import DiskFull, StoreError
-from sprocket.rocketmq.broker.messages import Release, pending_acks
+from sprocket.rocketmq.broker.messages import OutgoingAnswer, Release, pending_acks
 from sprocket.rocketmq.broker.messages.pending_acks import PendingAcks
 from sprocket.rocketmq.store.log import AppendedBatch
+from sprocket.runtime.driver import Buffer
 
 PLACES = AppendedBatch([1], [2], 3)
 
@@ -73,3 +74,31 @@ def test_an_answer_that_fails_keeps_nobody_waiting() -> None:
     pending_acks.send(pending_acks.ready(group, None))
     assert first.calls == []
     assert len(second.calls) == 1
+
+
+class Place:
+    """Keeps what is sent to it, with one entry for each call."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[Buffer]] = []
+
+    def send(self, buffers: Sequence[Buffer]) -> None:
+        """Keep it."""
+        self.calls.append([*buffers])
+
+
+def test_what_goes_to_one_place_goes_together() -> None:
+    """In order, after what others are told; by itself where it is called by itself."""
+    here, there, asker = Place(), Place(), Asker()
+    releases: list[Release] = [
+        OutgoingAnswer(here.send, [b"a", b"b"]),
+        OutgoingAnswer(there.send, [b"c"]),
+        partial(asker.calls.append, [b"told"]),
+        OutgoingAnswer(here.send, [b"d"]),
+    ]
+    pending_acks.send(releases)
+    assert (here.calls, there.calls) == ([[b"a", b"b", b"d"]], [[b"c"]])
+    assert asker.calls == [[b"told"]]
+    for release in releases:
+        release()
+    assert here.calls[1:] == [[b"a", b"b"], [b"d"]]
