@@ -51,7 +51,7 @@ class Same(NamedTuple):
     """What the records of a batch have in common.
 
     Attributes:
-        head: The fixed part; its checksum, flag, queue offset and physical offset do not count.
+        head: The fixed part, with flag 0; its checksum and its two offsets do not count.
         behind_body: The topic and the length of the properties.
         behind_properties: What ends the properties, except for the digits of the CRC tail.
         has_crc: Whether they end in a CRC tail; room for its digits is left then.
@@ -151,7 +151,8 @@ def encode(batches: Sequence[BatchRows]) -> memoryview:
     rows[:, behind_body_at:text_at] = np.frombuffer(behind_body, np.uint8)
     rows[:, end_at:digits_at] = np.frombuffer(behind_properties, np.uint8)
     flags: list[int] = []
-    queue_offsets: list[int] = []
+    firsts: list[int] = []
+    counts: list[int] = []
     for one in batches:
         count, number = len(one.bodies), len(flags)
         own = rows[number : number + count]
@@ -159,11 +160,13 @@ def encode(batches: Sequence[BatchRows]) -> memoryview:
         own[:, body_at:behind_body_at] = _rows(one.bodies)
         own[:, text_at:end_at] = _rows(one.texts)
         flags += one.flags
-        queue_offsets += range(one.queue_offset, one.queue_offset + count)
+        firsts.append(one.queue_offset - number)
+        counts.append(count)
     fields = np.ndarray((len(rows),), _FIELDS, rows, 0, (size,))
     fields["body_crc"] = _sums(rows[:, body_at:behind_body_at])
-    fields["flag"] = flags
-    fields["queue_offset"] = queue_offsets
+    if any(flags):
+        fields["flag"] = flags
+    fields["queue_offset"] = np.repeat(firsts, counts) + np.arange(len(rows))
     fields["physical_offset"] = np.arange(start, last.end, size)
     if has_crc:
         rows[:, digits_at:-1] = crc_digits(_sums(rows[:, : size - CRC_TAIL_BYTES]))
