@@ -66,47 +66,49 @@ class RpcMethod(Struct, frozen=True):
     takes_stream: bool = False
 
 
-class GrpcCall:
+class CallHead(Struct, frozen=True):
+    """What the head of a request says of a call.
+
+    Attributes:
+        method: Which is called.
+        metadata: What the client says beside its messages, by names in small letters.
+        encoding: How it compresses them.
+        timeout_seconds: How long it will wait from the beginning of the call; None for ever.
+    """
+
+    method: RpcMethod
+    metadata: Mapping[str, str]
+    encoding: str
+    timeout_seconds: float | None
+
+
+class GrpcCall(Struct, eq=False):
     """One call of a method.
 
     Attributes:
+        head: What it began with.
         method: Which.
-        metadata: What the client says beside its messages, by names in small letters.
-        timeout_seconds: How long it will wait from the beginning of the call; None for ever.
         context: What its receiver keeps beside it.
     """
 
-    __slots__ = (
-        "_connection",
-        "_encoding",
-        "_has_begun",
-        "_reader",
-        "_request",
-        "_stream",
-        "context",
-        "metadata",
-        "method",
-        "timeout_seconds",
-    )
+    _connection: "GrpcConnection"
+    _stream: http2.Stream
+    head: CallHead
+    method: RpcMethod
+    context: object = None
+    _reader: MessageReader | None = None
+    _request: bytes | None = None
+    _has_begun: bool = False
 
-    def __init__(
-        self,
-        connection: "GrpcConnection",
-        stream: http2.Stream,
-        method: RpcMethod,
-        encoding: str,
-        timeout_seconds: float | None,
-    ) -> None:
-        self.method = method
-        self.metadata = stream.head.fields
-        self.timeout_seconds = timeout_seconds
-        self.context: object = None
-        self._connection = connection
-        self._stream = stream
-        self._encoding = encoding
-        self._reader: MessageReader | None = None
-        self._request: bytes | None = None
-        self._has_begun = False
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """What the client says beside its messages, by names in small letters."""
+        return self.head.metadata
+
+    @property
+    def timeout_seconds(self) -> float | None:
+        """How long the client will wait from the beginning of the call; None for ever."""
+        return self.head.timeout_seconds
 
     @property
     def authority(self) -> str:
@@ -225,6 +227,14 @@ Event = (
 )
 
 
+class _NotGrpc(Exception):
+    """A request of something else; the status of HTTP says what is wrong."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
 class GrpcConnection:
     """See the head of the module; a `runtime.driver.Carried`.
 
@@ -254,12 +264,12 @@ class GrpcConnection:
         found: list[Event] = []
         out: list[Buffer] = []
         for event in self.http.receive(data):
-            if isinstance(event, DataReceived):
+            if isinstance(event, StreamBegun):
+                self._begin(event, found, out)
+            elif isinstance(event, DataReceived):
                 call = event.stream.context
                 if isinstance(call, GrpcCall):
                     self._receive_part(call, event.data, found, out, is_last=event.is_last)
-            elif isinstance(event, StreamBegun):
-                self._begin(event.stream, found, out, is_last=event.is_last)
             elif isinstance(event, StreamEnded):
                 call = event.stream.context
                 if isinstance(call, GrpcCall):
@@ -279,44 +289,47 @@ class GrpcConnection:
                 found.append(event)
         return [Octets(out), *found] if out else found
 
-    def _begin(
-        self, stream: http2.Stream, found: list[Event], out: list[Buffer], *, is_last: bool
-    ) -> None:
-        head = stream.head
-        kind = head.fields.get("content-type", "")
-        if head.method != "POST" or not kind.startswith("application/grpc"):
-            status = 405 if head.method != "POST" else 415
-            out += self.http.end(stream, http2.response_block(status, []))
-            return
-        try:
-            call = self._call(stream)
-        except CallFailed as failed:
-            out += self._refused(stream, failed)
-            return
-        stream.context = call
-        if call.method.takes_stream:
+    def _begin(self, event: StreamBegun, found: list[Event], out: list[Buffer]) -> None:
+        stream = event.stream
+        said = stream.head.context
+        if not isinstance(said, CallHead):
+            try:
+                said = stream.head.context = self._looked_at(stream.head)
+            except _NotGrpc as error:
+                out += self.http.end(stream, http2.response_block(error.status, []))
+                return
+            except CallFailed as failed:
+                out += self._refused(stream, failed)
+                return
+        method = said.method
+        call = stream.context = GrpcCall(self, stream, said, method)
+        if method.takes_stream:
             found.append(CallBegun(call, None))
-        if is_last:
-            self._receive_part(call, b"", found, out, is_last=True)
+        if event.is_last:
+            self._receive_part(call, event.data, found, out, is_last=True)
 
-    def _call(self, stream: http2.Stream) -> GrpcCall:
-        """Return the call that a stream begins. Raises CallFailed."""
-        head = stream.head
+    def _looked_at(self, head: http2.RequestHead) -> CallHead:
+        """Return what the head of a request says of a call. Raises CallFailed, _NotGrpc."""
+        fields = head.fields
+        if head.method != "POST":
+            raise _NotGrpc(405)
+        if not fields.get("content-type", "").startswith("application/grpc"):
+            raise _NotGrpc(415)
         method = self._methods.get(head.path)
         if method is None:
             raise CallFailed(StatusCode.UNIMPLEMENTED, f"Method not found: {head.path[1:]}")
-        encoding = head.fields.get("grpc-encoding", IDENTITY)
+        encoding = fields.get("grpc-encoding", IDENTITY)
         if encoding not in (IDENTITY, GZIP):
             raise CallFailed(
                 StatusCode.UNIMPLEMENTED, f"messages may be {ENCODINGS}, not {encoding}"
             )
-        said = head.fields.get("grpc-timeout")
+        said = fields.get("grpc-timeout")
         seconds = None
         if said is not None:
             seconds = _timeout(said)
             if seconds is None:
                 raise CallFailed(StatusCode.INTERNAL, f"grpc-timeout is {said!r}")
-        return GrpcCall(self, stream, method, encoding, seconds)
+        return CallHead(method, fields, encoding, seconds)
 
     def _receive_part(
         self, call: GrpcCall, part: bytes, found: list[Event], out: list[Buffer], *, is_last: bool
@@ -329,7 +342,7 @@ class GrpcConnection:
                 if message is not None:
                     found.append(CallBegun(call, message))
                     return
-            reader = call._reader = MessageReader(call._encoding, self._message_bytes_max)
+            reader = call._reader = MessageReader(call.head.encoding, self._message_bytes_max)
         before = reader.rest_bytes
         try:
             received = reader.receive(part)

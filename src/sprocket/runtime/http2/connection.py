@@ -56,6 +56,7 @@ from sprocket.runtime.http2.header_blocks import (
 
 Buffer = bytes | bytearray | memoryview
 
+_DATA, _HEADERS = int(FrameType.DATA), int(FrameType.HEADERS)
 TABLE_BYTES: Final = 4096
 """The client's header table, as large as RFC 7541 has it by default."""
 CLOSED_REMEMBERED: Final = 256
@@ -89,54 +90,40 @@ class Limits(Struct, frozen=True, kw_only=True):
     waiting_bytes: int = 64 * MIB
 
 
-class Stream:
+class Stream(Struct, eq=False):
     """One request and its answer.
 
     Attributes:
         number: Its own.
         head: What it began with.
+        has_ended: Whether the client has sent all.
         context: What its receiver keeps beside it.
         is_open: Whether anything may be sent for it.
-        has_ended: Whether the client has sent all.
+        waiting_bytes: How much of the answer waits for the client's windows.
     """
 
-    __slots__ = (
-        "_is_ending",
-        "_received_bytes",
-        "_send_window",
-        "_unacknowledged",
-        "_waiting",
-        "context",
-        "has_ended",
-        "head",
-        "is_open",
-        "number",
-        "waiting_bytes",
-    )
-
-    def __init__(self, number: int, head: RequestHead, send_window: int, *, ended: bool) -> None:
-        self.number = number
-        self.head = head
-        self.context: object = None
-        self.is_open = True
-        self.has_ended = ended
-        self.waiting_bytes = 0
-        """How much of the answer waits for the client's windows."""
-        self._send_window = send_window
-        self._received_bytes = 0
-        """Counted if its head says how many there will be."""
-        self._unacknowledged = 0
-        """Received, and not given back to the client's window yet."""
-        self._waiting: deque[Buffer] | None = None
-        self._is_ending: bytes | None = None
-        """The trailers that follow what waits, as a block."""
+    number: int
+    head: RequestHead
+    _send_window: int
+    has_ended: bool
+    context: object = None
+    is_open: bool = True
+    waiting_bytes: int = 0
+    _received_bytes: int = 0
+    """Counted if its head says how many there will be."""
+    _unacknowledged: int = 0
+    """Received, and not given back to the client's window yet."""
+    _waiting: deque[Buffer] | None = None
+    _is_ending: bytes | None = None
+    """The trailers that follow what waits, as a block."""
 
 
 class StreamBegun(Struct, frozen=True, gc=False):
-    """A request has begun; `is_last` if that is all of it."""
+    """A request has begun; `is_last` if that is all of it, with `data` if that came with it."""
 
     stream: Stream
     is_last: bool
+    data: bytes = b""
 
 
 class DataReceived(Struct, frozen=True, gc=False):
@@ -306,11 +293,60 @@ class Http2Connection:
             start, whole = whole, whole + size
             if whole > end:
                 break
-            self._take(kind, flags, number, data[start:whole])
-            at, whole = whole, whole + HEAD_BYTES
+            payload, at = data[start:whole], 0
+            if kind == _HEADERS:
+                at = self._take_request(data, whole, flags, number, payload)
+            if not at:
+                self._take(kind, flags, number, payload)
+                at = whole
+            whole = at + HEAD_BYTES
         if at < end:
             self._data += data[at:]
             self._whole_bytes = whole - at
+
+    def _take_request(self, data: bytes, at: int, flags: int, number: int, block: bytes) -> int:
+        """Take a whole request if it is as nearly all are: a known block, then one frame of data.
+
+        Args:
+            data: What was read.
+            at: Where the frame lies in it that follows the HEADERS.
+            flags: Of the HEADERS.
+            number: Its stream.
+            block: Its payload.
+
+        Returns:
+            Where the next frame lies; 0 if nothing was taken, and each frame has to be.
+        """
+        head = self._headers.remembered(block)
+        start = at + HEAD_BYTES
+        if head is None or head.content_length is not None or start > len(data):
+            return 0
+        size, kind, data_flags, data_number = frames.read_head(data, at)
+        end = start + size
+        limits = self._limits
+        if (
+            flags != END_HEADERS
+            or kind != _DATA
+            or data_flags != END_STREAM
+            or data_number != number
+            or end > len(data)
+            or number <= self._last
+            or not number & 1
+            or number > self._refused_after
+            or len(self.streams) >= limits.streams
+            or not 0 < size <= self._receive_window
+            or size > limits.stream_window_bytes
+            or size > limits.frame_bytes
+            or self._block is not None
+            or self._needs_settings
+        ):
+            return 0
+        self._last = number
+        self._count_data(size)
+        stream = Stream(number, head, self._stream_send_window, True)
+        self.streams[number] = stream
+        self._events.append(StreamBegun(stream, True, data[start:end]))
+        return end
 
     def _read_preface(self, data: bytes) -> bool:
         seen = data[: len(frames.PREFACE)]
@@ -378,14 +414,7 @@ class Http2Connection:
         if stream is None:
             self._check_begun(number)
         size = len(payload)
-        self._receive_window -= size
-        if self._receive_window < 0:
-            raise _Broken(ErrorCode.FLOW_CONTROL_ERROR, "more data than the window allows")
-        self._unacknowledged += size
-        if self._unacknowledged * 2 >= self._limits.window_bytes:
-            self._out.append(frames.window_update(0, self._unacknowledged))
-            self._receive_window += self._unacknowledged
-            self._unacknowledged = 0
+        self._count_data(size)
         if stream is None:
             if number not in self._closed:
                 raise _StreamBroken(number, ErrorCode.STREAM_CLOSED)
@@ -412,6 +441,17 @@ class Http2Connection:
             self._out.append(frames.window_update(number, stream._unacknowledged))
             stream._unacknowledged = 0
         self._events.append(DataReceived(stream, data, has_ended))
+
+    def _count_data(self, size: int) -> None:
+        """Count data against the window of the connection, and open that again in time."""
+        self._receive_window -= size
+        if self._receive_window < 0:
+            raise _Broken(ErrorCode.FLOW_CONTROL_ERROR, "more data than the window allows")
+        self._unacknowledged += size
+        if self._unacknowledged * 2 >= self._limits.window_bytes:
+            self._out.append(frames.window_update(0, self._unacknowledged))
+            self._receive_window += self._unacknowledged
+            self._unacknowledged = 0
 
     def _check_begun(self, number: int) -> None:
         """Refuse a frame of a stream that never was."""
@@ -487,7 +527,7 @@ class Http2Connection:
             raise _StreamBroken(number, ErrorCode.PROTOCOL_ERROR)
         if len(self.streams) >= self._limits.streams or number > self._refused_after:
             raise _StreamBroken(number, ErrorCode.REFUSED_STREAM)
-        stream = Stream(number, head, self._stream_send_window, ended=has_ended)
+        stream = Stream(number, head, self._stream_send_window, has_ended)
         self.streams[number] = stream
         self._events.append(StreamBegun(stream, has_ended))
 
@@ -673,9 +713,9 @@ class Http2Connection:
         self._send_window -= size
         self._budget.earn(2)
         self._forget(stream)
-        begun = frames.head(len(head), FrameType.HEADERS, END_HEADERS, number)
-        said = frames.head(size, FrameType.DATA, 0, number)
-        ended = frames.head(len(trailers), FrameType.HEADERS, END_HEADERS | END_STREAM, number)
+        begun = frames.head(len(head), _HEADERS, END_HEADERS, number)
+        said = frames.head(size, _DATA, 0, number)
+        ended = frames.head(len(trailers), _HEADERS, END_HEADERS | END_STREAM, number)
         return [b"".join((begun, head, said, *pieces, ended, trailers))]
 
     def reset(self, stream: Stream, code: ErrorCode) -> list[Buffer]:

@@ -70,12 +70,13 @@ class OversizedHeaders(UnreadableBlock):
     """A block that is larger than what was said to be taken."""
 
 
-class RequestHead(Struct, frozen=True):
-    """What begins a request.
+class RequestHead(Struct):
+    """What begins a request; that of requests with the same block is the same.
 
     Attributes:
         fields: The others, by name; values of one name are joined by a comma, as RFC 9110 has it.
         content_length: What it says of its body; None if it does not.
+        context: What its receiver made of it.
     """
 
     method: str
@@ -83,6 +84,7 @@ class RequestHead(Struct, frozen=True):
     authority: str
     fields: dict[str, str]
     content_length: int | None = None
+    context: object = None
 
 
 class HeaderDecoder:
@@ -98,6 +100,8 @@ class HeaderDecoder:
         self._known: dict[bytes, RequestHead] = {}
         self.field_count = 0
         """How many fields the block had that was read last; not one that was remembered."""
+        self.remembered = self._known.get
+        """Gives the head of a request whose block was read before and means the same; or None."""
 
     def request(self, block: bytes) -> RequestHead:
         """Return the head of a request.
@@ -106,7 +110,7 @@ class HeaderDecoder:
             MalformedHeaders: It is not one.
             UnreadableBlock: It cannot be read.
         """
-        known = self._known.get(block)
+        known = self.remembered(block)
         if known is not None:
             return known
         fields = self.read(block)

@@ -1,7 +1,9 @@
 """HTTP/2 as RFC 9113 has it: requests however they are cut, rules, windows, floods."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -162,41 +164,124 @@ def conversation(client: Client) -> bytes:
             frame(PING, 0, 0, b"12345678"),
             client.headers(3, flags=END_HEADERS | END_STREAM),
             frame(DATA, PADDED, 1, b"\x03two\0\0\0"),
-            frame(HEADERS, 0, 5, client.encoder.encode([*POST, ("x", "y" * 200)])[:10]),
+            *(
+                client.headers(number) + frame(DATA, END_STREAM, number, b"all")
+                for number in (5, 7)
+            ),
+            frame(HEADERS, 0, 9, client.encoder.encode([*POST, ("x", "y" * 200)])[:10]),
         )
     )
 
 
-def told_by(event: Event) -> object:
-    """Return what tells an event from others."""
-    match event:
-        case StreamBegun(stream, is_last):
-            return (stream.number, stream.head, is_last)
-        case DataReceived(stream, data, is_last):
-            return (stream.number, data, is_last)
-        case StreamReset(stream, code):
-            return (stream.number, code)
-        case Octets(buffers):
-            return b"".join(buffers)
-    return event
+def told_by(events: Sequence[Event]) -> list[object]:
+    """Return what tells events from others, as if all data had come by itself."""
+    told: list[object] = []
+    for event in events:
+        match event:
+            case StreamBegun(stream, is_last, data):
+                told.append((stream.number, stream.head, is_last and not data))
+                if data:
+                    told.append((stream.number, data, True))
+            case DataReceived(stream, data, is_last):
+                told.append((stream.number, data, is_last))
+            case StreamReset(stream, code):
+                told.append((stream.number, code))
+            case ConnectionFailed(_, why):
+                told.append(why)
+            case Octets():
+                pass  # is compared by itself
+            case _:
+                told.append(event)
+    return told
 
 
-@given(st.lists(st.integers(1, 400), max_size=20))
+@given(st.lists(st.integers(1, 500), max_size=20))
 def test_it_does_not_matter_how_bytes_are_cut(places: list[int]) -> None:
     """The same events, but for how much is answered at once."""
     whole, parts = Client(), Client()
     data = conversation(whole)
-    expected = [told_by(event) for event in whole.tell(data) if not isinstance(event, Octets)]
+    expected = told_by(whole.tell(data))
     found: list[object] = []
     ends = [*sorted({place for place in places if place < len(data)}), len(data)]
     start = 0
     for end in ends:
-        found += [
-            told_by(one) for one in parts.tell(data[start:end]) if not isinstance(one, Octets)
-        ]
+        found += told_by(parts.tell(data[start:end]))
         start = end
     assert found == expected
     assert parts.answer == whole.answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A request of two frames; the defaults are as nearly all are."""
+
+    number: int = 5
+    flags: int = END_HEADERS
+    fields: tuple[tuple[str, str], ...] = ()
+    kind: int = DATA
+    data_flags: int = END_STREAM
+    data_number: int = 5
+    size: int = 5
+    streams: int = 3
+    window_bytes: int = 70_000
+    frame_bytes: int = 80_000
+    is_away: bool = False
+
+    def told(self, *, at_once: bool) -> tuple[object, ...]:
+        """Return what becomes of it, after others with the same block, and of one after it."""
+        limits = Limits(
+            streams=self.streams,
+            frame_bytes=self.frame_bytes,
+            stream_window_bytes=self.window_bytes,
+            window_bytes=65_535,
+        )
+        client, fields = Client(limits=limits), [*POST, *self.fields]
+        for before in (1, 3):
+            client.tell(client.headers(before, fields))
+        server = client.server
+        if self.is_away:
+            server.go_away()
+        head = client.headers(self.number, fields, self.flags)
+        data = frame(self.kind, self.data_flags, self.data_number, bytes([1]) * self.size)
+        parts = [head + data] if at_once else [head, data]
+        found = [one for part in parts for one in told_by(client.tell(part))]
+        kept = [(one.number, one.has_ended, one.is_open) for one in server.streams.values()]
+        last = server.go_away()
+        for _ in range(3):  # a window that is opened tells what was counted before
+            found += told_by(client.tell(frame(DATA, 0, 3, bytes(12_000))))
+        return found, client.said(), kept, last, server.is_over
+
+
+UNUSUAL: tuple[Mapping[str, Any], ...] = (
+    *({"number": number, "data_number": number} for number in (6, 7, 3, 1, 0)),
+    *({"flags": flags} for flags in (END_HEADERS | END_STREAM, 0, END_HEADERS | PRIORITY)),
+    *({"fields": fields} for fields in ((("content-length", "5"),), (("a", "b"),) * 440)),
+    *({"kind": kind} for kind in (HEADERS, PING, CONTINUATION)),
+    *({"data_flags": flags} for flags in (0, END_STREAM | PADDED)),
+    *({"data_number": number} for number in (7, 3, 1, 0)),
+    *({"size": size} for size in (0, 16_384, 16_385, 60_000, 60_001, 65_535, 65_536)),
+    *({"is_away": True}, {"streams": 2}, {"window_bytes": 60_000}, {"frame_bytes": 16_384}),
+)
+
+
+@pytest.mark.parametrize("one", [{}, *UNUSUAL])
+def test_a_request_at_once_is_what_its_frames_are(one: Mapping[str, Any]) -> None:
+    """Events, answers and windows, whether a known block and its data come together or not.
+
+    However unusual one thing is, or two are.
+    """
+    for other in ({}, *UNUSUAL):
+        asked = replace(Asked(), **one, **{name: other[name] for name in other.keys() - one})
+        assert asked.told(at_once=True) == asked.told(at_once=False), asked
+
+
+def test_a_request_whose_block_is_known_comes_as_a_whole() -> None:
+    """One event."""
+    client = Client()
+    for number in (1, 3):
+        begun(client, number)
+    events = client.tell(client.headers(5) + frame(DATA, END_STREAM, 5, b"asked"))
+    assert events == [StreamBegun(client.server.streams[5], True, b"asked")]
 
 
 @given(st.binary(max_size=200))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
 from google.protobuf.message import Message
+from msgspec import Struct
 
 from sprocket.base import log
 from sprocket.base.errors import StoreError, WireError
@@ -93,7 +94,7 @@ def status_of(error: Exception) -> Status:
     return status(Code.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
 
 
-class ClientCall(Generic[Q, A]):
+class ClientCall(Struct, Generic[Q, A], eq=False):
     """One call of a method that takes one request, or any number of them.
 
     It is a `broker.groups.Link`: what waits for it waits for this call alone, since several clients
@@ -105,21 +106,15 @@ class ClientCall(Generic[Q, A]):
         on_left: Called once if the client does not wait any more, or is gone.
     """
 
-    __slots__ = ("_failing", "_rpc", "on_left", "peer", "request")
+    peer: Peer
+    _rpc: GrpcCall
+    request: Q
+    _failing: Callable[[Status], Sequence[A]]
+    on_left: Callable[[], None] | None = None
 
-    def __init__(
-        self,
-        peer: Peer,
-        rpc: GrpcCall,
-        request: Q,
-        failing: Callable[[Status], Sequence[A]],
-    ) -> None:
-        self.peer = peer
-        self.request = request
-        self.on_left: Callable[[], None] | None = None
-        self._rpc = rpc
-        self._failing = failing
-        rpc.context = self
+    def __post_init__(self) -> None:
+        """Be found by the call."""
+        self._rpc.context = self
 
     @property
     def client_id(self) -> str:
