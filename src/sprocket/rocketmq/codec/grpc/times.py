@@ -1,5 +1,6 @@
 """Points in time and durations, as protobuf has them, in milliseconds."""
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from sprocket.rocketmq.codec.grpc import descriptors
@@ -12,12 +13,20 @@ else:
     Duration = descriptors.well_known("Duration")
     Timestamp = descriptors.well_known("Timestamp")
 
+TIMES_REMEMBERED: Final = 1_024
+"""Most clients give them in milliseconds, so that many messages have the same."""
 _NANOS: Final = 1_000_000
 
 
 def ms_of(value: Timestamp | Duration) -> int:
     """Return milliseconds: since 1970, or of a duration; parts of one are dropped."""
     return value.seconds * 1000 + value.nanos // _NANOS
+
+
+@lru_cache(TIMES_REMEMBERED)
+def ms_of_encoded(data: bytes) -> int:
+    """Return the same of a point in time as it is sent. Raises DecodeError."""
+    return ms_of(Timestamp.FromString(data))
 
 
 def timestamp(ms: int) -> Timestamp:

@@ -25,7 +25,7 @@ from sprocket.rocketmq.errors import NotStored, Refusal, Refused, not_stored
 from sprocket.runtime.driver import Peer
 from sprocket.runtime.grpc import GrpcCall, StatusCode
 
-Q = TypeVar("Q", bound=Message)
+Q = TypeVar("Q")
 A = TypeVar("A", bound=Message)
 
 Buffer = bytes | bytearray | memoryview

@@ -38,6 +38,7 @@ from sprocket.runtime.grpc import (
 _log = log.get_limited_logger(__name__)
 
 M = TypeVar("M", bound=Message)
+P = TypeVar("P", bound=Message)
 
 
 class CallGuard(Protocol):
@@ -71,7 +72,7 @@ def one(made: Callable[[Status], M]) -> Callable[[Status], Sequence[M]]:
 
 def row(
     rpc: Rpc,
-    kind: type[Q],
+    read: Callable[[bytes], Q],
     failing: Callable[[Status], Sequence[A]],
     needs: Callable[[ClientCall[Q, A]], Iterable[Requirement]] | None,
     handle: Callable[[ClientCall[Q, A]], None],
@@ -80,7 +81,7 @@ def row(
 
     Args:
         rpc: Which.
-        kind: Its requests.
+        read: Reads its requests; raises DecodeError.
         failing: Makes the answers that tell of a status.
         needs: Gives what a request needs of the rights of whoever asks; None if anybody may ask who
             need not even say who they are.
@@ -90,7 +91,7 @@ def row(
     def begin(peer: Peer, rpc_call: GrpcCall, data: bytes | None, guard: CallGuard | None) -> None:
         assert data is not None, "a call of one request comes with it"
         try:
-            request = kind.FromString(data)
+            request = read(data)
         except DecodeError:
             peer.send(rpc_call.end(StatusCode.INTERNAL, "Invalid protobuf byte sequence"))
             return
@@ -106,9 +107,9 @@ def row(
 
 def stream_row(
     rpc: Rpc,
-    kind: type[Q],
-    needs: Callable[[ClientCall[Q, A]], Iterable[Requirement]] | None,
-    handle: Callable[[ClientCall[Q, A]], None],
+    kind: type[P],
+    needs: Callable[[ClientCall[P, A]], Iterable[Requirement]] | None,
+    handle: Callable[[ClientCall[P, A]], None],
 ) -> GrpcRow:
     """Return the row of a method that takes any number of requests.
 
@@ -120,10 +121,10 @@ def stream_row(
     """
 
     def begin(peer: Peer, rpc_call: GrpcCall, _: bytes | None, __: CallGuard | None) -> None:
-        ClientCall[Q, A](peer, rpc_call, kind(), lambda _: ())
+        ClientCall[P, A](peer, rpc_call, kind(), lambda _: ())
 
     def receive(rpc_call: GrpcCall, data: bytes, guard: CallGuard | None) -> None:
-        call: ClientCall[Q, A] | None = rpc_call.context  # type: ignore[assignment]
+        call: ClientCall[P, A] | None = rpc_call.context  # type: ignore[assignment]
         assert call is not None, "a message follows the beginning of its call"
         try:
             call.request = kind.FromString(data)

@@ -20,6 +20,7 @@ from sprocket.rocketmq.codec.grpc.messages import (
     SendMessageRequest,
     TelemetryCommand,
 )
+from sprocket.rocketmq.codec.grpc.plain_send import PlainSend
 from sprocket.rocketmq.model.rights import Action, Requirement, ResourceType, need
 from sprocket.rocketmq.server.grpc.calls import A, ClientCall
 
@@ -49,9 +50,11 @@ def of_assignment(call: ClientCall[QueryAssignmentRequest, A]) -> Needed:
     return [_topic(call.name(request.topic), _SUB), _group(call.name(request.group))]
 
 
-def of_send(call: ClientCall[SendMessageRequest, A]) -> Needed:
+def of_send(call: ClientCall[PlainSend | SendMessageRequest, A]) -> Needed:
     """Return what it takes to send."""
-    names = dict.fromkeys(call.name(one.topic) for one in call.request.messages)
+    request = call.request
+    given = [request] if isinstance(request, PlainSend) else request.messages
+    names = dict.fromkeys(call.name(one.topic) for one in given)
     return [_topic(name, _PUB) for name in names]
 
 

@@ -34,6 +34,7 @@ from sprocket.rocketmq.codec.grpc.messages import (
     SendResultEntry,
     Status,
 )
+from sprocket.rocketmq.codec.grpc.plain_send import PlainSend
 from sprocket.rocketmq.codec.grpc.status import Code, Declined
 from sprocket.rocketmq.errors import Refusal, Refused
 from sprocket.rocketmq.model.hashes import hash32, jump_hash
@@ -57,7 +58,7 @@ from sprocket.rocketmq.server.grpc.dispatch import busy
 from sprocket.rocketmq.store.log import AppendedBatch
 from sprocket.runtime.driver import Peer
 
-SendCall = ClientCall[SendMessageRequest, SendMessageResponse]
+SendCall = ClientCall[PlainSend | SendMessageRequest, SendMessageResponse]
 
 MESSAGES_MAX: Final = 1_024
 """Of one call."""
@@ -149,7 +150,31 @@ class GrpcSends:
         """Store what a call carries. Raises Declined, Refused, DiskBusy."""
         if self._durable.pressure.is_full:
             raise busy()
-        given = [*call.request.messages]
+        checked = self._checked(call)
+        first = checked[0]
+        topic = self._topics.find(first.topic)
+        if topic is None:
+            raise Refused(
+                Refusal.NO_TOPIC,
+                f"No topic route info in name server for the topic: {first.topic}",
+            )
+        _check_types(topic, checked)
+        queue_id = self._queue_of(topic, first.group)
+        pending, address = _Pending(call, len(checked)), call.address
+        if not self._sends:
+            self._durable.enqueue(self)
+        for number, one in enumerate(checked):
+            said = one.produced(queue_id)
+            self._sends.append(_Sent(said, one.body, address, pending, number))
+
+    def _checked(self, call: SendCall) -> Sequence[CheckedMessage]:
+        """Return what a call carries, of one topic. Raises Declined."""
+        request, limits = call.request, self._limits
+        if isinstance(request, PlainSend):
+            name = call.name(request.topic)
+            check_topic(name)
+            return (message_in.checked_plain(request, name, call.address, limits),)
+        given = [*request.messages]
         if not given:
             raise Declined(Code.MESSAGE_CORRUPTED, "no message to send")
         if len(given) > MESSAGES_MAX:
@@ -158,22 +183,7 @@ class GrpcSends:
         if len(given) > 1 and any(call.name(one.topic) != name for one in given):
             raise Declined(Code.MESSAGE_CORRUPTED, "topic in message is not same")
         check_topic(name)
-        address, limits = call.address, self._limits
-        checked = [message_in.checked(one, name, address, limits) for one in given]
-        topic = self._topics.find(name)
-        if topic is None:
-            raise Refused(
-                Refusal.NO_TOPIC, f"No topic route info in name server for the topic: {name}"
-            )
-        _check_types(topic, checked)
-        queue_id = self._queue_of(topic, checked[0].group)
-        pending = _Pending(call, len(checked))
-        if not self._sends:
-            self._durable.enqueue(self)
-        self._sends += [
-            _Sent(one.produced(queue_id), one.body, address, pending, number)
-            for number, one in enumerate(checked)
-        ]
+        return [message_in.checked(one, name, call.address, limits) for one in given]
 
     def _queue_of(self, topic: TopicConfig, group: str) -> int:
         """Return the queue of the messages of a call: that of their group, or each in turn."""

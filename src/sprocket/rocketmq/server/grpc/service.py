@@ -11,6 +11,7 @@ from msgspec import Struct
 from sprocket.base.clock import Clock
 from sprocket.base.units import MIB
 from sprocket.rocketmq.broker.broker import Broker
+from sprocket.rocketmq.codec.grpc import plain_send
 from sprocket.rocketmq.codec.grpc.messages import (
     AckMessageRequest,
     AckMessageResponse,
@@ -31,7 +32,6 @@ from sprocket.rocketmq.codec.grpc.messages import (
     RecallMessageRequest,
     RecallMessageResponse,
     ReceiveMessageRequest,
-    SendMessageRequest,
     TelemetryCommand,
 )
 from sprocket.rocketmq.codec.grpc.schema import RPCS
@@ -215,22 +215,22 @@ def _producer_rows(
     return [
         row(
             _RPC["QueryRoute"],
-            QueryRouteRequest,
+            QueryRouteRequest.FromString,
             one(lambda said: QueryRouteResponse(status=said)),
             needs.of_route,
             routes.route,
         ),
-        row(_RPC["SendMessage"], SendMessageRequest, failed_send, needs.of_send, sends.send),
+        row(_RPC["SendMessage"], plain_send.read, failed_send, needs.of_send, sends.send),
         row(
             _RPC["EndTransaction"],
-            EndTransactionRequest,
+            EndTransactionRequest.FromString,
             one(lambda said: EndTransactionResponse(status=said)),
             needs.of_end,
             transactions.end,
         ),
         row(
             _RPC["RecallMessage"],
-            RecallMessageRequest,
+            RecallMessageRequest.FromString,
             one(lambda said: RecallMessageResponse(status=said)),
             needs.of_recall,
             transactions.recall,
@@ -247,35 +247,35 @@ def _consumer_rows(
     return [
         row(
             _RPC["QueryAssignment"],
-            QueryAssignmentRequest,
+            QueryAssignmentRequest.FromString,
             one(lambda said: QueryAssignmentResponse(status=said)),
             needs.of_assignment,
             routes.assignment,
         ),
         row(
             _RPC["ReceiveMessage"],
-            ReceiveMessageRequest,
+            ReceiveMessageRequest.FromString,
             lambda said: answers(said, now_ms),
             needs.of_receive,
             receives.receive,
         ),
         row(
             _RPC["AckMessage"],
-            AckMessageRequest,
+            AckMessageRequest.FromString,
             one(lambda said: AckMessageResponse(status=said)),
             needs.of_ack,
             acks.acknowledge,
         ),
         row(
             _RPC["ChangeInvisibleDuration"],
-            ChangeInvisibleDurationRequest,
+            ChangeInvisibleDurationRequest.FromString,
             one(lambda said: ChangeInvisibleDurationResponse(status=said)),
             needs.of_change,
             acks.change,
         ),
         row(
             _RPC["ForwardMessageToDeadLetterQueue"],
-            ForwardMessageToDeadLetterQueueRequest,
+            ForwardMessageToDeadLetterQueueRequest.FromString,
             one(lambda said: ForwardMessageToDeadLetterQueueResponse(status=said)),
             needs.of_forward,
             acks.forward,
@@ -287,14 +287,14 @@ def _session_rows(sessions: Sessions) -> list[GrpcRow]:
     return [
         row(
             _RPC["Heartbeat"],
-            HeartbeatRequest,
+            HeartbeatRequest.FromString,
             one(lambda said: HeartbeatResponse(status=said)),
             needs.of_heartbeat,
             sessions.heartbeat,
         ),
         row(
             _RPC["NotifyClientTermination"],
-            NotifyClientTerminationRequest,
+            NotifyClientTerminationRequest.FromString,
             one(lambda said: NotifyClientTerminationResponse(status=said)),
             needs.of_termination,
             sessions.terminate,
@@ -307,7 +307,7 @@ def _standard_rows(health: HealthHandlers) -> list[GrpcRow]:
     """Return the rows of what anybody may ask."""
     check, watch = HEALTH_RPCS
     return [
-        row(check, HealthCheckRequest, lambda _: (), None, health.check),
-        row(watch, HealthCheckRequest, lambda _: (), None, health.watch),
+        row(check, HealthCheckRequest.FromString, lambda _: (), None, health.check),
+        row(watch, HealthCheckRequest.FromString, lambda _: (), None, health.watch),
         *(stream_row(rpc, ServerReflectionRequest, None, reflect) for rpc in REFLECTION_RPCS),
     ]
