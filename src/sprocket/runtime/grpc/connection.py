@@ -88,6 +88,7 @@ class GrpcCall(Struct, eq=False):
     Attributes:
         head: What it began with.
         method: Which.
+        metadata: What the client says beside its messages, by names in small letters.
         context: What its receiver keeps beside it.
     """
 
@@ -95,15 +96,11 @@ class GrpcCall(Struct, eq=False):
     _stream: http2.Stream
     head: CallHead
     method: RpcMethod
+    metadata: Mapping[str, str]
     context: object = None
     _reader: MessageReader | None = None
     _request: bytes | None = None
     _has_begun: bool = False
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        """What the client says beside its messages, by names in small letters."""
-        return self.head.metadata
 
     @property
     def timeout_seconds(self) -> float | None:
@@ -302,9 +299,14 @@ class GrpcConnection:
                 out += self._refused(stream, failed)
                 return
         method = said.method
-        call = stream.context = GrpcCall(self, stream, said, method)
+        call = stream.context = GrpcCall(self, stream, said, method, said.metadata)
         if method.takes_stream:
             found.append(CallBegun(call, None))
+        elif event.is_last:
+            message = messages.only_message(event.data, self._message_bytes_max)
+            if message is not None:
+                found.append(CallBegun(call, message))
+                return
         if event.is_last:
             self._receive_part(call, event.data, found, out, is_last=True)
 

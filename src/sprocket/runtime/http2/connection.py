@@ -38,6 +38,7 @@ from sprocket.runtime.http2.frames import (
     HEAD_BYTES,
     PADDED,
     PRIORITY,
+    STREAM_MAX,
     WINDOW_DEFAULT,
     WINDOW_MAX,
     ErrorCode,
@@ -284,10 +285,15 @@ class Http2Connection:
                 self._data += data
                 return
             at = len(frames.PREFACE)
-        limit, read_head = self._limits.frame_bytes, frames.read_head
+        limit, unpack, take_request = (
+            self._limits.frame_bytes,
+            frames.unpack_head,
+            self._take_request,
+        )
         whole = at + HEAD_BYTES
         while whole <= end:
-            size, kind, flags, number = read_head(data, at)
+            high, low, kind, flags, number = unpack(data, at)
+            size, number = high << 8 | low, number & STREAM_MAX
             if size > limit:
                 raise _Broken(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {size} bytes")
             start, whole = whole, whole + size
@@ -295,7 +301,7 @@ class Http2Connection:
                 break
             payload, at = data[start:whole], 0
             if kind == _HEADERS:
-                at = self._take_request(data, whole, flags, number, payload)
+                at = take_request(data, whole, flags, number, payload)
             if not at:
                 self._take(kind, flags, number, payload)
                 at = whole
@@ -321,14 +327,15 @@ class Http2Connection:
         start = at + HEAD_BYTES
         if head is None or head.content_length is not None or start > len(data):
             return 0
-        size, kind, data_flags, data_number = frames.read_head(data, at)
+        high, low, kind, data_flags, data_number = frames.unpack_head(data, at)
+        size = high << 8 | low
         end = start + size
         limits = self._limits
         if (
             flags != END_HEADERS
             or kind != _DATA
             or data_flags != END_STREAM
-            or data_number != number
+            or data_number & STREAM_MAX != number
             or end > len(data)
             or number <= self._last
             or not number & 1
@@ -338,11 +345,13 @@ class Http2Connection:
             or size > limits.stream_window_bytes
             or size > limits.frame_bytes
             or self._block is not None
-            or self._needs_settings
         ):
             return 0
         self._last = number
-        self._count_data(size)
+        self._receive_window -= size
+        self._unacknowledged += size
+        if self._unacknowledged * 2 >= limits.window_bytes:
+            self._open_window()
         stream = Stream(number, head, self._stream_send_window, True)
         self.streams[number] = stream
         self._events.append(StreamBegun(stream, True, data[start:end]))
@@ -449,9 +458,13 @@ class Http2Connection:
             raise _Broken(ErrorCode.FLOW_CONTROL_ERROR, "more data than the window allows")
         self._unacknowledged += size
         if self._unacknowledged * 2 >= self._limits.window_bytes:
-            self._out.append(frames.window_update(0, self._unacknowledged))
-            self._receive_window += self._unacknowledged
-            self._unacknowledged = 0
+            self._open_window()
+
+    def _open_window(self) -> None:
+        """Let the client send as much as it has sent since the last time."""
+        self._out.append(frames.window_update(0, self._unacknowledged))
+        self._receive_window += self._unacknowledged
+        self._unacknowledged = 0
 
     def _check_begun(self, number: int) -> None:
         """Refuse a frame of a stream that never was."""

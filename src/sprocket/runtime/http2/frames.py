@@ -6,7 +6,7 @@ Source: RFC 9113, chapters 4, 6 and 7.
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Final
 
@@ -90,6 +90,10 @@ def head(size: int, kind: int, flags: int, stream: int) -> bytes:
         stream: Whose it is; 0 for the connection.
     """
     return _HEAD.pack(size >> 8, size & 0xFF, kind, flags, stream)
+
+
+unpack_head: Final[Callable[[bytes, int], tuple[int, int, int, int, int]]] = _HEAD.unpack_from
+"""Gives what `read_head` does, but the size in two parts and the stream with a reserved bit."""
 
 
 def read_head(data: bytes | bytearray, at: int) -> tuple[int, int, int, int]:

@@ -64,15 +64,18 @@ MESSAGES_MAX: Final = 1_024
 """Of one call."""
 
 
-class _Pending:
-    """A call whose messages are on their way; gets what became of each."""
+class _Pending(Struct, eq=False):
+    """A call whose messages are on their way; gets what became of each.
 
-    __slots__ = ("call", "entries", "left")
+    Attributes:
+        call: Which.
+        entries: What became of each; None while that is not known.
+        left: Of how many it is not.
+    """
 
-    def __init__(self, call: SendCall, size: int) -> None:
-        self.call = call
-        self.entries: list[SendResultEntry | None] = [None] * size
-        self.left = size
+    call: SendCall
+    entries: list[SendResultEntry | None]
+    left: int
 
     def note(self, number: int, entry: SendResultEntry) -> SendMessageResponse | None:
         """Note what became of one; return the answer once that is known of all."""
@@ -160,7 +163,8 @@ class GrpcSends:
             )
         _check_types(topic, checked)
         queue_id = self._queue_of(topic, first.group)
-        pending, address = _Pending(call, len(checked)), call.address
+        address = call.peer.address
+        pending = _Pending(call, [None] * len(checked), len(checked))
         if not self._sends:
             self._durable.enqueue(self)
         for number, one in enumerate(checked):
@@ -173,7 +177,7 @@ class GrpcSends:
         if isinstance(request, PlainSend):
             name = call.name(request.topic)
             check_topic(name)
-            return (message_in.checked_plain(request, name, call.address, limits),)
+            return (message_in.checked_plain(request, name, call.peer.address, limits),)
         given = [*request.messages]
         if not given:
             raise Declined(Code.MESSAGE_CORRUPTED, "no message to send")
