@@ -486,7 +486,9 @@ class Peer(asyncio.Protocol):
         if pressure is not None and pressure.is_high:
             self._bear(pressure, len(data))
         if self._withheld is not None:
-            self._note_withheld(self._withheld(self.connection))
+            withheld_bytes = self._withheld(self.connection)
+            if withheld_bytes != self._withheld_bytes:
+                self._note_withheld(withheld_bytes)
         if self.connection.broken is not None and self.is_open and not self.backlog:
             self._break(self.connection.broken)
 
@@ -588,9 +590,8 @@ class Peer(asyncio.Protocol):
             self.transport.writelines(buffers)
 
     def _note_withheld(self, size: int) -> None:
-        if size != self._withheld_bytes:
-            self._withheld_bytes = size
-            self._count_slow()
+        self._withheld_bytes = size
+        self._count_slow()
 
     def _bear(self, pressure: Pressure, read_bytes: int) -> None:
         """Do not read on if this peer brought much for which it has no answer yet."""

@@ -58,6 +58,7 @@ from sprocket.runtime.http2.header_blocks import (
 Buffer = bytes | bytearray | memoryview
 
 _DATA, _HEADERS = int(FrameType.DATA), int(FrameType.HEADERS)
+_LAST: Final = END_HEADERS | END_STREAM
 TABLE_BYTES: Final = 4096
 """The client's header table, as large as RFC 7541 has it by default."""
 CLOSED_REMEMBERED: Final = 256
@@ -261,9 +262,10 @@ class Http2Connection:
             self._read(data)
         except _Broken as broken:
             events.append(self._fail(broken))
-        if self._out and not self.is_over:
-            events.insert(0, Octets(self._out))
-        self._out = []
+        if self._out:
+            if not self.is_over:
+                events.insert(0, Octets(self._out))
+            self._out = []
         return events
 
     def _fail(self, broken: _Broken) -> ConnectionFailed:
@@ -726,9 +728,10 @@ class Http2Connection:
         self._send_window -= size
         self._budget.earn(2)
         self._forget(stream)
-        begun = frames.head(len(head), _HEADERS, END_HEADERS, number)
-        said = frames.head(size, _DATA, 0, number)
-        ended = frames.head(len(trailers), _HEADERS, END_HEADERS | END_STREAM, number)
+        pack, head_size, last_size = frames.pack_head, len(head), len(trailers)
+        begun = pack(head_size >> 8, head_size & 0xFF, _HEADERS, END_HEADERS, number)
+        said = pack(size >> 8, size & 0xFF, _DATA, 0, number)
+        ended = pack(last_size >> 8, last_size & 0xFF, _HEADERS, _LAST, number)
         return [b"".join((begun, head, said, *pieces, ended, trailers))]
 
     def reset(self, stream: Stream, code: ErrorCode) -> list[Buffer]:

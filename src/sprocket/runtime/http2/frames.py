@@ -95,6 +95,9 @@ def head(size: int, kind: int, flags: int, stream: int) -> bytes:
 unpack_head: Final[Callable[[bytes, int], tuple[int, int, int, int, int]]] = _HEAD.unpack_from
 """Gives what `read_head` does, but the size in two parts and the stream with a reserved bit."""
 
+pack_head: Final[Callable[[int, int, int, int, int], bytes]] = _HEAD.pack
+"""Makes a head of the same."""
+
 
 def read_head(data: bytes | bytearray, at: int) -> tuple[int, int, int, int]:
     """Return size, type, flags and stream of the frame whose head lies at `at`."""

@@ -100,6 +100,8 @@ class ClientCall(Struct, Generic[Q, A], eq=False):
     It is a `broker.groups.Link`: what waits for it waits for this call alone, since several clients
     may share a connection.
 
+    Whoever makes one lets the call of the codec find it (`GrpcCall.context`).
+
     Attributes:
         peer: The connection.
         request: What is asked; of a method that takes any number, the first has not come yet.
@@ -111,10 +113,6 @@ class ClientCall(Struct, Generic[Q, A], eq=False):
     request: Q
     _failing: Callable[[Status], Sequence[A]]
     on_left: Callable[[], None] | None = None
-
-    def __post_init__(self) -> None:
-        """Be found by the call."""
-        self._rpc.context = self
 
     @property
     def client_id(self) -> str:

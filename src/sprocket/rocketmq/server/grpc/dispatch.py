@@ -95,7 +95,7 @@ def row(
         except DecodeError:
             peer.send(rpc_call.end(StatusCode.INTERNAL, "Invalid protobuf byte sequence"))
             return
-        call = ClientCall(peer, rpc_call, request, failing)
+        call = rpc_call.context = ClientCall(peer, rpc_call, request, failing)
         try:
             _check(call, needs, guard)
             handle(call)
@@ -121,7 +121,7 @@ def stream_row(
     """
 
     def begin(peer: Peer, rpc_call: GrpcCall, _: bytes | None, __: CallGuard | None) -> None:
-        ClientCall[P, A](peer, rpc_call, kind(), lambda _: ())
+        rpc_call.context = ClientCall[P, A](peer, rpc_call, kind(), lambda _: ())
 
     def receive(rpc_call: GrpcCall, data: bytes, guard: CallGuard | None) -> None:
         call: ClientCall[P, A] | None = rpc_call.context  # type: ignore[assignment]
