@@ -93,7 +93,7 @@ def enveloped(message: bytes) -> bytes:
 def sent(topic: str, body: bytes, number: int) -> bytes:
     """Return a send of one message."""
     said = SystemProperties(message_id=f"{number:034X}", message_type=1, body_encoding=1)
-    said.born_timestamp.FromMilliseconds(1_700_000_000_000)
+    said.born_timestamp.FromMilliseconds(1_700_000_000_000 + number)
     said.born_host = "bench"
     one = Message(topic=Resource(name=topic), system_properties=said, body=body)
     return messages.SendMessageRequest(messages=[one]).SerializeToString()
