@@ -10,7 +10,7 @@ from sprocket.base.errors import StoreError, WireError
 from sprocket.rocketmq.codec.replication import PartReader, ReportReader, report
 from sprocket.rocketmq.replication import AcksByNumber, ClassicSpeech, Done, ReplicaLog, Slaves
 from sprocket.rocketmq.settings import ReplicationSettings, StoreSettings
-from sprocket.rocketmq.store.log import Calls, StoredRecords, at_once
+from sprocket.rocketmq.store.log import StoredRecords
 from sprocket.rocketmq.store.store import Store
 from sprocket.testing.clock import FakeClock
 from sprocket.testing.disk import SimulatedDisk
@@ -153,13 +153,13 @@ class Follower:
         self.waiting: list[Done] = []
         self._is_over = True
 
-    def _beside_dispatch(self, calls: Calls, size: int) -> list[int]:
-        """Make the calls of a write while what was written before gets into queues and index."""
+    def _beside_dispatch(self, call: Callable[[], int], _: int) -> int:
+        """Make a call of a write while what was written before gets into queues and index."""
         self.store.dispatch()
         self.store.dispatch_index()
-        sizes = at_once(calls, size)
+        wrote = call()
         self.store.dispatch()
-        return sizes
+        return wrote
 
     def _append(self, stored: StoredRecords, done: Done) -> None:
         self.store.append_stored(stored)

@@ -16,7 +16,7 @@ from sprocket.base.clock import Clock
 from sprocket.base.errors import StoreError
 from sprocket.base.units import MIB
 from sprocket.rocketmq.broker.stats import Stats
-from sprocket.rocketmq.store.log import KEPT_BYTES_MAX, Calls, RunCalls, at_once
+from sprocket.rocketmq.store.log import KEPT_BYTES_MAX, RunWrite
 from sprocket.rocketmq.store.reput import Arrival
 from sprocket.rocketmq.store.store import Store
 from sprocket.runtime.offload import DiskThread
@@ -145,7 +145,7 @@ class ReputRounds:
         )
         return self._half_round if is_due else None
 
-    def beside_writes(self, thread: DiskThread) -> RunCalls:
+    def beside_writes(self, thread: DiskThread) -> RunWrite:
         """Return what makes the calls of writes to a log that follows another.
 
         Args:
@@ -153,16 +153,16 @@ class ReputRounds:
                 pages that are to go.
         """
 
-        def run(calls: Calls, size: int) -> list[int]:
+        def run(call: Callable[[], int], size: int) -> int:
             if size < BESIDE_WRITE_BYTES_MIN or not thread.is_idle:
-                return at_once(calls, size)
+                return call()
             old = self._store.page_cache.take_old(FOLLOWED_BACK_BYTES)
 
-            def job() -> list[int]:
-                sizes = at_once(calls, size)
+            def job() -> int:
+                wrote = call()
                 for file, position, room in old:
                     file.give_back(position, room)
-                return sizes
+                return wrote
 
             return thread.run_beside(job, self._dispatch_rest)
 

@@ -7,7 +7,7 @@ what is there, past damage. Only the log counts; every other file can be made fr
 
 from sprocket.rocketmq.store.log import log_repair
 from sprocket.rocketmq.store.log.appender import Appended, AppendedBatch, Appender
-from sprocket.rocketmq.store.log.commit_log import Calls, CommitLog, RunCalls, at_once
+from sprocket.rocketmq.store.log.commit_log import CommitLog, RunWrite, at_once
 from sprocket.rocketmq.store.log.flusher import FillJob, Flusher, LogSync
 from sprocket.rocketmq.store.log.log_repair import PADDING_TOPIC
 from sprocket.rocketmq.store.log.log_scanner import (
@@ -30,7 +30,6 @@ __all__ = [
     "Appended",
     "AppendedBatch",
     "Appender",
-    "Calls",
     "CommitLog",
     "Damage",
     "FillJob",
@@ -41,7 +40,7 @@ __all__ = [
     "Misplaced",
     "OffsetAssigner",
     "PageCache",
-    "RunCalls",
+    "RunWrite",
     "StoredRecords",
     "Tail",
     "at_once",

@@ -23,7 +23,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TypeAlias
 
-from sprocket.base.disk import Buffer, File, Segment, SegmentFiles, SegmentWindow, written_ranges
+from sprocket.base.disk import File, Segment, SegmentFiles, SegmentWindow, written_ranges
 from sprocket.base.errors import (
     CorruptRecord,
     DiskFailed,
@@ -41,25 +41,21 @@ from sprocket.rocketmq.codec.record_layout import BLANK_BYTES, parts
 from sprocket.rocketmq.model.message import NewBatch, NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
 from sprocket.rocketmq.store.log.log_stream import StoredRecords
-from sprocket.rocketmq.store.log.tail import Tail
+from sprocket.rocketmq.store.log.tail import Run, Tail
 
 Range: TypeAlias = tuple[File, int, int]
 """File, position in it, and size."""
 
-Calls: TypeAlias = Sequence[Callable[[], int]]
-"""Calls that write; each says how many bytes it wrote. Any thread may make them."""
-
-RunCalls: TypeAlias = Callable[[Calls, int], list[int]]
-"""Makes calls that write about so many bytes, one after the other; returns what they say.
-
-Raises what one raises; those behind it are not made then."""
+RunWrite: TypeAlias = Callable[[Callable[[], int], int], int]
+"""Makes a call that writes about so many bytes to one file; returns what it says, or raises it. Any
+thread may make it, but it has ended when this returns."""
 
 _ZERO_CHUNK = bytes(256 * KIB)
 
 
-def at_once(calls: Calls, _: int) -> list[int]:
-    """Make calls here; a `RunCalls`."""
-    return [call() for call in calls]
+def at_once(call: Callable[[], int], _: int) -> int:
+    """Make a call here; a `RunWrite`."""
+    return call()
 
 
 class CommitLog:
@@ -75,7 +71,7 @@ class CommitLog:
         failure: Why nothing more can be written, until it is opened anew.
         undo_failure: Why nothing can be written before `undo` succeeds.
         written: Up to where the files hold what was appended.
-        run_calls: Makes the calls of a write.
+        run_write: Makes the calls of a write.
         warm_from: What lies behind this place was written by this process a while ago at most, and
             is in memory. Only that is read through a map of its file, where a bad sector would
             kill the process.
@@ -89,7 +85,7 @@ class CommitLog:
         self.undo_failure: str | None = None
         self._undo_end = 0
         self.crc_tail = crc_tail
-        self.run_calls: RunCalls = at_once
+        self.run_write: RunWrite = at_once
         self._segment_bytes = files.segment_bytes
         self._runs: list[tuple[int, list[record.Encoded]]] = []
         self._batches: list[RecordBatch] = []
@@ -217,24 +213,24 @@ class CommitLog:
         """
         if self._runs:
             assert self.undo_failure is None, "what a failed write left is still there"
-            begun: list[tuple[int, list[Buffer]]] = []
-            calls: list[Callable[[], int]] = []
+            runs: list[Run] = []
             touched_end: int = self.written
             try:
                 for start, encoded in self._runs:
                     buffers = record.finish(encoded)
                     segment = self._segment_to_write(start)
-                    calls.append(partial(segment.file.write, buffers, start - segment.start))
+                    call = partial(segment.file.write, buffers, start - segment.start)
                     touched_end = segment.end
-                    begun.append((start, buffers))
-                sizes = self.run_calls(calls, self.end - self.written)
+                    # The next file is not made before: it says that this one is full.
+                    size = self.run_write(call, self.end - start)
+                    runs.append((start, start + size, buffers))
             except (DiskFull, DiskFailed) as error:
                 self._take_back(error, touched_end)
                 raise
             for batch in self._batches:
                 self.tail.add_batch(batch)
-            for (start, buffers), size in zip(begun, sizes, strict=True):
-                self.tail.add((start, start + size, buffers))
+            for run in runs:
+                self.tail.add(run)
             self._runs, self._batches = [], []
             self._buffers = None
             self.written = self.end

@@ -1,6 +1,7 @@
 """The log takes records up in memory, writes them in one call a file, and rolls."""
 
 import errno
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -17,7 +18,7 @@ from sprocket.base.errors import (
     StoreFailed,
 )
 from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.store.log import Calls, CommitLog, at_once
+from sprocket.rocketmq.store.log import CommitLog, at_once
 from sprocket.testing.disk import SimulatedDisk
 
 SEGMENT = 1024
@@ -213,19 +214,19 @@ def test_a_failed_write_whose_undoing_cannot_be_synced_ends_it() -> None:
 
 @pytest.mark.parametrize("failing", [None, 1, 2])
 def test_the_calls_of_a_write_may_be_made_elsewhere(failing: int | None) -> None:
-    """All of them together, in their order; if one fails nothing is left, as where they are made.
+    """One for each file, in their order; if one fails nothing is left, as where they are made.
 
     Nothing is known of the write before they have ended.
     """
     disk, log = _log()
     asked: list[tuple[int, int, int]] = []
 
-    def run(calls: Calls, size: int) -> list[int]:
+    def run(call: Callable[[], int], size: int) -> int:
         with ThreadPoolExecutor(1) as pool:
-            asked.append((len(calls), size, log.written))
-            return pool.submit(at_once, calls, size).result()
+            asked.append((len(log.files.segments), size, log.written))
+            return pool.submit(at_once, call, size).result()
 
-    log.run_calls = run
+    log.run_write = run
     for number in range(3):
         _append(log, 600, number)
     if failing is not None:
@@ -237,7 +238,11 @@ def test_the_calls_of_a_write_may_be_made_elsewhere(failing: int | None) -> None
         for number in range(3):
             _append(log, 600, number)
     assert log.write() == 2 * SEGMENT + 600
-    assert asked == [(3, 2 * SEGMENT + 600, 0)] * len(asked)
+    sizes = [2 * SEGMENT + 600, SEGMENT + 600, 600]
+    made = failing or 0  # files that the first try has left; each is made when it is written
+    expected = [(max(number, made), size, 0) for number, size in enumerate(sizes, 1)]
+    assert asked[-3:] == expected
+    assert asked[:-3] == [(number, size, 0) for number, size in enumerate(sizes[:made], 1)]
     assert [record.decode(log.record_at(at)).queue_offset for at in (0, 1024, 2048)] == [0, 1, 2]
     assert log.tail.read(1024, 1624) == bytes(log.record_at(1024))
 
