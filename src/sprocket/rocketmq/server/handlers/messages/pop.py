@@ -56,6 +56,7 @@ from sprocket.runtime.driver import Peer
 
 FOUND = "FOUND"
 NOTHING = "NO_MESSAGE_IN_QUEUE"
+_TIME_MAX_MS = (1 << 63) - 1
 """Remarks of answers that RocketMQ gives, too."""
 
 Kept = Callable[[StoreError | None], None]
@@ -141,8 +142,12 @@ class PopHandlers:
             request.answer(_nothing(ResponseCode.POLLING_FULL, popped, header))
 
     def _left_ms(self, poll_ms: int, born_at_ms: int) -> int:
-        """Return how long a request may wait: no longer than it asks for, whatever clocks say."""
-        return min(poll_ms, born_at_ms + poll_ms - self._now_ms())
+        """Return how long a request may wait: no longer than it asks for, whatever clocks say.
+
+        One whose time is over after all of time is answered at once, as RocketMQ does.
+        """
+        ends_at_ms = born_at_ms + poll_ms
+        return 0 if ends_at_ms > _TIME_MAX_MS else min(poll_ms, ends_at_ms - self._now_ms())
 
     def acknowledge(self, request: Request, header: AckMessage) -> None:
         """Note that a message was consumed."""

@@ -381,6 +381,9 @@ def test_nobody_waits_longer_than_they_ask_for(on_node: Callable[..., None]) -> 
         ahead = lab.clock.now_ms() + 3_600_000
         async with asyncio.timeout(LONG_SECONDS):
             assert (await pop(lab, bornTime=ahead, pollTime=60)).code == TIMED_OUT
+            longest = (1 << 63) - 1
+            assert (await pop(lab, bornTime=3, pollTime=longest)).code == TIMED_OUT
+            assert (await pop(lab, bornTime=longest, pollTime=20_000)).code == TIMED_OUT
 
     on_node(scenario)
 
