@@ -7,7 +7,7 @@ what is there, past damage. Only the log counts; every other file can be made fr
 
 from sprocket.rocketmq.store.log import log_repair
 from sprocket.rocketmq.store.log.appender import Appended, AppendedBatch, Appender
-from sprocket.rocketmq.store.log.commit_log import CommitLog, RunWrite, at_once
+from sprocket.rocketmq.store.log.commit_log import CommitLog, RunWrite
 from sprocket.rocketmq.store.log.flusher import FillJob, Flusher, LogSync
 from sprocket.rocketmq.store.log.log_repair import PADDING_TOPIC
 from sprocket.rocketmq.store.log.log_scanner import (
@@ -43,7 +43,6 @@ __all__ = [
     "RunWrite",
     "StoredRecords",
     "Tail",
-    "at_once",
     "check_queue",
     "glance",
     "intact_entry",

@@ -26,7 +26,7 @@ from sprocket.rocketmq.codec.record import FRAME_BYTES, encoded_size, extra
 from sprocket.rocketmq.model.internal import SCHEDULE_TOPIC
 from sprocket.rocketmq.model.message import INNER_BATCH, TRANSACTION_PREPARED, NewBatch, NewRecord
 from sprocket.rocketmq.model.offsets import PhysicalOffset
-from sprocket.rocketmq.store.log.commit_log import CommitLog, RunWrite, at_once
+from sprocket.rocketmq.store.log.commit_log import CommitLog, RunWrite
 from sprocket.rocketmq.store.log.flusher import Flusher
 from sprocket.rocketmq.store.log.log_stream import StoredRecords
 from sprocket.rocketmq.store.log.offset_assigner import Key, OffsetAssigner, check_queue
@@ -148,12 +148,12 @@ class Appender:
         self._paused = None
         self._look()
 
-    def follow(self, why: str, run_write: RunWrite = at_once) -> None:
+    def follow(self, why: str, run_write: RunWrite | None = None) -> None:
         """Take nothing but records of another log from now on: `append` raises StoreFailed.
 
         Args:
             why: The text of that.
-            run_write: Makes the calls that write them.
+            run_write: Makes the calls that write them; None if the log does.
         """
         self._follows = why
         self._log.run_write = run_write

@@ -53,11 +53,6 @@ thread may make it, but it has ended when this returns."""
 _ZERO_CHUNK = bytes(256 * KIB)
 
 
-def at_once(call: Callable[[], int], _: int) -> int:
-    """Make a call here; a `RunWrite`."""
-    return call()
-
-
 class CommitLog:
     """Appends to and reads from the log's files.
 
@@ -71,7 +66,7 @@ class CommitLog:
         failure: Why nothing more can be written, until it is opened anew.
         undo_failure: Why nothing can be written before `undo` succeeds.
         written: Up to where the files hold what was appended.
-        run_write: Makes the calls of a write.
+        run_write: Makes the calls of a write; None if `write` does.
         warm_from: What lies behind this place was written by this process a while ago at most, and
             is in memory. Only that is read through a map of its file, where a bad sector would
             kill the process.
@@ -85,7 +80,7 @@ class CommitLog:
         self.undo_failure: str | None = None
         self._undo_end = 0
         self.crc_tail = crc_tail
-        self.run_write: RunWrite = at_once
+        self.run_write: RunWrite | None = None
         self._segment_bytes = files.segment_bytes
         self._runs: list[tuple[int, list[record.Encoded]]] = []
         self._batches: list[RecordBatch] = []
@@ -222,7 +217,8 @@ class CommitLog:
                     call = partial(segment.file.write, buffers, start - segment.start)
                     touched_end = segment.end
                     # The next file is not made before: it says that this one is full.
-                    size = self.run_write(call, self.end - start)
+                    make = self.run_write
+                    size = call() if make is None else make(call, self.end - start)
                     runs.append((start, start + size, buffers))
             except (DiskFull, DiskFailed) as error:
                 self._take_back(error, touched_end)

@@ -18,7 +18,7 @@ from sprocket.base.errors import (
     StoreFailed,
 )
 from sprocket.rocketmq.codec.record import record
-from sprocket.rocketmq.store.log import CommitLog, at_once
+from sprocket.rocketmq.store.log import CommitLog
 from sprocket.testing.disk import SimulatedDisk
 
 SEGMENT = 1024
@@ -224,7 +224,7 @@ def test_the_calls_of_a_write_may_be_made_elsewhere(failing: int | None) -> None
     def run(call: Callable[[], int], size: int) -> int:
         with ThreadPoolExecutor(1) as pool:
             asked.append((len(log.files.segments), size, log.written))
-            return pool.submit(at_once, call, size).result()
+            return pool.submit(call).result()
 
     log.run_write = run
     for number in range(3):
