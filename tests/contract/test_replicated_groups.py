@@ -1,9 +1,11 @@
 """Group commit keeps groups until replicas have them: one round trip for all who wait."""
 
-import pytest
-from tests.contract.test_group_commit import Echo
+from collections.abc import Sequence
 
-from sprocket.base.errors import ReplicaLate, ReplicaMissing, StoreFailed
+import pytest
+from tests.contract.test_group_commit import Echo, Line
+
+from sprocket.base.errors import ReplicaLate, ReplicaMissing, StoreError, StoreFailed
 from sprocket.runtime.group_commit import FlushMode, GroupCommit, Machine
 from sprocket.runtime.pressure import Pressure
 
@@ -61,6 +63,33 @@ def test_a_line_is_echoed_when_replicas_have_it(is_sync: bool) -> None:
     echo.timers.drain()
     assert echo.said[3:] == [b"d"]
     assert echo.commit.waiting_count == 0
+
+
+def test_what_was_made_while_the_disk_synced_is_what_is_echoed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a group of several; it is made again only if something else is to be told."""
+    others = Others()
+    echo = echo_with(others)
+    made: list[int] = []
+    ready = echo.ready
+
+    def counted(group: Sequence[Line], error: StoreError | None) -> list[bytes | str]:
+        made.append(len(group))
+        return ready(group, error)
+
+    monkeypatch.setattr(echo, "ready", counted)
+    for lines in ((b"a", b"b"), (b"c", b"d")):
+        for line in lines:
+            echo.store(line)
+        echo.timers.drain()
+    assert (made, echo.said) == ([2, 2], [])
+    others.confirmed = 4
+    echo.commit.replicated()
+    assert (made, echo.said) == ([2, 2], [b"a", b"b"])
+    others.are_missing = True
+    echo.commit.replicated()
+    assert (made, echo.said) == ([2, 2, 2], [b"a", b"b", MISSING, MISSING])
 
 
 def test_what_is_not_synced_here_is_not_echoed() -> None:

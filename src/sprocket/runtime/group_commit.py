@@ -256,18 +256,20 @@ class Replicas(Protocol):
         """Note up to where the file system has the log."""
 
 
-class _Replicating(NamedTuple, Generic[W]):
+class _Replicating(NamedTuple, Generic[W, R]):
     """A group that waits for replicas.
 
     Attributes:
         end: Where its bytes end in the log.
         group: Who waits.
         deadline: When they are told that it takes too long, on the monotonic clock.
+        answers: What they get if it does not, where it was made while the disk synced.
     """
 
     end: int
     group: list[W]
     deadline: float
+    answers: R | None
 
 
 class JobThread(Protocol):
@@ -342,7 +344,7 @@ class GroupCommit(Generic[W, R]):
     ) -> None:
         self._log = log
         self._replicas = replicas
-        self._replicating: deque[_Replicating[W]] = deque()
+        self._replicating: deque[_Replicating[W, R]] = deque()
         self._replica_timer: Timer | None = None
         self._written_end = 0
         self._responder = responder
@@ -639,12 +641,16 @@ class GroupCommit(Generic[W, R]):
         """
         replicas = self._replicas
         if replicas is None or not group or replicas.confirmed >= end:
-            self._responder.send(self._responder.ready(group, None) if answers is None else answers)
+            self._send(group, answers)
         elif replicas.are_missing:
             self._tell(group, _missing())
         else:
-            self._replicate(group, end)
+            self._replicate(group, end, answers)
         self._go_on()
+
+    def _send(self, group: list[W], answers: R | None) -> None:
+        """Tell a group that it is stored, by the answers that were made for it if any were."""
+        self._responder.send(self._responder.ready(group, None) if answers is None else answers)
 
     def _go_on(self) -> None:
         """Do what comes after answers."""
@@ -657,10 +663,11 @@ class GroupCommit(Generic[W, R]):
         """Tell a group that it is stored, but less safe than it should be."""
         self._responder.send(self._responder.ready(group, error))
 
-    def _replicate(self, group: list[W], end: int) -> None:
+    def _replicate(self, group: list[W], end: int, answers: R | None) -> None:
         """Keep a group until replicas have it."""
         seconds = self._mode.replica_seconds
-        self._replicating.append(_Replicating(end, group, self._clock.monotonic() + seconds))
+        deadline = self._clock.monotonic() + seconds
+        self._replicating.append(_Replicating(end, group, deadline, answers))
         if self._replica_timer is None:
             self._replica_timer = self._timers.call_later(seconds, self._replicas_late)
 
@@ -670,8 +677,8 @@ class GroupCommit(Generic[W, R]):
         if replicas is None or not waiting:
             return
         while waiting and waiting[0].end <= replicas.confirmed:
-            group = waiting.popleft().group
-            self._responder.send(self._responder.ready(group, None))
+            one = waiting.popleft()
+            self._send(one.group, one.answers)
         while waiting and replicas.are_missing:
             self._tell(waiting.popleft().group, _missing())
         self._go_on()
