@@ -51,6 +51,8 @@ HEAD = struct.Struct(">iI")
 """Size and magic."""
 PLACE = struct.Struct(">iI4xi4xqq")
 """Size, magic, queue id, queue offset, physical offset."""
+PLACE_AND_LENGTHS = struct.Struct(">iI20xqi44xi")
+"""With two IPv4 hosts: size, magic, physical offset, system flag, body length."""
 HOST_V4_BYTES, HOST_V6_BYTES = 8, 20
 """An address and a port, of 4 bytes each or 16 and 4."""
 FIXED = tuple(

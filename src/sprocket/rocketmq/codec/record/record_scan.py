@@ -9,13 +9,18 @@ from sprocket.base.disk import Buffer
 from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec.record_layout import (
     BLANK_BYTES,
+    FIXED_BYTES,
     HEAD,
+    HOSTS_V6,
+    I16,
     I64,
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
     PHYSICAL_OFFSET_AT,
+    PLACE_AND_LENGTHS,
     RECORD_BYTES_MIN,
+    TOPIC_BYTES_MAX_V1,
     parts,
     tail_fits,
 )
@@ -44,6 +49,42 @@ def positions(data: Buffer, start: int, end: int, count_max: int) -> tuple[list[
         at += size
     if at > end:  # the last one goes on beyond it
         at = found.pop()
+    return found, at
+
+
+def plain_positions(
+    data: Buffer, start: int, end: int, base: int, count_max: int
+) -> tuple[list[int], int]:
+    """Do what `positions` does for records of which nothing is odd, and look at all of each.
+
+    It is of version 1, between IPv4 hosts, lies where it says (`base` is the physical offset of
+    `data[0]`), and is as long as its parts. Costs about 0.4 µs a record, `parts` alone 1.2. The one
+    at which it ends may be right as well.
+    """
+    found: list[int] = []
+    add, read, read_length = found.append, PLACE_AND_LENGTHS.unpack_from, I16.unpack_from
+    at, room = start, end - RECORD_BYTES_MIN
+    while at <= room and len(found) < count_max:
+        size, magic, place, sys_flag, body_bytes = read(data, at)
+        topic_at = at + FIXED_BYTES + body_bytes
+        behind = at + size
+        if (
+            magic != MAGIC_V1
+            or sys_flag & HOSTS_V6
+            or place != base + at
+            or body_bytes < 0
+            or behind > end
+            or topic_at + 3 > behind
+        ):
+            break
+        properties_at = topic_at + 1 + data[topic_at]
+        if data[topic_at] > TOPIC_BYTES_MAX_V1 or properties_at + 2 > behind:
+            break
+        (length,) = read_length(data, properties_at)
+        if properties_at + 2 + length != behind:
+            break
+        add(at)
+        at = behind
     return found, at
 
 

@@ -31,8 +31,9 @@ from sprocket.rocketmq.codec.record_layout import (
 BESIDE_BODY_BYTES_MAX = 128 * KIB
 """What a record has at most beside its body: topic and properties have 32 KiB each."""
 
-COLUMNS_MIN = 48
-"""From so many records on numpy looks at all of them in less time, see `codec.columns`."""
+COLUMNS_MIN = 256
+"""From so many records on numpy looks at all of them in less time, see `codec.columns`. That is so
+from 150 on if nothing else is done; who is woken for some records finds its caches cold."""
 
 KEPT_MIN = 1024
 """So many records are worth keeping as columns for queues and index: fewer cost less if they are
@@ -174,15 +175,16 @@ class LogStream:
         Raises:
             WireError: One may not lie where it does.
         """
-        positions, behind = record_scan.positions(data, at, limit, COLUMNS_MIN)
+        positions, behind = record_scan.plain_positions(data, at, limit, base, COLUMNS_MIN)
         if len(positions) >= COLUMNS_MIN:
             scan = columns.scan(data, at, limit)
             records = columns.records(data, scan.positions, scan.stopped_at, base)
             if len(records) == len(scan.positions):
                 return _Whole(len(records), int(records.start[-1]), scan.stopped_at, records)
-            positions, behind = scan.positions.tolist(), scan.stopped_at
-        for position in positions:
+        odd, behind = record_scan.positions(data, behind, limit, len(data))
+        for position in odd:
             self._check(data, position, base + position)
+        positions += odd
         return _Whole(len(positions), positions[-1] if positions else -1, behind, None)
 
     def _check(self, data: bytes, position: int, place: int) -> None:

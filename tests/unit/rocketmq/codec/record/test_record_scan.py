@@ -1,10 +1,15 @@
 """The scan of records: it gives every whole one and says exactly why it stopped."""
 
+from itertools import pairwise
+from random import Random
+
 import pytest
 from tests.unit.rocketmq.codec.given import new_record, stored
 
+from sprocket.base.errors import WireError
 from sprocket.rocketmq.codec import record_layout
 from sprocket.rocketmq.codec.record import ScanStop, record, record_scan
+from sprocket.rocketmq.codec.record_layout import HOSTS_V6, MAGIC_V1
 
 
 class Log:
@@ -115,3 +120,54 @@ def test_places_follow_sizes_and_nothing_else() -> None:
         broken = bytearray(log.data)
         broken[starts[1] + at : starts[1] + at + len(wrong)] = wrong
         assert record_scan.positions(broken, 0, end, 9) == (starts[:1], starts[1])
+
+
+def _plain_by_parts(data: bytes, end: int, base: int) -> tuple[list[int], int]:
+    """Return what `plain_positions` does, by the general ways."""
+    starts, behind = record_scan.positions(data, 0, end, len(data))
+    for number, (at, after) in enumerate(pairwise([*starts, behind])):
+        try:
+            fields, *_ = record_layout.parts(data[:after], at)
+        except WireError:
+            return starts[:number], at
+        is_plain = fields[1] == MAGIC_V1 and not fields[7] & HOSTS_V6
+        if not is_plain or fields[6] != base + at:
+            return starts[:number], at
+    return starts, behind
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_plain_records_are_found_as_by_their_parts(seed: int) -> None:
+    """With bytes changed at random, the first one that is odd ends it."""
+    random = Random(seed)
+    log = Log()
+    for number in range(6):
+        host = bytes(20 if number > 3 and random.random() < 0.2 else 8)
+        topic = "t" * random.choice((1, 127))
+        log.add(body=bytes(random.randrange(40)), topic=topic, born_host=host)
+    whole = bytes(log.data)
+    ends = set()
+    for _ in range(400):
+        data = bytearray(whole)
+        for _ in range(random.randrange(3)):
+            data[random.randrange(len(data))] = random.choice((0, 1, 2, 16, 127, 128, 255))
+        end = random.choice((len(data), random.randrange(len(data))))
+        found = record_scan.plain_positions(data, 0, end, log.base, 99)
+        assert found == _plain_by_parts(bytes(data), end, log.base)
+        few = min(len(found[0]), 2)
+        assert record_scan.plain_positions(data, 0, end, log.base, few)[0] == found[0][:few]
+        ends.add(found[1])
+    assert len(ends) >= 4
+
+
+def test_a_topic_that_is_too_long_for_its_version_is_odd() -> None:
+    """Though its parts add up."""
+    log = Log()
+    log.add(topic="t" * 127, body=b"", properties=bytes(100), crc_tail=False)
+    length_at = record_layout.FIXED_BYTES + 1 + 127
+    log.data[record_layout.FIXED_BYTES] = 128
+    end = len(log.data)
+    log.data[length_at + 1 : length_at + 3] = (end - length_at - 3).to_bytes(2, "big")
+    assert record_scan.plain_positions(log.data, 0, end, log.base, 9) == ([], 0)
+    with pytest.raises(WireError, match="topic that does not fit"):
+        record_layout.parts(log.data, 0)
