@@ -180,17 +180,20 @@ class Bench:
             with self._alone(name) as group, _load(group.master, WARM) as load:
                 load.run(messages=messages)
 
-    def in_rounds(self, names: Sequence[str], rounds: int) -> dict[tuple[str, str], Figures]:
-        """Return the medians of all rows, by row and name; the groups take turns."""
+    def in_rounds(self, names: Sequence[str], rounds: int) -> dict[tuple[str, str], list[Figures]]:
+        """Return the figures of all rounds, by row and name.
+
+        The groups take turns at each row, as a machine may be another one a minute later.
+        """
         found: dict[tuple[str, str], list[Figures]] = {}
-        for turn in range(rounds):
-            for name in names[:: 1 if turn % 2 == 0 else -1]:
-                with self._alone(name) as group:
-                    for row in ROWS:
+        for row in ROWS:
+            for turn in range(rounds):
+                for name in names[:: 1 if turn % 2 == 0 else -1]:
+                    with self._alone(name) as group:
                         figures = self._sends(group, row)
-                        found.setdefault((row.name, name), []).append(figures)
-                        _say(turn, row.name, name, figures)
-        return {key: _median(one) for key, one in found.items()}
+                    found.setdefault((row.name, name), []).append(figures)
+                    _say(turn, row.name, name, figures)
+        return found
 
     def _sends(self, group: Group, row: Row) -> Figures:
         with _load(group.master, row) as load:
@@ -348,11 +351,20 @@ def _p99_ms(runs: Sequence[Run]) -> float:
     return statistics.median(run.percentile(0.99) for run in runs) * 1e3
 
 
-def _median(runs: Sequence[Figures]) -> Figures:
-    names = Figures.__slots__
-    return Figures(
-        **{name: statistics.median(getattr(one, name) for one in runs) for name in names}
-    )
+def _ratio(
+    figure: Callable[[Figures], float], ours: Sequence[Figures], theirs: Sequence[Figures]
+) -> float:
+    """Return the median of what was measured one after the other, to each other."""
+    pairs = zip(map(figure, ours), map(figure, theirs), strict=True)
+    return statistics.median(one / other for one, other in pairs)
+
+
+def _rate(figures: Figures) -> float:
+    return figures.messages_per_s
+
+
+def _cpu(figures: Figures) -> float:
+    return figures.cpu_us_per_message
 
 
 def _say(turn: int, row: str, name: str, figures: Figures) -> None:
@@ -375,14 +387,13 @@ def _synchronous(folder: Path, options: argparse.Namespace) -> list[Goal]:
             bench.begin_theirs()
             names.append(THEIRS)
         bench.warm(options.warm)
-        medians = bench.in_rounds(names, options.rounds)
+        found = bench.in_rounds(names, options.rounds)
     finally:
         bench.close()
     goals = []
     for row in ROWS if jars is not None else ():
-        ours, theirs = medians[row.name, OURS], medians[row.name, THEIRS]
-        cpu = ours.cpu_us_per_message / theirs.cpu_us_per_message
-        rate = ours.messages_per_s / theirs.messages_per_s
+        pair = found[row.name, OURS], found[row.name, THEIRS]
+        rate, cpu = _ratio(_rate, *pair), _ratio(_cpu, *pair)
         goals.append(at_least(f"{row.name} synchronous: messages/s", rate, RATE_MIN))
         goals.append(at_most(f"{row.name} synchronous: CPU of both", cpu, CPU_MAX))
     return goals
@@ -395,11 +406,11 @@ def _asynchronous(folder: Path, options: argparse.Namespace) -> list[Goal]:
         bench.begin_ours(ASYNC, "async_master")
         bench.begin_ours(ALONE, "async_master", with_slave=False)
         bench.warm(options.warm)
-        medians = bench.in_rounds([ASYNC, ALONE], options.rounds)
+        found = bench.in_rounds([ASYNC, ALONE], options.rounds)
         goals = [
             at_least(
                 f"{row.name} asynchronous: messages/s",
-                medians[row.name, ASYNC].messages_per_s / medians[row.name, ALONE].messages_per_s,
+                _ratio(_rate, found[row.name, ASYNC], found[row.name, ALONE]),
                 ASYNC_RATE_MIN,
             )
             for row in ROWS
@@ -418,8 +429,8 @@ PARTS: Mapping[str, Callable[[Path, argparse.Namespace], list[Goal]]] = {
 def main() -> int:
     """Run the bench and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m bench.replicas", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=3.0, help="of load, each time")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of load, each time")
     parser.add_argument("--warm", type=int, default=100_000, help="sends before the first")
     parser.add_argument("--log-mib", type=int, default=2048, help="what a late slave gets")
     parser.add_argument("--ours", action="store_true", help="no RocketMQ, none of its goals")
