@@ -38,7 +38,7 @@ def on_event(peer: Peer, event: object) -> None:
     assert isinstance(connection, Http2Connection)
 
     def answer(stream: Stream) -> None:
-        peer.send(connection.answer(stream, HEAD, [b"hello"], TRAILERS))
+        peer.send(connection.answer(stream, HEAD, b"hello", TRAILERS))
 
     match event:
         case StreamBegun(stream, True) | DataReceived(stream, _, True) | StreamEnded(stream):

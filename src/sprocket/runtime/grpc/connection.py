@@ -132,11 +132,13 @@ class GrpcCall(Struct, eq=False):
 
         Raises as `message`.
         """
+        stream = self._stream
+        self.context = stream.context = None  # as `let_go` does
         if self._has_begun:
             return self.message(message) + self.end()
         self._has_begun = True
-        head = messages.message_head(len(message))
-        return self._connection.http.answer(self._stream, _HEAD, (head, message), _OK)
+        data = messages.message_head(len(message)) + message
+        return self._connection.http.answer(stream, _HEAD, data, _OK)
 
     def message(self, message: bytes) -> list[Buffer]:
         """Return the bytes of a message. Raises WireError if too much waits for this client."""

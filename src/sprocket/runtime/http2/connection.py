@@ -23,6 +23,7 @@ Source: RFC 9113.
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
@@ -66,6 +67,8 @@ CLOSED_REMEMBERED: Final = 256
 CONTINUATIONS_MAX: Final = 8
 SHORT_BYTES: Final = frames.FRAME_BYTES_DEFAULT
 """An answer of so little needs no more than a frame for each of its parts, at any client."""
+ANSWERS_REMEMBERED: Final = 256
+"""What of short answers depends on their sizes alone; those to sends have some dozens of them."""
 BLOCK_BYTES_PER_COST, FIELDS_PER_COST = 512, 16
 """What of a header block counts 1 against the budget; an answer earns that of 4,000 bytes."""
 DATA_LITTLE: Final = 32
@@ -703,14 +706,12 @@ class Http2Connection:
         stream._is_ending = block
         return [] if stream.waiting_bytes else self._last_frames(stream)
 
-    def answer(
-        self, stream: Stream, head: bytes, pieces: Sequence[Buffer], trailers: bytes
-    ) -> list[Buffer]:
+    def answer(self, stream: Stream, head: bytes, data: bytes, trailers: bytes) -> list[Buffer]:
         """Return a whole answer: `begin`, `data` and `end` at once.
 
         That of a short one is a single buffer, which costs a third of what its parts do.
         """
-        number, size = stream.number, sum(map(len, pieces))
+        number, size = stream.number, len(data)
         if (
             not stream.is_open
             or not stream.has_ended
@@ -722,17 +723,16 @@ class Http2Connection:
             or len(trailers) > SHORT_BYTES
         ):
             out = self.begin(stream, head)
-            if pieces:
-                out += self.data(stream, pieces)
+            if data:
+                out += self.data(stream, (data,))
             return out + self.end(stream, trailers)
         self._send_window -= size
         self._budget.earn(2)
-        self._forget(stream)
-        pack, head_size, last_size = frames.pack_head, len(head), len(trailers)
-        begun = pack(head_size >> 8, head_size & 0xFF, _HEADERS, END_HEADERS, number)
-        said = pack(size >> 8, size & 0xFF, _DATA, 0, number)
-        ended = pack(last_size >> 8, last_size & 0xFF, _HEADERS, _LAST, number)
-        return [b"".join((begun, head, said, *pieces, ended, trailers))]
+        stream.is_open = False
+        del self.streams[number]
+        begun, said, ended = _answer_parts(head, size, trailers)
+        octets = frames.U32.pack(number)
+        return [b"".join((begun, octets, said, octets, data, ended, octets, trailers))]
 
     def reset(self, stream: Stream, code: ErrorCode) -> list[Buffer]:
         """Return what ends a stream at once."""
@@ -830,6 +830,28 @@ _TAKE: Final[dict[int, Callable[[Http2Connection, int, int, bytes], None]]] = {
     FrameType.CONTINUATION: Http2Connection._take_continuation,
 }
 """What takes a frame, by its type."""
+
+
+@lru_cache(ANSWERS_REMEMBERED)
+def _answer_parts(head: bytes, size: int, trailers: bytes) -> tuple[bytes, bytes, bytes]:
+    """Return what of a short answer is the same for each stream, in three parts.
+
+    Each ends where the number of the stream follows.
+
+    Args:
+        head: The block that it begins with.
+        size: Of its data, which follow the second number.
+        trailers: The block that follows the third number.
+    """
+    begun, said, ended = (
+        frames.head(length, kind, flags, 0)[: -frames.U32.size]
+        for length, kind, flags in (
+            (len(head), _HEADERS, END_HEADERS),
+            (size, _DATA, 0),
+            (len(trailers), _HEADERS, _LAST),
+        )
+    )
+    return begun, head + said, ended
 
 
 def _unpadded(payload: bytes) -> bytes:

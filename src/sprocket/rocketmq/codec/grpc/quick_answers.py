@@ -9,6 +9,7 @@ Source: Protocol Buffers, "Encoding".
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from sprocket.rocketmq.codec.grpc.messages import AckMessageResponse, SendMessageResponse, Status
@@ -18,6 +19,12 @@ from sprocket.rocketmq.codec.grpc.status import Code
 _STATUS: Final = Status(code=Code.OK, message=Code.OK.name)
 _SIZED, _NUMBER = 2, 0
 _SMALL: Final = [bytes((value,)) for value in range(128)]
+_LOW: Final = [bytes((value | 128,)) for value in range(128)]
+"""The first byte of a number that has more of them."""
+PLACES_REMEMBERED: Final = 1_024
+"""Queues that are sent to at the same time, as it were."""
+SIZES_REMEMBERED: Final = 256
+"""Each client gives all its messages ids of one size."""
 
 
 def _tag(message: str, field: str, kind: int) -> bytes:
@@ -64,9 +71,25 @@ def sent(message_id: str, offset: int) -> bytes:
         message_id: The id that its producer gave it.
         offset: Its place in its queue.
     """
-    place = _SENT_OFFSET + _number(offset) if offset else b""
-    entry = _SENT_OK + _text(_SENT_ID, message_id) + place
-    return _SENT + _SENT_ENTRY + _number(len(entry)) + entry
+    data = message_id.encode()
+    if offset < 128:
+        place = _SENT_OFFSET + _SMALL[offset] if offset else b""
+    else:
+        place = _SENT_OFFSET + _LOW[offset & 127] + _high(offset >> 7)
+    return b"%b%b%b" % (_before_id(len(data), len(place)), data, place)
+
+
+@lru_cache(PLACES_REMEMBERED)
+def _high(value: int) -> bytes:
+    """Return all of an offset but its lowest part; a hundred places in a queue share it."""
+    return _number(value)
+
+
+@lru_cache(SIZES_REMEMBERED)
+def _before_id(id_bytes: int, place_bytes: int) -> bytes:
+    """Return what comes before the id in the answer to a send, by the sizes of what follows."""
+    said = _SENT_OK + (_SENT_ID + _number(id_bytes) if id_bytes else b"")
+    return _SENT + _SENT_ENTRY + _number(len(said) + id_bytes + place_bytes) + said
 
 
 def acknowledged(messages: Iterable[tuple[str, str]]) -> bytes:

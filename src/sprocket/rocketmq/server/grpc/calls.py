@@ -205,11 +205,11 @@ class ClientCall(Struct, Generic[Q, A], eq=False):
         Nothing may be sent between this and what it returns.
         """
         rpc = self._rpc
-        if is_last:
-            rpc.let_go()
         try:
             if is_last and len(data) == 1:
                 return rpc.answer(data[0])
+            if is_last:
+                rpc.let_go()
             buffers = [part for one in data for part in rpc.message(one)]
         except WireError as error:
             self.peer.abort(str(error))
