@@ -162,23 +162,33 @@ def checked(message: Message, topic: str, address: str, limits: MessageLimits) -
     return CheckedMessage(topic, kind, group, sys_flag, born_at_ms, text, body)
 
 
-def checked_plain(
-    given: PlainSend, topic: str, address: str, limits: MessageLimits
-) -> CheckedMessage:
-    """Return what `checked` does, of the message of a plain request. Raises Declined."""
-    checks.check_body(len(given.body), limits)
+def produced_plain(given: PlainSend, topic: str, queue_id: int, address: str) -> ProducedMessage:
+    """Return what is to be stored of the message of a plain request, as `checked` has it.
+
+    Args:
+        given: The request; its body is not looked at.
+        topic: Its name at the broker.
+        queue_id: The queue that it goes to.
+        address: Of its client, `ip:port` or `[ip]:port`.
+    """
     born_at_ms = given.born_at_ms
     host = given.born_host or address.rpartition(":")[0]
-    text = (
-        f"{_ID}{given.message_id}\x02{_ATTEMPT}0\x02{_GROUP}{topic}\x02"
-        f"{_HOST}{host}\x02{_BORN}{born_at_ms}\x02"
+    return ProducedMessage(
+        topic=topic,
+        queue_id=queue_id,
+        sys_flag=0,
+        born_timestamp=born_at_ms,
+        flag=0,
+        producer_group=topic,
+        properties=f"{_ID}{given.message_id}\x02{_FIRST_ATTEMPT_OF}{topic}\x02"
+        f"{_HOST}{host}\x02{_BORN}{born_at_ms}\x02",
     )
-    return CheckedMessage(topic, MessageType.NORMAL, "", 0, born_at_ms, text, given.body)
 
 
 _ID: Final = f"{properties.UNIQ_KEY}\x01"
 _ATTEMPT: Final = f"{RECONSUME_TIME}\x01"
 _GROUP: Final = f"{properties.PRODUCER_GROUP}\x01"
+_FIRST_ATTEMPT_OF: Final = f"{_ATTEMPT}0\x02{_GROUP}"
 _HOST: Final = f"{BORN_HOST}\x01"
 _BORN: Final = f"{properties.BORN_TIMESTAMP}\x01"
 

@@ -33,12 +33,21 @@ _PROPERTIES: Final = 0x1A
 _BODY: Final = 0x22
 _SHORT: Final = 0x80
 _SIZE_SHIFT_MAX: Final = 21
+_SECONDS_BYTES: Final = 6
+"""Of the time. Seconds and what is behind them are two times, of which both come again."""
 _plain_properties: Final = re.compile(
     rb"\x1a(.)([!-~]+)(?:\x28[\0\x01])?(?:\x30[\0-\x03])?"
     rb"\x3a(.)(\x08[\x80-\xff]{4}[\x01-\x7f](?:\x10[\x80-\xff]{0,4}[\x01-\x7f])?)"
     rb"\x42(.)([!-~]*)(?:\x68[\0-\x7f])?",
     re.DOTALL,
 ).fullmatch
+
+
+class PlainTopic(Struct, frozen=True, gc=False):
+    """A topic as such a request names it; a `resource_names.NamedResource`."""
+
+    resource_namespace: str
+    name: str
 
 
 class PlainSend(Struct, frozen=True, gc=False):
@@ -52,7 +61,7 @@ class PlainSend(Struct, frozen=True, gc=False):
         body: As it came.
     """
 
-    topic: Resource
+    topic: PlainTopic
     message_id: str
     born_at_ms: int
     born_host: str
@@ -97,7 +106,7 @@ def _plain(data: bytes) -> PlainSend | None:
     return PlainSend(
         _topic(data[topic_at + 2 : at]),
         message_id.decode("ascii"),
-        ms_of_encoded(born),
+        ms_of_encoded(born[:_SECONDS_BYTES]) + ms_of_encoded(born[_SECONDS_BYTES:]),
         host.decode("ascii"),
         data[start:],
     )
@@ -120,5 +129,6 @@ def _size(data: bytes, at: int) -> tuple[int, int]:
 
 
 @lru_cache(TOPICS_REMEMBERED)
-def _topic(data: bytes) -> Resource:
-    return Resource.FromString(data)
+def _topic(data: bytes) -> PlainTopic:
+    found = Resource.FromString(data)
+    return PlainTopic(found.resource_namespace, found.name)

@@ -5,7 +5,7 @@ The broker knows them as `namespace%name`; a retry or dead-letter topic as `%RET
 Source: RocketMQ `NamespaceUtil`, `GrpcConverter.wrapResourceWithNamespace`.
 """
 
-from typing import Final
+from typing import Final, Protocol
 
 from sprocket.rocketmq.codec.grpc.messages import Resource
 from sprocket.rocketmq.model.internal import DEAD_LETTER_PREFIX, RETRY_PREFIX
@@ -14,7 +14,19 @@ _SEPARATOR: Final = "%"
 _PREFIXES: Final = (RETRY_PREFIX, DEAD_LETTER_PREFIX)
 
 
-def full_name(resource: Resource, namespace: str = "") -> str:
+class NamedResource(Protocol):
+    """What names a topic or group; a `Resource` is one."""
+
+    @property
+    def resource_namespace(self) -> str:
+        """Its namespace; empty: that of the client."""
+
+    @property
+    def name(self) -> str:
+        """Its name there."""
+
+
+def full_name(resource: NamedResource, namespace: str = "") -> str:
     """Return the name that the broker knows.
 
     Args:

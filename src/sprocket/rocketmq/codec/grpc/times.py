@@ -13,7 +13,7 @@ else:
     Duration = descriptors.well_known("Duration")
     Timestamp = descriptors.well_known("Timestamp")
 
-TIMES_REMEMBERED: Final = 1_024
+TIMES_REMEMBERED: Final = 2_048
 """Most clients give them in milliseconds, so that many messages have the same."""
 _NANOS: Final = 1_000_000
 

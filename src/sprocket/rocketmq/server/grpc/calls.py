@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from sprocket.base import log
 from sprocket.base.errors import StoreError, WireError
-from sprocket.rocketmq.codec.grpc.messages import Resource, Status
-from sprocket.rocketmq.codec.grpc.resource_names import full_name
+from sprocket.rocketmq.codec.grpc.messages import Status
+from sprocket.rocketmq.codec.grpc.resource_names import NamedResource, full_name
 from sprocket.rocketmq.codec.grpc.status import Code, Declined
 from sprocket.rocketmq.errors import NotStored, Refusal, Refused, not_stored
 from sprocket.runtime.driver import Peer
@@ -158,7 +158,7 @@ class ClientCall(Struct, Generic[Q, A], eq=False):
         """End the call, as if all was said."""
         self.end()
 
-    def name(self, of: Resource) -> str:
+    def name(self, of: NamedResource) -> str:
         """Return the name of a topic or group at the broker."""
         return full_name(of, self._rpc.metadata.get(NAMESPACE, ""))
 

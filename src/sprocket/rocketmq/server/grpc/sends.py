@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import count
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -26,8 +26,8 @@ from sprocket.rocketmq.broker.messages import (
 from sprocket.rocketmq.broker.topics import Topics
 from sprocket.rocketmq.broker.transactions import RecentHalves
 from sprocket.rocketmq.codec.grpc import message_in, quick_answers, transaction_id
-from sprocket.rocketmq.codec.grpc.checks import MessageLimits, check_topic
-from sprocket.rocketmq.codec.grpc.message_in import CheckedMessage
+from sprocket.rocketmq.codec.grpc.checks import MessageLimits, check_body, check_topic
+from sprocket.rocketmq.codec.grpc.message_in import CheckedMessage, MessageType
 from sprocket.rocketmq.codec.grpc.messages import (
     SendMessageRequest,
     SendMessageResponse,
@@ -62,18 +62,18 @@ SendCall = ClientCall[PlainSend | SendMessageRequest, SendMessageResponse]
 
 MESSAGES_MAX: Final = 1_024
 """Of one call."""
+TOPICS_REMEMBERED: Final = 1_024
+"""Topics of which it is known what they take; when there are more, all are forgotten."""
 
 
 class _Pending(Struct, eq=False):
     """A call whose messages are on their way; gets what became of each.
 
     Attributes:
-        call: Which.
         entries: What became of each; None while that is not known.
         left: Of how many it is not.
     """
 
-    call: SendCall
     entries: list[SendResultEntry | None]
     left: int
 
@@ -88,20 +88,26 @@ class _Pending(Struct, eq=False):
 
 
 class _Sent(SendRequest, frozen=True, gc=False):
-    """A message that is to be taken up with others, and whose it is."""
+    """A message that is to be taken up with others, and whose it is.
 
-    pending: _Pending
-    number: int
+    Attributes:
+        call: The call that brought it.
+        pending: Knows of the others of that call; None if there are none.
+        part: Which of them it is.
+    """
+
+    call: SendCall
+    pending: _Pending | None = None
+    part: int = 0
+
+    def note(self, entry: SendResultEntry) -> SendMessageResponse | None:
+        """Note what became of it; return the answer to its call once that is known of all."""
+        return response_of([entry]) if self.pending is None else self.pending.note(self.part, entry)
 
 
-class _Asked(Struct, frozen=True, gc=False):
-    """Who waits for a record, and what they are told beside where it lies."""
-
-    pending: _Pending
-    number: int
-    record: NewRecord
-    is_half: bool
-    recall_handle: str
+_Asked: TypeAlias = tuple[_Sent, NewRecord, bool, str]
+"""Who waits for a record, and what they are told beside where it lies: whether it is a half
+message, and its recall handle."""
 
 
 def response_of(entries: Sequence[SendResultEntry]) -> SendMessageResponse:
@@ -148,36 +154,60 @@ class GrpcSends:
         self._limits = MessageLimits(body_bytes_max, now_ms)
         self._sends: list[_Sent] = []
         self._turns: Iterator[int] = count()
+        self._taking: dict[str, TopicConfig] = {}
+        """Topics that took a plain message, by name; one that is another object is looked at."""
 
     def send(self, call: SendCall) -> None:
         """Store what a call carries. Raises Declined, Refused, DiskBusy."""
         if self._durable.pressure.is_full:
             raise busy()
-        checked = self._checked(call)
+        request = call.request
+        if isinstance(request, PlainSend):
+            self._send_plain(call, request)
+            return
+        checked = self._checked(call, request)
         first = checked[0]
-        topic = self._topics.find(first.topic)
-        if topic is None:
-            raise Refused(
-                Refusal.NO_TOPIC,
-                f"No topic route info in name server for the topic: {first.topic}",
-            )
-        _check_types(topic, checked)
+        topic = self._topic(first.topic)
+        for one in checked:
+            _check_type(topic, one.type)
         queue_id = self._queue_of(topic, first.group)
         address = call.peer.address
-        pending = _Pending(call, [None] * len(checked), len(checked))
+        pending = None
+        if len(checked) > 1:
+            pending = _Pending([None] * len(checked), len(checked))
         if not self._sends:
             self._durable.enqueue(self)
         for number, one in enumerate(checked):
             said = one.produced(queue_id)
-            self._sends.append(_Sent(said, one.body, address, pending, number))
+            self._sends.append(_Sent(said, one.body, address, call, pending, number))
 
-    def _checked(self, call: SendCall) -> Sequence[CheckedMessage]:
-        """Return what a call carries, of one topic. Raises Declined."""
-        request, limits = call.request, self._limits
-        if isinstance(request, PlainSend):
-            name = call.name(request.topic)
+    def _send_plain(self, call: SendCall, request: PlainSend) -> None:
+        """Store the message of a plain request. Raises Declined, Refused.
+
+        Where the same topic took one before, as it is now, only its body is looked at.
+        """
+        name, body = call.name(request.topic), request.body
+        topic = self._topics.find(name)
+        if topic is None or topic is not self._taking.get(name):
             check_topic(name)
-            return (message_in.checked_plain(request, name, call.peer.address, limits),)
+            check_body(len(body), self._limits)
+            topic = self._topic(name)
+            _check_type(topic, MessageType.NORMAL)
+            _check_writable(topic)
+            if len(self._taking) >= TOPICS_REMEMBERED:
+                self._taking.clear()
+            self._taking[name] = topic
+        elif len(body) > self._limits.body_bytes_max or not body:
+            check_body(len(body), self._limits)
+        queue_id = next(self._turns) % topic.write_queues
+        address = call.peer.address
+        if not self._sends:
+            self._durable.enqueue(self)
+        said = message_in.produced_plain(request, name, queue_id, address)
+        self._sends.append(_Sent(said, body, address, call))
+
+    def _checked(self, call: SendCall, request: SendMessageRequest) -> Sequence[CheckedMessage]:
+        """Return what a call carries, of one topic. Raises Declined."""
         given = [*request.messages]
         if not given:
             raise Declined(Code.MESSAGE_CORRUPTED, "no message to send")
@@ -187,17 +217,24 @@ class GrpcSends:
         if len(given) > 1 and any(call.name(one.topic) != name for one in given):
             raise Declined(Code.MESSAGE_CORRUPTED, "topic in message is not same")
         check_topic(name)
-        return [message_in.checked(one, name, call.address, limits) for one in given]
+        return [message_in.checked(one, name, call.address, self._limits) for one in given]
+
+    def _topic(self, name: str) -> TopicConfig:
+        """Return a topic. Raises Refused: there is none."""
+        topic = self._topics.find(name)
+        if topic is None:
+            raise Refused(
+                Refusal.NO_TOPIC, f"No topic route info in name server for the topic: {name}"
+            )
+        return topic
 
     def _queue_of(self, topic: TopicConfig, group: str) -> int:
         """Return the queue of the messages of a call: that of their group, or each in turn."""
-        queues = topic.write_queues if topic.perm & WRITE else 0
-        if queues <= 0:
-            raise Declined(Code.FORBIDDEN, "no writable queue")
+        _check_writable(topic)
         if group:
             # Also of several, whose order is to be kept; the proxy then takes any queue.
-            return jump_hash(hash32(group), queues)
-        return next(self._turns) % queues
+            return jump_hash(hash32(group), topic.write_queues)
+        return next(self._turns) % topic.write_queues
 
     @property
     def waiting_count(self) -> int:
@@ -219,12 +256,11 @@ class GrpcSends:
             if made.topic is not send.message.topic:
                 handle = recall_handle_of(made, send.message, self._broker_name)
                 is_half = bool(send.message.sys_flag & TRANSACTION_MASK)
-            asked.append(_Asked(send.pending, send.number, made, is_half, handle))
+            asked.append((send, made, is_half, handle))
         for send, error in refused:
-            entry = SendResultEntry(status=status_of(error))
-            answer = send.pending.note(send.number, entry)
+            answer = send.note(SendResultEntry(status=status_of(error)))
             if answer is not None:
-                send.pending.call.answer(answer)
+                send.call.answer(answer)
         if records:
             self._durable.append(records, self._stored, asked)
 
@@ -234,65 +270,68 @@ class GrpcSends:
         """Prepare the answers, or say why nothing is stored."""
         why = OK if error is None else store_status(error)
         single: list[tuple[SendCall, bytes]] = []
-        parts: list[tuple[_Asked, SendResultEntry]] = []
+        parts: list[tuple[_Sent, SendResultEntry]] = []
         offsets = () if stored is None or error is not None else stored.queue_offsets
+        encode = quick_answers.sent
         for number, one in enumerate(asked):
-            is_single = len(one.pending.entries) == 1
-            if is_single and offsets and not one.is_half and not one.recall_handle:
-                data = quick_answers.sent(one.record.unique_key, offsets[number])
-                single.append((one.pending.call, data))
+            send, record, is_half, handle = one
+            if send.pending is None and offsets and not is_half and not handle:
+                single.append((send.call, encode(record.unique_key, offsets[number])))
                 continue
             entry = SendResultEntry(status=why)
             if stored is not None:
                 self._fill(entry, one, stored, number)
-            if is_single:
+            if send.pending is None:
                 data = SendMessageResponse(status=why, entries=[entry]).SerializeToString()
-                single.append((one.pending.call, data))
+                single.append((send.call, data))
             else:
-                parts.append((one, entry))
+                parts.append((send, entry))
         return partial(_answer, single, parts)
 
     def _fill(
         self, entry: SendResultEntry, one: _Asked, stored: AppendedBatch, number: int
     ) -> None:
         """Say where a message lies, and by what it can be ended or taken back."""
-        record, offset = one.record, stored.queue_offsets[number]
+        (_, record, is_half, handle), offset = one, stored.queue_offsets[number]
         entry.message_id = record.unique_key
         entry.offset = offset
-        if one.recall_handle:
-            entry.recall_handle = one.recall_handle
-        if one.is_half:
+        if handle:
+            entry.recall_handle = handle
+        if is_half:
             place = stored.physical_offsets[number]
             entry.transaction_id = transaction_id.encode(record.unique_key, offset, place)
             if isinstance(record, NewHalf):
                 self._recent.add(record, offset, place, stored.stored_at_ms)
 
 
-def _check_types(topic: TopicConfig, given: Sequence[CheckedMessage]) -> None:
-    """Refuse messages of a kind that their topic does not take. Raises Declined."""
+def _check_type(topic: TopicConfig, given: MessageType) -> None:
+    """Refuse a message of a kind that its topic does not take. Raises Declined."""
     accepted = accepted_types(topic)
-    for one in given:
-        if one.type not in accepted:
-            expected = " or ".join(kind.name for kind in accepted)
-            raise Declined(
-                Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
-                f"message type not match, topic accept type: {expected}, "
-                f"message type: {one.type.name}",
-            )
+    if given not in accepted:
+        expected = " or ".join(kind.name for kind in accepted)
+        raise Declined(
+            Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
+            f"message type not match, topic accept type: {expected}, message type: {given.name}",
+        )
+
+
+def _check_writable(topic: TopicConfig) -> None:
+    """Refuse to send to a topic without a queue for it. Raises Declined."""
+    if topic.write_queues <= 0 or not topic.perm & WRITE:
+        raise Declined(Code.FORBIDDEN, "no writable queue")
 
 
 def _answer(
-    single: Sequence[tuple[SendCall, bytes]], parts: Sequence[tuple[_Asked, SendResultEntry]]
+    single: Sequence[tuple[SendCall, bytes]], parts: Sequence[tuple[_Sent, SendResultEntry]]
 ) -> None:
     """Send the answers, those of a connection with one write."""
     ready: defaultdict[Peer, list[Buffer]] = defaultdict(list)
     for call, data in single:
         ready[call.peer] += call.encoded(data)
-    for one, entry in parts:
-        answer = one.pending.note(one.number, entry)
+    for send, entry in parts:
+        answer = send.note(entry)
         if answer is not None:
-            call = one.pending.call
-            ready[call.peer] += call.encoded(answer.SerializeToString())
+            ready[send.call.peer] += send.call.encoded(answer.SerializeToString())
     for peer, buffers in ready.items():
         if buffers:
             peer.send_now([b"".join(buffers)])

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sprocket.rocketmq.codec.grpc import message_in, plain_send
-from sprocket.rocketmq.codec.grpc.checks import MessageLimits
+from sprocket.rocketmq.codec.grpc.checks import MessageLimits, check_body
+from sprocket.rocketmq.codec.grpc.message_in import MessageType
 from sprocket.rocketmq.codec.grpc.messages import (
     Message,
     Resource,
@@ -16,6 +17,7 @@ from sprocket.rocketmq.codec.grpc.messages import (
     SystemProperties,
 )
 from sprocket.rocketmq.codec.grpc.plain_send import PlainSend
+from sprocket.rocketmq.codec.grpc.resource_names import full_name
 from sprocket.rocketmq.codec.grpc.status import Declined
 from sprocket.rocketmq.codec.grpc.times import duration, ms_of, timestamp
 
@@ -46,7 +48,9 @@ def check(data: bytes) -> bool:
         return False
     (one,) = expected.messages
     said = one.system_properties
-    assert (found.topic, found.message_id, found.body) == (one.topic, said.message_id, one.body)
+    assert (found.message_id, found.body) == (said.message_id, one.body)
+    assert full_name(found.topic, "ns") == full_name(one.topic, "ns")
+    assert found.topic.name == one.topic.name
     assert (found.born_at_ms, found.born_host) == (ms_of(said.born_timestamp), said.born_host)
     kinds = [outcome(found, one), outcome(one, one)]
     assert kinds[0] == kinds[1]
@@ -54,7 +58,7 @@ def check(data: bytes) -> bool:
         said.ClearField(name)
     left = SystemProperties(message_id=found.message_id, born_host=found.born_host)
     left.born_timestamp.CopyFrom(said.born_timestamp)
-    rest = Message(topic=found.topic, system_properties=left, body=found.body)
+    rest = Message(topic=one.topic, system_properties=left, body=found.body)
     assert expected == SendMessageRequest(messages=[rest])
     return True
 
@@ -63,8 +67,11 @@ def outcome(given: PlainSend | Message, one: Message) -> object:
     """Return what is to be stored, or why nothing is."""
     try:
         if isinstance(given, PlainSend):
-            return message_in.checked_plain(given, one.topic.name, HERE, LIMITS)
-        return message_in.checked(given, one.topic.name, HERE, LIMITS)
+            check_body(len(given.body), LIMITS)
+            return given.body, message_in.produced_plain(given, one.topic.name, 3, HERE)
+        checked = message_in.checked(given, one.topic.name, HERE, LIMITS)
+        assert (checked.type, checked.group) == (MessageType.NORMAL, "")
+        return checked.body, checked.produced(3)
     except Declined as declined:
         return declined.code, declined.why
 
