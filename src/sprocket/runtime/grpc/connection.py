@@ -71,13 +71,11 @@ class CallHead(Struct, frozen=True):
 
     Attributes:
         method: Which is called.
-        metadata: What the client says beside its messages, by names in small letters.
         encoding: How it compresses them.
         timeout_seconds: How long it will wait from the beginning of the call; None for ever.
     """
 
     method: RpcMethod
-    metadata: Mapping[str, str]
     encoding: str
     timeout_seconds: float | None
 
@@ -301,7 +299,7 @@ class GrpcConnection:
                 out += self._refused(stream, failed)
                 return
         method = said.method
-        call = stream.context = GrpcCall(self, stream, said, method, said.metadata)
+        call = stream.context = GrpcCall(self, stream, said, method, stream.head.fields)
         if method.takes_stream:
             found.append(CallBegun(call, None))
         elif event.is_last:
@@ -333,7 +331,7 @@ class GrpcConnection:
             seconds = _timeout(said)
             if seconds is None:
                 raise CallFailed(StatusCode.INTERNAL, f"grpc-timeout is {said!r}")
-        return CallHead(method, fields, encoding, seconds)
+        return CallHead(method, encoding, seconds)
 
     def _receive_part(
         self, call: GrpcCall, part: bytes, found: list[Event], out: list[Buffer], *, is_last: bool

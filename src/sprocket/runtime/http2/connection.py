@@ -48,6 +48,8 @@ from sprocket.runtime.http2.frames import (
 )
 from sprocket.runtime.http2.header_blocks import (
     BLOCK_BYTES_MAX,
+    BLOCK_BYTES_PER_COST,
+    FIELDS_PER_COST,
     LIST_BYTES_MAX,
     HeaderDecoder,
     MalformedHeaders,
@@ -69,8 +71,6 @@ SHORT_BYTES: Final = frames.FRAME_BYTES_DEFAULT
 """An answer of so little needs no more than a frame for each of its parts, at any client."""
 ANSWERS_REMEMBERED: Final = 256
 """What of short answers depends on their sizes alone; those to sends have some dozens of them."""
-BLOCK_BYTES_PER_COST, FIELDS_PER_COST = 512, 16
-"""What of a header block counts 1 against the budget; an answer earns that of 4,000 bytes."""
 DATA_LITTLE: Final = 32
 """Less data than this, and not the last, counts against the budget: a frame has its cost."""
 WINDOW_LITTLE: Final = KIB
@@ -328,7 +328,7 @@ class Http2Connection:
         Returns:
             Where the next frame lies; 0 if nothing was taken, and each frame has to be.
         """
-        head = self._headers.remembered(block)
+        head = self._headers.remembered(block) or self._headers.alike(block)
         start = at + HEAD_BYTES
         if head is None or head.content_length is not None or start > len(data):
             return 0

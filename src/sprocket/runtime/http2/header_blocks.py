@@ -12,6 +12,10 @@ A client that asks for the same thing again may send a block whose fields are al
 both sides keep. Such a block changes no table, so that as long as no other one does either it means
 the same each time: it is remembered.
 
+Or a client sends some fields as they are each time, of which few have another value than before.
+Then the block has a form: what lies between these values, and which fields they are of. A block of
+a form that is known changes no table either, and says what the first one of it did but for them.
+
 What is sent is written without tables: a few constant bytes, the same for each connection.
 
 Source: RFC 7541; RFC 9113, 8.2 and 8.3.
@@ -40,6 +44,11 @@ REMEMBERED_MAX: Final = 32
 """How many blocks are remembered; when there are more, all are forgotten."""
 FIELDS_REMEMBERED: Final = 512
 """How many fields are remembered as they were read, of all clients."""
+FORMS_MAX: Final = 8
+"""How many forms of blocks are remembered, each of another size; when there are more, none is."""
+BLOCK_BYTES_PER_COST, FIELDS_PER_COST = 512, 16
+"""What of a header block counts 1 against the budget; an answer earns that of 4,000 bytes. Only
+smaller blocks have a form."""
 _LONG: Final = 0x7F
 """A size that needs more than its first byte."""
 _FIELD_BYTES: Final = 32
@@ -76,7 +85,7 @@ class RequestHead(Struct):
     Attributes:
         fields: The others, by name; values of one name are joined by a comma, as RFC 9110 has it.
         content_length: What it says of its body; None if it does not.
-        context: What its receiver made of it.
+        context: What its receiver made of it, whatever those fields say that `is_free` names.
     """
 
     method: str
@@ -85,6 +94,71 @@ class RequestHead(Struct):
     fields: dict[str, str]
     content_length: int | None = None
     context: object = None
+
+
+class _Value(Struct, frozen=True):
+    """Where a value lies in a block, as it is, and of which field."""
+
+    start: int
+    end: int
+    name: str
+
+
+class _Form(Struct, frozen=True):
+    """What blocks of one size have in common.
+
+    Attributes:
+        block: The first of them.
+        head: What it said.
+        values: Where values lie that are not in a table.
+        others: Those of them that were not always the same, each after what comes before it.
+        rest: What comes after the last one.
+        is_free: Whether blocks that differ in those only are of this form.
+    """
+
+    block: bytes
+    head: RequestHead
+    values: Sequence[_Value]
+    others: Sequence[tuple[bytes, _Value]] = ()
+    rest: bytes = b""
+    is_free: bool = False
+
+    def read(self, block: bytes) -> RequestHead | None:
+        """Return what a block of that size says if it is of this form, and None if not.
+
+        It is not either if a value may be none of a field, or has anything that does not print.
+        """
+        at, head = 0, self.head
+        fields = head.fields.copy()
+        for before, value in self.others:
+            if not block.startswith(before, at):
+                return None
+            at = value.end
+            text = block[value.start : at].decode("latin-1")
+            if not text.isprintable():
+                return None
+            fields[value.name] = text
+        if not block.startswith(self.rest, at):
+            return None
+        return RequestHead(
+            head.method, head.path, head.authority, fields, head.content_length, head.context
+        )
+
+    def widened(self, block: bytes) -> "_Form":
+        """Return the form that another block has as well, whose values lie at the same places."""
+        first, others, at = self.block, list[tuple[bytes, _Value]](), 0
+        known = [value for _, value in self.others]
+        is_free = True
+        for value in self.values:
+            part = slice(value.start, value.end)
+            if first[part] == block[part] and value not in known:
+                continue
+            others.append((first[at : value.start], value))
+            at = value.end
+            is_free &= is_free_name(value.name) and self.head.fields[value.name] == first[
+                part
+            ].decode("latin-1")
+        return _Form(first, self.head, self.values, others, first[at:], is_free)
 
 
 class HeaderDecoder:
@@ -98,6 +172,7 @@ class HeaderDecoder:
         self._table = HeaderTable()
         self._table.maxsize = self._table_bytes_max = table_bytes
         self._known: dict[bytes, RequestHead] = {}
+        self._forms: dict[int, _Form] = {}
         self.field_count = 0
         """How many fields the block had that was read last; not one that was remembered."""
         self.remembered = self._known.get
@@ -110,7 +185,7 @@ class HeaderDecoder:
             MalformedHeaders: It is not one.
             UnreadableBlock: It cannot be read.
         """
-        known = self.remembered(block)
+        known = self.remembered(block) or self.alike(block)
         if known is not None:
             return known
         fields = self.read(block)
@@ -119,7 +194,31 @@ class HeaderDecoder:
             if len(self._known) >= REMEMBERED_MAX:
                 self._known.clear()
             self._known[block] = head
+        elif len(block) < BLOCK_BYTES_PER_COST and len(fields) < FIELDS_PER_COST:
+            self._learn(block, head)
         return head
+
+    def alike(self, block: bytes) -> RequestHead | None:
+        """Return the head of a request whose block has a form that is known; None if it has not."""
+        form = self._forms.get(len(block))
+        return form.read(block) if form is not None and form.is_free else None
+
+    def _learn(self, block: bytes, head: RequestHead) -> None:
+        """Note the form of a block that was read, unless it changes a table."""
+        before = self._forms.get(len(block))
+        if before is not None and before.others and not before.is_free:
+            return
+        values = _values(block, self._table)
+        if values is None:
+            return
+        if before is not None and before.values == values:
+            form = before.widened(block)
+            if form.read(block) is not None:
+                self._forms[len(block)] = form
+                return
+        if before is None and len(self._forms) >= FORMS_MAX:
+            self._forms.clear()
+        self._forms[len(block)] = _Form(block, head, values)
 
     def trailers(self, block: bytes) -> dict[str, str]:
         """Return the fields that come after a body. Raises like `request`."""
@@ -187,7 +286,7 @@ class HeaderDecoder:
                 field = _checked(name, value)
                 if first & 0x40:
                     table.add(name, value)
-                    self._known.clear()
+                    self._forget()
             size += _FIELD_BYTES if field is None else _FIELD_BYTES + len(field[0]) + len(field[1])
             if size > LIST_BYTES_MAX:
                 raise OversizedHeaders(f"headers of more than {LIST_BYTES_MAX} bytes")
@@ -201,8 +300,50 @@ class HeaderDecoder:
         if not may_be or size > self._table_bytes_max:
             raise UnreadableBlock(f"a table of {size} bytes, {self._table_bytes_max} may be")
         self._table.maxsize = size
-        self._known.clear()
+        self._forget()
         return at
+
+    def _forget(self) -> None:
+        """Forget all blocks: the same bytes mean something else now."""
+        self._known.clear()
+        self._forms.clear()
+
+
+def is_free_name(name: str) -> bool:
+    """Tell whether neither HTTP/2 nor gRPC looks at fields of this name."""
+    return name.startswith("x-") or name == "authorization"
+
+
+def _values(block: bytes, table: HeaderTable) -> Sequence[_Value] | None:
+    """Return where values lie in a block that are neither in a table nor packed.
+
+    Args:
+        block: One that can be read.
+        table: As it is before that.
+
+    Returns:
+        None if it changes the table.
+    """
+    found: list[_Value] = []
+    at = 0
+    while at < len(block):
+        first = block[at]
+        if first & 0x80:
+            _, at = _number(block, at, 7)
+            continue
+        if first & 0x60:
+            return None
+        index, at = _number(block, at, 4)
+        if index:
+            name = table.get_by_index(index)[0]
+        else:
+            name, at = _text(block, at)
+        is_packed = block[at] & 0x80
+        size, at = _number(block, at, 7)
+        if not is_packed:
+            found.append(_Value(at, at + size, name.decode("ascii")))
+        at += size
+    return found
 
 
 def _number(block: bytes, at: int, bits: int) -> tuple[int, int]:
