@@ -153,6 +153,10 @@ class Producer:
     def _traces(self) -> SendTraces | None:
         return None if self._parts is None else self._parts.post.traces
 
+    def _new_id(self) -> str:
+        """Return an id for a message that is not sent yet. Raises NotConnected."""
+        return self._started().ids.next()
+
     async def close(self, *, flush: bool = True) -> None:
         """Wait for the outcome of every accepted message, then unregister from the brokers.
 

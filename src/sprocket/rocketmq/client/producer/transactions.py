@@ -172,6 +172,8 @@ class TransactionProducer:
         self._producer = Producer(self._lease.client, group=group, settings=self._settings)
         self._checks: TransactionChecks | None = None
         self._open: WeakValueDictionary[str, Transaction] = WeakValueDictionary()
+        self._begun: set[str] = set()
+        """The ids of half messages that are on their way, or whose answer has not been seen."""
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -279,14 +281,20 @@ class TransactionProducer:
 
         Arguments and errors as for `send`.
         """
-        sent = await self._producer.send(
-            self._half(message),
-            sharding_key=sharding_key,
-            queue=queue,
-            selector=selector,
-            timeout_ms=timeout_ms,
-        )
-        transaction = Transaction(message, sent, self)
+        half, number = self._half(message)
+        self._begun.add(number)  # a broker may ask before its answer has been seen
+        try:
+            sent = await self._producer.send(
+                half,
+                sharding_key=sharding_key,
+                queue=queue,
+                selector=selector,
+                timeout_ms=timeout_ms,
+            )
+            transaction = Transaction(message, sent, self)
+            self._open[sent.message_id] = transaction
+        finally:
+            self._begun.discard(number)
         if sent.status is not SendStatus.OK:
             await transaction.rollback()
             raise BrokerRefused(
@@ -294,25 +302,31 @@ class TransactionProducer:
                 f"{sent.queue.broker_name} stored half message {sent.message_id}, but with"
                 f" {sent.status.name}; it was rolled back",
             )
-        self._open[sent.message_id] = transaction
         return transaction
 
-    def _half(self, message: Message) -> Message:
-        """Return a message as one that belongs to a transaction."""
+    def _half(self, message: Message) -> tuple[Message, str]:
+        """Return a message as one that belongs to a transaction, and its id."""
         if not isinstance(message, Message) or not isinstance(message.properties, dict):
-            return message  # the producer says what is wrong
+            return message, ""  # the producer says what is wrong
         is_timed = message.delay_ms or message.deliver_at_ms
         if message.delay_level or is_timed or not TIMERS.isdisjoint(message.properties):
             raise InvalidMessage(
                 "a message of a transaction cannot be delayed as well: its delay would begin at a"
                 " commit of which nobody knows when it comes"
             )
-        marks = {properties.TRAN_MSG: "true", properties.PRODUCER_GROUP: self._group}
-        return replace(message, properties={**message.properties, **marks})
+        own = message.properties
+        number = own.get(properties.UNIQ_KEY) or self._producer._new_id()
+        marks = {
+            properties.UNIQ_KEY: number,
+            properties.TRAN_MSG: "true",
+            properties.PRODUCER_GROUP: self._group,
+        }
+        return replace(message, properties={**own, **marks}), number
 
     def _is_open(self, message_id: str) -> bool:
         found = self._open.get(message_id)
-        return found is not None and found.state is TransactionState.UNKNOWN
+        is_worked_on = found is not None and found.state is TransactionState.UNKNOWN
+        return is_worked_on or message_id in self._begun
 
     async def _tell(self, transaction: Transaction) -> bool:
         """Tell the broker how a transaction has ended; say whether it has confirmed it."""

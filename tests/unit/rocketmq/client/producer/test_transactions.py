@@ -283,6 +283,57 @@ def test_nobody_is_asked_while_the_work_goes_on(world: Any, broker: Broker) -> N
     world.run(main)
 
 
+class Unanswered:
+    """A producer's connection that keeps what it is to be sent."""
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+
+    def send(self, answer: Any) -> None:
+        """Keep it."""
+        self.kept.append(answer)
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_nobody_is_asked_before_the_half_is_answered(
+    world: Any, broker: Broker, is_refused: bool
+) -> None:
+    """The work has not begun, so that the check would say that it has failed."""
+    send = RequestCode.SEND_MESSAGE_V2
+    usual, asked = world.cluster.usual(send), list[str]()
+
+    def check(message: ReceivedMessage) -> TransactionState:
+        asked.append(message.message_id)
+        return ROLLBACK
+
+    def store_and_ask(peer: Peer, command: Command) -> None:
+        later = Unanswered()
+        usual(later, command)
+        broker.ask()
+        if is_refused:
+            world.cluster.refuse(peer, command, ResponseCode.MESSAGE_ILLEGAL, "no")
+        else:
+            peer.send(*later.kept)
+
+    async def main() -> None:
+        world.cluster.on[send] = store_and_ask
+        async with producing(world, check) as producer:
+            if is_refused:
+                with pytest.raises(ClientError):
+                    await producer.send(Message("t", b"1"), says(COMMIT))
+                await asyncio.sleep(0.1)
+                assert (asked, broker.told) == ([], [])
+                number = await broker.asked()
+                assert asked == [number]
+            else:
+                done = await producer.send(Message("t", b"1"), says(COMMIT))
+                await asyncio.sleep(0.1)
+                assert asked == []
+                assert broker.told == [(done.sent.message_id, COMMIT, False)]
+
+    world.run(main)
+
+
 @pytest.mark.parametrize(
     "message",
     [
