@@ -23,6 +23,7 @@ SDK_NODE := .peers/sdks/node/node_modules/rocketmq-client-nodejs/package.json
 SDK_JAVA := .peers/sdks/java/lib/rocketmq-client-java-5.1.0.jar
 SDK_GO := .peers/sdks/go/peer
 SDK_RUST := .peers/sdks/rust/peer
+GRPCURL := .peers/go/grpcurl
 PEERS_SDKS := $(if $(SPROCKET_SDK_GO),,$(SDK_GO)) $(if $(SPROCKET_SDK_RUST),,$(SDK_RUST)) $(if $(SPROCKET_GRPCURL),,$(GRPCURL)) $(if $(SPROCKET_ROCKETMQ_PROXY_LIB),,$(PROXY_JAR)) $(if $(SPROCKET_SDK_PYTHON),,$(SDK_PYTHON)) $(if $(SPROCKET_SDK_NODE),,$(SDK_NODE)) $(if $(SPROCKET_SDK_JAVA),,$(SDK_JAVA))
 NEEDS_MAVEN = command -v mvn >/dev/null || { echo "peers: needs Maven (mvn) and a JDK 17; on Debian: apt-get install maven openjdk-17-jdk-headless" >&2; exit 1; }
 COPY_JARS = mvn --batch-mode --quiet dependency:copy-dependencies -DincludeScope=runtime
@@ -32,7 +33,6 @@ RABBITMQ_ERL := $(RABBITMQ)/usr/lib/erlang/bin/erl
 RABBITMQ_ERLANG := asn1 base crypto eldap ftp inets mnesia os-mon parsetools public-key runtime-tools snmp ssl syntax-tools tftp tools xmerl
 PEERS_RABBITMQ := $(if $(SPROCKET_RABBITMQ_ROOT),,$(RABBITMQ_ERL))
 H2SPEC := .peers/go/h2spec
-GRPCURL := .peers/go/grpcurl
 ETCD := .peers/etcd/usr/bin/etcd
 PEERS_ETCD := $(if $(SPROCKET_ETCD),,$(ETCD))
 

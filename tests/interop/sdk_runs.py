@@ -372,8 +372,9 @@ def main() -> int:
     asked = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="sprocket-sdks-"))
     chosen = [one for one in sdks(folder) if not asked.sdk or one.name in asked.sdk]
-    if not chosen:
-        print("no SDK is prepared; prepare them with: make peers-sdks", file=sys.stderr)
+    missing = {*(asked.sdk or ("python", "node", "java", *LACKS))} - {one.name for one in chosen}
+    if missing:
+        print(f"not prepared: {', '.join(sorted(missing))}; see make peers-sdks", file=sys.stderr)
         return 2
     names = asked.scenario or [*TYPES]
     told = {"sprocket": run(SprocketServed, chosen, names, folder / "sprocket")}
