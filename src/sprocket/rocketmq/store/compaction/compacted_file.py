@@ -153,8 +153,9 @@ def look(
                 found = _by_ends(log, units, folders, key, start)
                 if found is not None:
                     return FoundFile(found)
-            size = min(units.data_end(), folders.units_bytes)
-            data = read_written(units, 0, size)
+            # Whole units: the last one ends in zeros, which may be none of the data.
+            size = -(-units.data_end() // UNIT_BYTES) * UNIT_BYTES
+            data = read_written(units, 0, min(size, folders.units_bytes))
             return _walked(log, data, folders, key, start, is_certain, make_units=make_units)
 
 

@@ -142,6 +142,25 @@ def test_values_outlive_the_log() -> None:
     assert table(view(store)) == last_values(60)
 
 
+def test_the_last_copy_outlives_a_crash() -> None:
+    """Without a checksum of its own a record needs its unit, and that ends in zeros."""
+    disk = SimulatedDisk()
+    store = opened(disk, crc_tail=False)
+    put_all(store, [(f"k{number}", b"value") for number in range(5)])
+    follow(store)
+    copied = store.written
+    for _ in range(40):
+        store.append(new("other", 0, bytes(300)))
+    store.write()
+    store.sync()
+    store.dispatch()
+    follow(store)
+    clean_log(store)
+    assert store.first > copied
+    store = opened(disk.crash(lambda _: 0), crc_tail=False)
+    assert table(view(store)) == {f"k{number}": b"value" for number in range(5)}
+
+
 def test_what_is_not_copied_holds_the_log() -> None:
     """However old it is, from the first such message on."""
     disk = SimulatedDisk()
