@@ -101,9 +101,22 @@ def cut(left: Left, step: int) -> Iterator[tuple[str, Mapping[str, bytes]]]:
     made; nobody could tell.
     """
     for name, data in left.contents.items():
-        first = 1 if left.is_rocketmq and name.endswith(".log") else 0
-        for size in range(first, len(data), spread(name, step)):
-            yield f"{name} cut to {size}", {**left.contents, name: data[:size]}
+        whole = changes_end(data) if left.is_rocketmq and name.endswith(".log") else ()
+        for size in range(0, len(data), spread(name, step)):
+            if size not in whole:
+                yield f"{name} cut to {size}", {**left.contents, name: data[:size]}
+
+
+def changes_end(log: bytes) -> set[int]:
+    """Return where changes of a short write-ahead log end, and where the first begins.
+
+    Each has a head of 7 bytes, of which the fifth and sixth are its length.
+    """
+    ends, at = {0}, 0
+    while at + 7 <= len(log) <= 32_768 and log[at + 6]:
+        at += 7 + int.from_bytes(log[at + 4 : at + 6], "little")
+        ends.add(at)
+    return ends
 
 
 def spread(name: str, step: int) -> int:
