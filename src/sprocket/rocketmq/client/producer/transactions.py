@@ -321,7 +321,8 @@ class TransactionProducer:
             properties.TRAN_MSG: "true",
             properties.PRODUCER_GROUP: self._group,
         }
-        return replace(message, properties={**own, **marks}), number
+        half = replace(message, properties={**own, **marks})
+        return half, number if isinstance(number, str) else ""  # which the producer refuses
 
     def _is_open(self, message_id: str) -> bool:
         found = self._open.get(message_id)

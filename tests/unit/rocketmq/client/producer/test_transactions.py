@@ -356,6 +356,19 @@ def test_a_message_of_a_transaction_is_not_delayed(world: Any, message: Message)
     world.run(main)
 
 
+@pytest.mark.parametrize("number", [["list"], 5, b"bytes"])
+def test_an_id_that_is_no_text_is_refused(world: Any, broker: Broker, number: Any) -> None:
+    """As by any producer, and nothing is sent."""
+
+    async def main() -> None:
+        async with producing(world) as producer:
+            with pytest.raises(InvalidMessage):
+                await producer.begin(Message("t", b"x", properties={"UNIQ_KEY": number}))
+            assert world.cluster.sends == []
+
+    world.run(main)
+
+
 def test_messages_of_transactions_are_not_sent_together(world: Any, broker: Broker) -> None:
     """A broker takes no batches of them, also where others with the same key would make one."""
 
